@@ -9,14 +9,15 @@ import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from grue import files
 from grue.errors import ConfigError, DataError
 from grue.records import Example, Result, legible
 from grue.tasks import Chat, Shot, Task, without_defaults
 
-CHAT, SHOTS = "chat", "shots"
+CHAT: Final = "chat"
+SHOTS: Final = "shots"
 BETWEEN_SHOTS = "\n\n"
 Prompting = Literal["plain", "chat", "shots"]
 ENDPOINT = "endpoint"

@@ -8,8 +8,7 @@ from typing import Literal
 
 from grue import files
 from grue.errors import ConfigError, DataError
-from grue.evaluation.prompting import is_by_endpoint, prompting_of
-from grue.leaderboard.board import Prompting
+from grue.evaluation.prompting import Prompting, is_by_endpoint, prompting_of
 from grue.lm.checkpoint import run_of
 from grue.records import SEEDLESS, About, Entry, Result, Status
 from grue.runs.algorithms import preset_of

@@ -29,7 +29,7 @@ SAYING = Chat(version=1, system="Be brief.", user="Say: {prompt}", examples=(Sho
 
 
 def test_what_is_said_to_a_model():
-    shown = Asking(str.upper, SAYING, "h", (Shot("shown", "its answer"),), ("e1",))
+    shown = Asking(str.upper, SAYING, "chat", "h", (Shot("shown", "its answer"),), ("e1",))
     assert shown.question("the {prompt} {0} {{") == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Say: shown"},

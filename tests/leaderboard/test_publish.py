@@ -201,7 +201,7 @@ def test_a_file_is_written_or_held_to_what_would_be_written(here, refused):
 
 
 def test_every_suite_is_published_in_every_format_without_local_rows(texts, here):
-    boards_of_all = {Path(f"leaderboard/{suite}.{ending}") for suite in ("grue", "mini") for ending in ENDINGS}
+    boards_of_all = {Path(f"leaderboard/{suite}.{ending}") for suite in ("grue", "mini", "small") for ending in ENDINGS}
     assert {path for path, text in texts.items() if text is not None} == {*boards_of_all, SHOWN}
     for path in (Path(f"leaderboard/mini.{ending}") for ending in ENDINGS):
         assert "theirs" in texts[path] and str(here) not in texts[path]

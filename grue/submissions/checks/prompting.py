@@ -19,8 +19,8 @@ def of_another_prompt(result: Result, task: Task) -> str | None:
     if said is None:
         return None
     if said.get("kind") not in (CHAT, SHOTS):
-        known = f"{CHAT!r} and {SHOTS!r}"
-        return f"prompting: {said.get('kind')!r}; there are plain prompts, of which nothing is said, {known}."
+        kinds = f"{CHAT!r} and {SHOTS!r}"
+        return f"prompting: {said.get('kind')!r}; there are plain prompts, of which nothing is said, {kinds}."
     chat = task.prompt.chat
     if chat is None:
         return "prompting: was asked by a chat prompt, and the task has none."
