@@ -49,9 +49,9 @@ def main(imdb: Path, out: Path, encoder: str, seed: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     folder = locate_model(encoder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     model = get_peft_model(
-        BertForSequenceClassification.from_pretrained(folder, num_labels=2).eval(),  # without dropout
+        BertForSequenceClassification.from_pretrained(folder, num_labels=2, trust_remote_code=False).eval(),
         LoraConfig(
             r=RANK, lora_alpha=ALPHA, target_modules=["query", "key", "value", "dense"], modules_to_save=["classifier"]
         ),

@@ -19,7 +19,7 @@ from grue.lm.chat import chat_template
 from grue.lm.device import scoring_device
 from grue.lm.load import LoadedModel, family_of, load_language_model, weights_id
 from grue.lookups.find import find_lookup
-from grue.records import BASELINES, EXTERNAL, LAST, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name
+from grue.records import BASELINES, EXTERNAL, LAST, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name, model_word
 from grue.tasks import Family, Task
 
 LONGEST_MODEL = 40  # characters of a model's name in that of its system
@@ -158,8 +158,8 @@ def external_name(model: str, *, chat: bool = False, endpoint: Endpoint | None =
         ConfigError: An endpoint's name for its model gives none.
     """
     if endpoint is None:
-        path = Path(model).resolve() if Path(model).is_dir() else Path(model)  # "." and ".." name no folder of results
-        return f"{path.name}+{CHAT}" if chat else path.name
+        name = model_word(str(Path(model).resolve()) if Path(model).is_dir() else model)  # "." and ".." name no folder
+        return f"{name}+{CHAT}" if chat else name
     last = re.sub(r"[^A-Za-z0-9_.+-]+", "-", model.rstrip("/").rpartition("/")[2])
     name = f"{last.lstrip('_.+-')[:LONGEST_MODEL]}+{'completions' if endpoint.completions else CHAT}"
     if not SYSTEM_NAME.fullmatch(name) or name.startswith("+"):

@@ -146,11 +146,12 @@ def _write(name: str, path: Path, folder: Path) -> None:
         with quiet(), redirect_stderr(StringIO()):  # its progress bar heeds no switch of transformers
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 **where,
+                trust_remote_code=False,
                 dtype=torch.float32,
                 quantization_config=GgufConfig(dequantize=True),
                 output_loading_info=True,
             )
-            tokenizer = AutoTokenizer.from_pretrained(**where)
+            tokenizer = AutoTokenizer.from_pretrained(**where, trust_remote_code=False)
     except Exception as error:  # it reads an architecture, a quantisation or a tokenizer that it may not know
         told = escaped(" ".join(str(error).split()).rstrip(".") or type(error).__name__, 400)
         raise DataError(f"{name}: transformers cannot read this GGUF file: {told}. Give a folder.") from error

@@ -39,7 +39,7 @@ def test_the_lead_is_the_first_three_sentences_of_the_document_or_the_prompt():
 def test_a_model_of_any_make_is_evaluated_as_a_checkpoint_is(tmp_path, refused):
     options = ("--task", "imdb", "--limit", 3, "--runs", tmp_path, "--seed", 4)
     grue("evaluate", "--checkpoint", "mini:causal", *options)
-    record = files.read_json(tmp_path / "mini/imdb/mini:causal/seed-4/result.json")
+    record = files.read_json(tmp_path / "mini/imdb/causal/seed-4/result.json")
     assert (record["system"]["algorithm"], record["seed"], record["counts"]["scored"]) == ("external", 4, 3)
     refused.command("evaluate", "--checkpoint", "nowhere/at/all", *options, code=3)
 

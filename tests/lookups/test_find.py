@@ -35,7 +35,7 @@ def test_every_file_of_a_data_set_is_found_and_has_known_names_only():
 
 def test_names_are_in_one_order_and_only_best_of_n_has_chance():
     assert [name for name in BASELINES if name in LOOKUPS] == list(LOOKUPS)
-    assert set(BASELINES) - set(SEEDLESS) == {"best-of-n", "zero-shot"}
+    assert set(BASELINES) - set(SEEDLESS) == {"best-of-n", "few-shot", "zero-shot"}
     assert [*BASELINES][:3] == ["null", "copy", "lead"] and [*BASELINES][-1] == "oracle"
 
 

@@ -180,15 +180,16 @@ def test_a_warm_start_shares_its_first_stage(tmp_path, refused):
 
 
 def test_another_backbone_is_in_the_name_that_nobody_gave(tmp_path, monkeypatch):
-    (tmp_path / "own").mkdir()
+    for folder in ("a model@v2", "models/own", "x" * 80):
+        (tmp_path / "own" / folder).mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "own")
     for algorithm, backbone, names in (
         ("ppo", "mini:causal", ["ppo"]),  # the task's own
         ("supervised+ppo", "mini:causal-s", ["supervised-causal-s", "supervised+ppo-causal-s"]),
-        ("supervised+ppo", "org/a model@v2", ["supervised-a-model-v2", "supervised+ppo-a-model-v2"]),
+        ("supervised+ppo", "./a model@v2", ["supervised-a-model-v2", "supervised+ppo-a-model-v2"]),
         ("supervised", ".", ["supervised-own"]),
         ("supervised", "models/own/", ["supervised-own"]),
-        ("supervised", "org/" + "x" * 80, ["supervised-" + "x" * 49]),  # names have 60 characters at most
+        ("supervised", "x" * 80, ["supervised-" + "x" * 49]),  # names have 60 characters at most
     ):
         request = RunRequest(task=load_task("imdb"), algorithm=algorithm, backbone=backbone)
         assert [plan.system for plan in stages_of(request)] == names
