@@ -13,7 +13,7 @@ from markupsafe import Markup
 from grue.leaderboard.board import Board
 from grue.leaderboard.trained_on import held_out_names
 from grue.records import Example
-from grue.render.legend import HELD_OUT, HONESTY, IQM, RANKS, VARIANTS, unlearned_in_words
+from grue.render.legend import HELD_OUT, HONESTY, IQM, RANKS, SEARCHED, VARIANTS, unlearned_in_words
 from grue.render.page import environment, hashed, lean_script, lean_style, source
 from grue.render.text import variants
 from grue.render.web import view, words
@@ -68,6 +68,7 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
             ranks=RANKS,
             held_out=HELD_OUT,
             iqm=IQM,
+            searched=SEARCHED if any(cell.searched for row in board.rows for cell in row.cells.values()) else "",
             unlearned=unlearned_in_words(board.tasks),
             variants=VARIANTS if any(map(variants, board.rows)) else "",
             ranked_seeds=RANKED_SEEDS,

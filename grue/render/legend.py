@@ -29,6 +29,10 @@ HELD_OUT = (
     "Held-out is the mean of the preference metrics that are neither in the task's reward nor of the family of one of "
     "its metrics (in the task file); what was trained on another reward has no value in that column"
 )
+SEARCHED = (
+    "Searched answers are decoded by beams or the likeliest tokens, as the task's [search] says. Their preference is "
+    "what the results state, outside every score and test; nothing of it is recomputed"
+)
 IQM = "IQM is the interquartile mean of the preference over tasks and seeds; it decides no rank"
 VARIANTS = (
     "In parentheses after a system, where its name does not say it: the preset of its settings (grue algorithms show "
@@ -114,10 +118,7 @@ def _trained_on(board: Board) -> Iterator[str]:
 def _searched(board: Board) -> Iterator[str]:
     """Yield what searched answers are."""
     if any(cell.searched for row in board.rows for cell in row.cells.values()):
-        yield (
-            "Searched answers are decoded by beams or the likeliest tokens, as the task's [search] says. Their "
-            "preference is what the results state, outside every score and test; nothing of it is recomputed."
-        )
+        yield f"{SEARCHED}."
 
 
 def _asked(board: Board) -> Iterator[str]:

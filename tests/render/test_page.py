@@ -15,6 +15,7 @@ from support.factories import entries
 from support.page_boards import STORIES, crowded_board, empty_board, hostile_board, small_board, trained_board
 from support.paths import ROOT
 
+from grue.leaderboard.board import Estimate
 from grue.leaderboard.rank import rank
 from grue.records import Example
 from grue.render import html
@@ -185,6 +186,14 @@ def test_what_whole_runs_took_is_embedded_where_it_is_known():
     assert whole["supervised+ppo"] == [5 * 2048, 4 * 1000 + 2000]
     assert whole["supervised"] == [0], "it asked no reward"
     assert whole["nlpo"] == [5 * 4096, 2 * 15_000, 5 * 180] and whole["oracle"] == 0
+
+
+def test_searched_answers_have_a_column_of_their_own_where_a_row_has_them():
+    assert 'data-key="searched"' not in page_of("trained") and "what-searched" not in page_of("trained")
+    page = html.render(changed(searched=Estimate(61.0, 1.6, five(61.0))))
+    assert 'data-key="searched" data-tip="what-searched">Searched' in page and '<dd id="what-searched">Searched' in page
+    known = {system["system"]: system.get("searched") for system in data_of(page)["systems"]}
+    assert known["supervised+ppo"] == {"0": 61} and known["nlpo"] is None and "<td>61.0" in page
 
 
 def test_our_own_script_and_style_lose_spaces_and_comments_alone():

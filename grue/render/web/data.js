@@ -130,6 +130,7 @@ function sortValue(index, table, key) {
   if (key.startsWith("t:")) return meanOf(cellOf(system, key.slice(2))?.preference);
   if (key.startsWith("m:")) return raw[taskIndex.get(table)].get(String(index))?.[key.slice(2)] ?? null;
   if (key === "held_out") return system.held?.[taskIndex.get(table)]?.[0] ?? null;
+  if (key === "searched") return system.searched?.[taskIndex.get(table)] ?? null;
   if (key === "learned" || key === "iqm") return system[key] ?? null;
   if (key.startsWith("c:")) return costOf(index, table, key.slice(2))?.mean ?? null;
   if (key === "rank") return (cell ?? system).rank;

@@ -169,6 +169,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         for i, cell in enumerate(cells)
         if cell and cell.held_out
     }
+    searched = {i: _short(cell.searched.mean) for i, cell in enumerate(cells) if cell and cell.searched}
     presets = dict.fromkeys(preset for cell in row.cells.values() for preset in cell.presets)
     return {
         "system": printable(row.system),
@@ -189,6 +190,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         **({"learned": _short(row.learned, 4)} if row.learned is not None else {}),
         **({"iqm": _short(row.iqm)} if row.iqm is not None else {}),
         **({"held": held} if held else {}),
+        **({"searched": searched} if searched else {}),
         **({"preset": printable(", ".join(presets))} if presets else {}),
         **({"size": row.about.parameters} if row.about.parameters else {}),
         **({"points": points} if points else {}),

@@ -67,6 +67,7 @@ class TableLine:
     values: tuple[Shade, ...]
     extras: tuple[str, ...] = ()
     iqm: str = UNKNOWN
+    searched: str = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,11 @@ class TablePanel:
     def aside(self) -> bool:
         """Whether any row has something beside its preference."""
         return any(line.aside != UNKNOWN for group in self.groups for line in group.lines)
+
+    @property
+    def searched(self) -> bool:
+        """Whether any row has searched answers."""
+        return any(line.searched != UNKNOWN for group in self.groups for line in group.lines)
 
     @property
     def iqm(self) -> bool:
@@ -245,6 +251,7 @@ def task_panel(board: Board, task: BoardTask) -> TablePanel:
             _one(cell.naturalness),
             tuple(Shade(texts[c.metric][place], "", False, c.metric in cell.rewards) for c in columns),
             tuple(texts[c.metric][place] for c in extras),
+            searched=_one(cell.searched),
         )
         lines.append((_kind(row, rank), line))
     colours = colours_of(board.rows)
