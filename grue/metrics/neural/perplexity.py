@@ -276,7 +276,7 @@ def window_losses(model: Any, batch: Sequence[Window]) -> Tensor:
         input_ids=ids,
         attention_mask=mask,
         position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0),
-        logits_to_keep=scored + 1,
-    ).logits[:, :-1]
+        logits_to_keep=torch.arange(length - scored - 1, length - 1, device=ids.device),  # a slice: 2.5 times the time
+    ).logits
     losses: Tensor = -logits.float().log_softmax(dim=-1).gather(-1, ids[:, -scored:, None])[..., 0]
     return losses
