@@ -175,6 +175,18 @@ def test_advantages_are_whitened_once_for_all_minibatches(tmp_path, monkeypatch)
     assert statistics.pstdev(values) == pytest.approx(1, abs=1e-4)
 
 
+def test_minibatches_are_shuffled_anew_in_each_epoch_of_each_update():
+    def orders(seed, n):
+        run, config = SimpleNamespace(seed=seed), SimpleNamespace(epochs=2, minibatch_size=4)
+        found = list(optimisation.epochs(run, config, torch.arange(10), n))
+        assert all([len(part) for part in epoch] == [4, 4, 2] for epoch in found)
+        return [torch.cat(epoch).tolist() for epoch in found]
+
+    every = [order for seed, n in ((1, 0), (1, 1), (2, 0)) for order in orders(seed, n)]
+    assert all(sorted(order) == list(range(10)) for order in every)
+    assert len(set(map(tuple, every))) == 6 and orders(1, 1) == every[2:4]
+
+
 @pytest.mark.parametrize("suite", SUITES)
 def test_only_the_mini_suite_stops_early_by_default(suite):
     for name in task_names(suite):
