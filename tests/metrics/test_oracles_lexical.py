@@ -7,6 +7,7 @@ milliseconds each. The largest differences stand at the end of pytest's report.
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -244,6 +245,8 @@ def test_ter_of_many_long_and_unequal_texts_is_sacrebleus(agree):
 @pytest.mark.parametrize("count", [1, 2, 50])
 def test_cider_of_few_examples_is_pycocoevalcaps(count, agree):
     examples, texts = drawn(count, seed=count)
+    # Other examples with the same references count apart.
+    examples, texts = [*examples, *(replace(e, id=f"{e.id} again") for e in examples[::2])], [*texts, *texts[::2]]
     found = scored("cider", examples, texts, tokenizer="whitespace")
     (values, corpus), (wanted, wanted_corpus) = found, cider("cider", examples, texts, "whitespace")
     assert values == pytest.approx(wanted, abs=1e-12)
