@@ -4,7 +4,7 @@
 
 Low-rank adapters (Hu et al. 2022) on all linear layers, and a head. Some 7,000 reviews of IMDB's training split are
 read once, as passages of 32 to 160 words, since that is what a prompt with its continuation is; one of twelve is read
-whole. What is kept is float16: 0.7 MB. Ten minutes of one core; started again, it goes on from where it was.
+whole. What is kept is float16: 0.7 MB. Some ten minutes of one core (estimated); an interrupted run resumes.
 """
 
 import math
