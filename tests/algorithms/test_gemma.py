@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from support.late import late, lates
+from support.planted import padding_that_is_read, support_of_another_row, without_mask
 
 from grue.algorithms import BUILT_IN
 from grue.errors import TrainingError
@@ -88,18 +89,6 @@ def colder(of, model, prompts, responses, temperature, *rest, **named):
 def a_position_late(of, model, prompts, responses, temperature, *rest, **named):
     late_ids = tokens.Tokens(responses.ids.roll(1, 1), responses.mask)
     return of(model, prompts, late_ids, temperature, *rest, **named)
-
-
-def without_mask(of, model, prompts, responses, temperature, support=None, **named):
-    return of(model, prompts, responses, temperature, None, **named)
-
-
-def support_of_another_row(of, model, prompts, responses, temperature, support=None, **named):
-    return of(model, prompts, responses, temperature, support.roll(1, 0), **named)
-
-
-def padding_that_is_read(of, model, prompts, responses, *rest, **named):
-    return of(model, tokens.Tokens(prompts.ids, torch.ones_like(prompts.mask)), responses, *rest, **named)
 
 
 BUGS = (colder, a_position_late, without_mask, support_of_another_row, padding_that_is_read)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 from support.late import late, lates
+from support.planted import padding_that_is_read, support_of_another_row, without_mask
 
 from grue.algorithms.cards.ppo import PPOConfig
 from grue.errors import TrainingError
@@ -104,18 +105,6 @@ def colder(of, model, prompts, responses, temperature, *rest, **named):
 def a_position_late(of, model, prompts, responses, *rest, **named):
     ids = torch.where(responses.mask, responses.ids.roll(1, 1), responses.ids)
     return of(model, prompts, tokens.Tokens(ids, responses.mask), *rest, **named)
-
-
-def without_mask(of, model, prompts, responses, temperature, support=None, **named):
-    return of(model, prompts, responses, temperature, None, **named)
-
-
-def support_of_another_row(of, model, prompts, responses, temperature, support=None, **named):
-    return of(model, prompts, responses, temperature, support.roll(1, 0), **named)
-
-
-def padding_that_is_read(of, model, prompts, responses, *rest, **named):
-    return of(model, tokens.Tokens(prompts.ids, torch.ones_like(prompts.mask)), responses, *rest, **named)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
