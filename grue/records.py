@@ -13,6 +13,7 @@ from grue.errors import ConfigError
 from grue.shapes import LATER
 
 SCHEMA_VERSION = 1
+BOARD_SCHEMA = 6
 
 Direction = Literal["higher", "lower"]
 Axis = Literal["preference", "naturalness", "diversity", "none"]

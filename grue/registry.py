@@ -21,7 +21,8 @@ class Registry(Generic[T]):
     Args:
         noun: What the things are, for messages: "metric".
         things: Name → thing, for those that are there from the start.
-        modules: Name → "package.module:ATTRIBUTE", imported when the name is looked up.
+        modules: Name → "package.module:ATTRIBUTE", imported when the name is looked up; it is the thing, or a
+            dictionary that has it under its name.
         entry_points: Group of installed entry points that offer more things: "grue.metrics".
         listed_by: The command that lists them, for messages.
     """
@@ -80,7 +81,8 @@ class Registry(Generic[T]):
             imported = import_module(module)
             if not hasattr(imported, attribute):
                 raise UnknownName(f"There is no {self.noun} {name!r}: {module} does not define {attribute!r}.")
-            self._things[name] = getattr(imported, attribute)
+            thing = getattr(imported, attribute)
+            self._things[name] = thing[name] if isinstance(thing, dict) else thing
             return self._things[name]
         plugins = self._plugins()
         if name not in plugins:

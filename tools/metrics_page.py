@@ -7,8 +7,7 @@ from pathlib import Path
 
 from page import write_or_check
 
-from grue.metrics.card import FAMILIES
-from grue.metrics.registry import CARDS
+from grue.metrics.card import CARDS, FAMILIES
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
 BEGIN = "<!-- written by tools/metrics_page.py from the cards of grue/metrics -->"

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task, examples, refuse_model
-from grue.api.train import Trained
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Axis, Example, Prediction, check_number, check_seed
 from grue.task_files import load_task, task_names
 
 if TYPE_CHECKING:
+    from grue.api.train import Trained
     from grue.evaluation.scoring import Scored
     from grue.leaderboard.compare import Comparison
 
@@ -138,8 +138,8 @@ def _text(given: Any, key: object) -> str:
 
 
 def compare(
-    a: Trained | str | Path,
-    b: Trained | str | Path,
+    a: "Trained | str | Path",
+    b: "Trained | str | Path",
     *,
     suite: str = "mini",
     tasks: Sequence[str] | None = None,
@@ -173,6 +173,7 @@ def compare(
     """
     import numpy as np
 
+    from grue.api.train import Trained
     from grue.leaderboard.compare import compare_systems
     from grue.leaderboard.systems import find_systems
 

@@ -81,7 +81,7 @@ def compare(
     grue compare runs/mini/imdb/ppo ../theirs/imdb/ppo --axis naturalness --json
     """  # noqa: D301 (click reads the escape)
     from grue.api import score as api
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
 
     with evaluation_progress("Rescoring") as progress:
         compared = api.compare(

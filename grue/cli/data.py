@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from grue import files
 from grue.cli import completion, options
 from grue.cli.check_data import check
-from grue.cli.progress import error_console
+from grue.cli.console import error_console
 from grue.data.cache import mirror_folder, size_text
 from grue.errors import ConfigError, DataError, did_you_mean
 

@@ -72,7 +72,7 @@ def diagnose(
     grue diagnose --task commongen --algo grpo --init runs/mini/commongen/supervised/seed-1 --set rollouts=256
     """  # noqa: D301 (click reads the escape)
     from grue.api import train as api
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
     from grue.runs.request import RunRequest
     from grue.task_files import load_task
 

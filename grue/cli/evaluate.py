@@ -160,7 +160,7 @@ def evaluate(
     if (chat or system is not None) and model is None:
         raise ConfigError("--chat and --system are for a --model; a folder of a run may be given as one.")
     from grue.api import evaluate as api
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
     from grue.evaluation.endpoint import Endpoint
     from grue.lm.checkpoint import find_checkpoint, is_checkpoint, last_checkpoint, read_manifest
 

@@ -68,7 +68,7 @@ def frontier(
     grue frontier --checkpoint runs/mini/imdb/supervised/seed-1 -o imdb.json
     """  # noqa: D301 (click reads the escape)
     from grue.api import evaluate as api
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
     from grue.data.load import load_examples
     from grue.evaluation.frontier import check_places_runs, measure, place
 

@@ -56,7 +56,7 @@ def generate(
     grue generate --checkpoint runs/mini/imdb/supervised/seed-1 --samples 8 --score --output samples.jsonl
     """  # noqa: D301 (click reads the escape)
     from grue.api import evaluate as api
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
 
     if samples is not None and not score:
         raise ConfigError(

@@ -23,8 +23,8 @@ def metrics() -> None:
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_metrics(as_json: bool) -> None:
     """List all metrics, with their ranges."""
-    from grue.metrics.card import FAMILIES
-    from grue.metrics.registry import CARDS, METRICS
+    from grue.metrics.card import CARDS, FAMILIES
+    from grue.metrics.registry import METRICS
 
     plugins = [name for name in METRICS.names() if name not in CARDS]
     if as_json:
@@ -49,7 +49,8 @@ def list_metrics(as_json: bool) -> None:
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show one metric: definition, range, source, what it needs, and its options."""
-    from grue.metrics.registry import CARDS, is_metric, metric_parameters
+    from grue.metrics.card import CARDS
+    from grue.metrics.registry import is_metric, metric_parameters
 
     if not is_metric(name) and ":" not in name:
         raise UnknownName(f"There is no metric {name!r}.{did_you_mean(name, CARDS)} `grue metrics list` lists them.")

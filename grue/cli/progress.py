@@ -5,24 +5,16 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from grue import files
+from grue.cli.console import error_console
 from grue.cli.live import FIGURES, HEADLINES, LiveView, Sample, clock, printable
 from grue.records import Example
 
@@ -31,16 +23,6 @@ if TYPE_CHECKING:
 
 SAMPLES = 2  # responses of an update that the live view shows
 EVERY = 10.0  # seconds between two lines where nothing is live
-
-
-def error_console() -> Console:
-    """Return the console for everything but data; rich honours NO_COLOR and detects a terminal."""
-    return Console(stderr=True, highlight=False)
-
-
-def no_console() -> Console:
-    """Return a silent console, for all but one of several processes that train together."""
-    return Console(quiet=True, force_terminal=False)
 
 
 class TrainingProgress:
@@ -180,20 +162,3 @@ def with_errors(figures: Mapping[str, float]) -> Iterator[str]:
         if name not in of.values():
             error = figures.get(of.get(name, ""))
             yield f"{name} {value:.3f}" + ("" if error is None else f" ± {error:.3f}")
-
-
-@contextmanager
-def evaluation_progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of (done, total) that moves a bar; silent if stderr is not a terminal."""
-    console = error_console()
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(
-        *columns, TextColumn("left"), TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    ) as bar:
-        job = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(job, completed=done, total=total)

@@ -79,7 +79,7 @@ def refer(
         --authors "A. Author" --year 2026 --link https://… --licence CC-BY-4.0 \\
         --algorithm supervised --backbone "a transformer"
     """  # noqa: D301 (click reads the escape)
-    from grue.cli.progress import error_console
+    from grue.cli.console import error_console
     from grue.submissions.by_reference.refer import add_to
     from grue.submissions.by_reference.refer import refer as score
     from grue.submissions.by_reference.system import PublishedFile

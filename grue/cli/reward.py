@@ -50,7 +50,7 @@ def train(
     grue train --task imdb --algo ppo --reward model:reward-model
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
-    from grue.cli.progress import error_console
+    from grue.cli.console import error_console
     from grue.cli.train import stop_on_signal
     from grue.preferences.card import said
 

@@ -9,7 +9,7 @@ import click
 
 from grue import files
 from grue.cli import options
-from grue.errors import ConfigError
+from grue.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from grue.records import Score
@@ -76,7 +76,7 @@ def score(
         --set bertscore.model=PATH --set bertscore.layer=17
     """  # noqa: D301 (click reads the escape)
     from grue.api import score as api
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
     from grue.task_files import load_task
 
     if per_example is not None:
@@ -136,16 +136,21 @@ def places_of(
     Raises:
         DataError: The board is damaged, or of another version of grue.
     """
-    from grue.leaderboard.around import where_it_stands
-    from grue.leaderboard.published import shipped
+    from grue.leaderboard.neighbours import board_folder, neighbours, read_document
 
-    board = shipped(task.suite)
-    found = {}
-    if board is not None and preference is not None:
-        found["preference"] = where_it_stands(board, task, "preference", preference, hashes)
-    if board is not None and naturalness is not None:
-        found["naturalness"] = where_it_stands(board, task, "naturalness", naturalness, hashes)
-    return {axis: place for axis, place in found.items() if place is not None}
+    path = board_folder() / f"{task.suite}.json"
+    if not path.is_file():
+        return {}
+    board = read_document(path)
+    try:
+        places = {
+            axis: neighbours(board, task, axis, mean, hashes)
+            for axis, mean in (("preference", preference), ("naturalness", naturalness))
+            if mean is not None
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: damaged ({type(error).__name__}: {error}); install grue again.") from error
+    return {axis: place for axis, place in places.items() if place is not None}
 
 
 def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -78,7 +78,7 @@ def make(
     grue study make --task imdb --systems ours=mine.jsonl,theirs=theirs.jsonl --kind pairs -o study
     """  # noqa: D301 (click reads the escape)
     from grue.api import study as api
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
     from grue.render.questionnaire import PAGES
 
     with evaluation_progress("Reading systems") as progress:

@@ -142,7 +142,7 @@ def _check(
     others: Path | None = None,
 ) -> "tuple[list[Path], list[Problem]]":
     """Check the submissions in some folders; return their folders or files, and the problems."""
-    from grue.cli.progress import error_console
+    from grue.cli.console import error_console
     from grue.submissions.by_reference.system import by_reference_files
     from grue.submissions.checks.check import check
     from grue.submissions.folder import systems
@@ -169,7 +169,7 @@ def _check_against(
     """Check submissions, the other changes, and whether a row got worse."""
     import numpy as np
 
-    from grue.cli.progress import error_console
+    from grue.cli.console import error_console
     from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at, rows_at
 
     changes = [changes_since(home, ref) for home in dict.fromkeys(map(_home, paths or (Path("submissions"),)))]
@@ -379,7 +379,7 @@ def _collect(
 
 def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) -> "list[PackedRun]":
     """Score predictions made elsewhere."""
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
     from grue.submissions.packing.collect import find_predictions, score_run
 
     missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not given[key]]

@@ -134,7 +134,8 @@ def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], thread
     import torch
 
     from grue.api import train as api
-    from grue.cli.progress import TrainingProgress, error_console, no_console
+    from grue.cli.console import error_console, no_console
+    from grue.cli.progress import TrainingProgress
 
     if threads:
         torch.set_num_threads(threads)

@@ -62,7 +62,7 @@ def reproduce(
     grue submit reproduce submissions/mini/my-ppo --checkpoint runs
     grue submit reproduce submissions/mini/my-ppo --checkpoint 'me/my-ppo-{task}-{seed}' --task imdb
     """  # noqa: D301 (click reads the escape)
-    from grue.cli.progress import evaluation_progress
+    from grue.cli.console import evaluation_progress
     from grue.submissions.trust.again import threads_of
     from grue.submissions.trust.reproduce import find_models, reproduce
     from grue.submissions.trust.rows import targets
@@ -118,7 +118,8 @@ def retrain(
     \b
     grue submit retrain submissions/mini/my-ppo --task imdb --seed 1
     """  # noqa: D301 (click reads the escape)
-    from grue.cli.progress import TrainingProgress, error_console, evaluation_progress
+    from grue.cli.console import error_console, evaluation_progress
+    from grue.cli.progress import TrainingProgress
     from grue.cli.train import describe, stop_on_signal
     from grue.submissions.trust.again import threads_of
     from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining, train_again

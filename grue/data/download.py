@@ -9,7 +9,7 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
@@ -19,16 +19,11 @@ from grue import __version__, files
 from grue.data.backoff import LONGEST_WAIT, TRANSIENT, requested_wait, waits
 from grue.data.cache import translate_disk_errors
 from grue.data.pace import PACE, Pace
+from grue.data.rows import Progress, no_progress
 from grue.errors import DataError, Unavailable, escaped
-
-Progress = Callable[[int, int], None]  # bytes done, bytes in all (0 if unknown)
 
 CHUNK = 1 << 20  # bytes
 LARGEST = 20 * 1000**3  # bytes of a file
-
-
-def no_progress(done: int, total: int) -> None:
-    """Show nothing."""
 
 
 def download(

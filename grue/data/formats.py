@@ -8,16 +8,19 @@ CommonGen's take the rows one by one, so that millions of rows need no memory.
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grue.data import sets
-from grue.data.archives import FolderRows
 from grue.data.rows import Row
 from grue.errors import DataError
 from grue.records import Example
 from grue.registry import Registry
 
+if TYPE_CHECKING:
+    from grue.data.archives import FolderRows
+
 Format = Callable[[Iterable[Row]], Iterator[Example]]
-Layout = Callable[[Path, str], FolderRows]
+Layout = Callable[[Path, str], "FolderRows"]
 
 _FILES = {found.name: f"{sets.__name__}.{found.name}" for found in pkgutil.iter_modules(sets.__path__)}
 
@@ -31,7 +34,7 @@ LAYOUTS: Registry[Layout] = Registry(
 )
 
 
-def read_folder(layout: str, folder: Path, split: str) -> FolderRows:
+def read_folder(layout: str, folder: Path, split: str) -> "FolderRows":
     """Return the rows of a split in a folder in a data set's original layout.
 
     A reader finds its files in the folder, in folders below it and in zip archives there; where several levels hold the

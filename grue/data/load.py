@@ -13,24 +13,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from grue import __version__, files
-from grue.data import mirror
 from grue.data.cache import cache_folder, locked, mirror_folder
-from grue.data.download import Progress, no_progress
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
 from grue.data.limits import MOST_ROWS
-from grue.data.rows import Rows
-from grue.data.tables import read_rows
+from grue.data.rows import Progress, Rows, no_progress
 from grue.errors import DataError
 from grue.mini import assets
 from grue.tasks import FILE_ENDINGS, Source, Split, Task, split_of
+
+if TYPE_CHECKING:
+    from grue.data import mirror
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,16 @@ class LocalRows:
     identity: str
     rows: Callable[[], Rows]
     check: Callable[[], None] = lambda: None
-    held: mirror.Held | None = None
+    held: "mirror.Held | None" = None
     path: Path | None = None
 
 
 def load_examples(
-    task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
+    task: Task,
+    split: str,
+    data_dir: Path | None = None,
+    offline: bool = False,
+    progress: Progress = no_progress,
 ) -> Loaded:
     """Load one split of a task.
 
@@ -126,7 +130,11 @@ def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, obj
 
 
 def read_split(
-    task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
+    task: Task,
+    split: str,
+    data_dir: Path | None = None,
+    offline: bool = False,
+    progress: Progress = no_progress,
 ) -> Loaded:
     """Load one split as `load_examples` does, without comparing it with the task file.
 
@@ -220,6 +228,8 @@ def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progres
             return _rows_of_mini(source, name)
         if source.kind == "local":
             return _rows_of_local(task, source, name)
+        from grue.data import mirror
+
         held = mirror.find(source, name)
         return held_rows(held) if held is not None else fetch_from(source, task, split, offline, progress)
 
@@ -256,12 +266,16 @@ def fetch_from(source: Source, task: Task, split: str, offline: bool, progress: 
     Raises:
         DataError: The source does not have them.
     """
+    from grue.data import mirror
+
     name, root = task.data.splits[split].source, mirror_folder()
     return held_rows(mirror.fetch(source, name, root, task.data.licence, is_offline(offline), progress))
 
 
-def held_rows(held: mirror.Held) -> LocalRows:
+def held_rows(held: "mirror.Held") -> LocalRows:
     """Return the rows of a split in the mirror."""
+    from grue.data import mirror
+
     manifest, identity = held.manifest, held.identity
     if manifest.kind == "files":
         identity = files.sha256_json([identity, _code_hash(LAYOUTS[manifest.name])])
@@ -327,6 +341,8 @@ def _rows_of_mini(source: Source, name: str) -> LocalRows:
 def _rows_of_local(task: Task, source: Source, name: str) -> LocalRows:
     if source.folder:
         return _rows_of_folder(task.data.format, local_folder(task, source), name)
+    from grue.data.tables import read_rows
+
     path = local_path(task, source, name)
     content = files.sha256_file(path)
     identity = files.sha256_json([content, path.suffixes, _code_hash(read_rows)])

@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 
 from grue import __version__, files
 from grue.data.cache import locked, mirror_folders, translate_disk_errors
-from grue.data.download import Progress, download, no_progress
+from grue.data.download import download
 from grue.data.formats import read_folder
 from grue.data.hub.listing import COMMIT, HubFile, Listing, find_files, find_local_files
 from grue.data.hub.transfer import save_columns
 from grue.data.parquet import join_parquet, parquet_rows
+from grue.data.rows import Progress, no_progress
 from grue.data.unpack import DamagedArchive, unpack
 from grue.errors import ConfigError, DataError, escaped
 from grue.tasks import Source

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grue.data import mirror
-from grue.data.download import Progress, no_progress
 from grue.data.hub.listing import find_files, find_local_files
 from grue.data.load import (
     Loaded,
@@ -22,6 +21,7 @@ from grue.data.load import (
     obtain,
     read_split,
 )
+from grue.data.rows import Progress, no_progress
 from grue.errors import DataError
 from grue.mini import assets
 from grue.tasks import Source, Task

@@ -1,6 +1,6 @@
 """What the data sets share: checked values of rows, and ids."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from grue.data.limits import LONGEST_CELL
@@ -9,6 +9,11 @@ from grue.files import sha256_text
 
 Row = Mapping[str, Any]
 Rows = Iterable[Row]
+Progress = Callable[[int, int], None]  # bytes done, bytes in all (0 if unknown)
+
+
+def no_progress(done: int, total: int) -> None:
+    """Show nothing."""
 
 
 def short_hash(text: str) -> str:

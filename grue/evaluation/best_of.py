@@ -24,8 +24,8 @@ from grue.lm.seeds import example_uniforms, sample_seed
 from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.lookups.consensus import most_central
-from grue.metrics.registry import CARDS, METRICS, is_metric
-from grue.metrics.reward_model import MODEL
+from grue.metrics.card import CARDS, MODEL
+from grue.metrics.registry import METRICS, is_metric
 from grue.records import CONSENSUS, LIKELIHOOD, Example, Prediction
 from grue.tasks import Generation, Task
 

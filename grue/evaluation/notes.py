@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from grue.metrics.card import CARDS
 from grue.metrics.metric import Average, FloatArray, Metric, Subset
-from grue.metrics.registry import CARDS
 from grue.records import Example, Score, usable
 
 CURES = {

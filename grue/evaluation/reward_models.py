@@ -7,7 +7,7 @@ from typing import Any
 from grue.errors import ConfigError
 from grue.evaluation.rewards import GIVEN, MODEL_OPTION, check_model, parse_reward
 from grue.lm.reward_folder import read_reward_manifest
-from grue.metrics.reward_model import MODEL
+from grue.metrics.card import MODEL
 from grue.tasks import MetricSpec, Task
 
 Recorded = dict[str, str]

@@ -24,6 +24,7 @@ from grue.data.limits import LARGEST_REWARD
 from grue.errors import ConfigError, TrainingError
 from grue.files import sha256_json
 from grue.lm.reward_folder import check_reward_task, read_reward_manifest
+from grue.metrics.card import MODEL
 from grue.metrics.own import (
     NO_SOURCE,
     attribute_of,
@@ -37,7 +38,6 @@ from grue.metrics.own import (
     source_of,
 )
 from grue.metrics.registry import is_metric, make_metric, metric_factory
-from grue.metrics.reward_model import MODEL
 from grue.records import Example, as_scored
 from grue.registry import Registry
 from grue.tasks import Task

@@ -14,9 +14,9 @@ from grue.bounds import FIGURE
 from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
 from grue.evaluation.notes import notes_on_metric, notes_on_references
 from grue.evaluation.predictions import match
-from grue.evaluation.reward_models import check_metrics
+from grue.metrics.card import CARDS, MODEL
 from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset, references_of
-from grue.metrics.registry import CARDS, DIVERSITY, metric_factory
+from grue.metrics.registry import DIVERSITY, metric_factory
 from grue.records import Axis, Example, Prediction, Score, as_scored, legible
 from grue.tasks import MetricSpec, Task
 
@@ -110,7 +110,10 @@ def score_predictions(
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to score.")
     specs = metrics if metrics is not None else chosen_metrics(task)
-    check_metrics(specs, task)
+    if any(spec.name == "model" or spec.name.startswith(MODEL) for spec in specs):
+        from grue.evaluation.reward_models import check_metrics
+
+        check_metrics(specs, task)
     skip = skip_unavailable or metrics is None
     prepare = prepare or partial(prepared_metric, folder=task.folder)
     scored = score_examples(

@@ -10,8 +10,6 @@ from grue.stats.intervals import Interval
 from grue.submissions.reported import Reported
 from grue.tasks import MetricSpec
 
-BOARD_SCHEMA = 6
-
 RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 """What `Row.rank` and `Row.task_ranks` rest on: see `grue/leaderboard/places.py`."""
 

@@ -13,7 +13,7 @@ from typing import Literal
 from grue.errors import ConfigError, DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row
 from grue.leaderboard.cells import FLOOR, estimate
-from grue.metrics.registry import CARDS
+from grue.metrics.card import CARDS
 from grue.submissions.reported import drawn_metrics
 
 PERPLEXITY = (32.37, 0.0159)  # in the plots: where naturalness of IMDB is 1, and its slope per point of perplexity

@@ -3,21 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError
-from grue.files import read_json
-from grue.leaderboard.board import BOARD_SCHEMA, Board, Cell, Estimate, Row
+from grue.leaderboard.board import Board, Cell, Estimate, Row
+from grue.leaderboard.neighbours import board_folder, read_document
 from grue.leaderboard.notes import UNMOVED
 from grue.records import Cost, Entry
 from grue.shapes import from_dict
-
-
-def board_folder() -> Path:
-    """Return the folder of boards: `leaderboard/` of a checkout, or the package's own copy of it."""
-    packaged = Path(str(resources.files("grue") / "_leaderboard"))
-    return packaged if packaged.is_dir() else Path(__file__).parent.parent.parent / "leaderboard"
 
 
 def shipped(suite: str) -> Board | None:
@@ -59,12 +52,8 @@ def read_board(path: Path) -> Board:
     Raises:
         DataError: The file cannot be read, or is not a board of this schema.
     """
-    data = read_json(path)
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != BOARD_SCHEMA:
-        raise DataError(f"{path}: not a board of schema {BOARD_SCHEMA}, which this version of grue reads: {schema}.")
     try:
-        board = from_dict(Board, data, str(path))
+        board = from_dict(Board, read_document(path), str(path))
     except ConfigError as error:
         raise DataError(str(error)) from error
     return replace(board, rows=tuple(_with_whole_seeds(row, path) for row in board.rows))

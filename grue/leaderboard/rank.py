@@ -11,7 +11,7 @@ import numpy as np
 
 from grue.errors import ConfigError
 from grue.leaderboard import compat
-from grue.leaderboard.board import BOARD_SCHEMA, Board, BoardTask, IntervalKind, Row, Scoring, Standing
+from grue.leaderboard.board import Board, BoardTask, IntervalKind, Row, Scoring, Standing
 from grue.leaderboard.cells import board_task, row_of
 from grue.leaderboard.entries import of_suite, refuse_twins, row_key
 from grue.leaderboard.headline import ELSEWHERE, LEVEL, NEVER_RANKED, Method, unlearned, with_headline, with_learned
@@ -19,7 +19,7 @@ from grue.leaderboard.notes import misfit, notes_on
 from grue.leaderboard.places import Scores, shared_ranks
 from grue.leaderboard.published import notes_on_shipped, rows_on
 from grue.leaderboard.same_data import Hashes, on_the_same_data
-from grue.records import BASELINES, Entry
+from grue.records import BASELINES, BOARD_SCHEMA, Entry
 from grue.stats.intervals import mean
 from grue.submissions.folder import RANKED_SEEDS
 from grue.submissions.reported import Reported

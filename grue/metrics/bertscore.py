@@ -3,7 +3,6 @@
 from importlib.metadata import version
 
 from grue.errors import ConfigError
-from grue.metrics.card import Card
 from grue.metrics.metric import Average
 
 PARTS = ("precision", "recall", "f1")
@@ -45,13 +44,4 @@ def bertscore(
     return Average(signature, matching.values, matching.prepare)
 
 
-CARDS = {
-    "bertscore": Card(
-        bertscore,
-        family="models",
-        range=(-1, 1),
-        definition="F1 of greedy cosine matching of the contextual embeddings of one layer; the best reference; an "
-        "empty text is 0.",
-        source="Zhang et al. 2020; bert-score 0.3.13",
-    )
-}
+METRICS = {"bertscore": bertscore}

@@ -14,8 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from grue.errors import ConfigError, Unavailable, instead
-from grue.metrics.card import Card
-from grue.metrics.metric import MOST_PREPARED, FloatArray, Latest, Prepared, require_references
+from grue.metrics.metric import MOST_PREPARED, FloatArray, Latest, MetricFactory, Prepared, require_references
 from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer
 from grue.records import Direction, Example
@@ -264,28 +263,7 @@ def _sentence_value(row: Sequence[float], order: int) -> float:
     return brevity * math.exp(sum(logs) / len(logs))
 
 
-def _card(order: int) -> Card:
-    words = "Clipped precision of words"
-    ngrams = f"Geometric mean of clipped precisions of n-grams of 1 to {order} words"
-    return Card(
-        partial(Bleu, order),
-        family="overlap",
-        range=(0, 1),
-        definition=f"{ngrams if order > 1 else words}, times the brevity penalty against the shortest reference (an "
-        "option takes the closest, as pycocoevalcap does); words are separated by white space, a corpus is not "
-        "smoothed. A single text is smoothed by one for orders above 1.",
-        source="Papineni et al. 2002; tensorflow/nmt and RL4LMs' bleu",
-    )
-
-
-CARDS = {
-    **{f"bleu{order}": _card(order) for order in (1, 2, 3, 4)},
-    "sacrebleu": Card(
-        SacreBleu,
-        family="overlap",
-        range=(0, 100),
-        definition="BLEU of the library sacrebleu: its tokenizers, exponential smoothing, the closest reference "
-        "length. A single text counts only the n-gram orders it is long enough for.",
-        source="Post 2018; sacrebleu 2.6",
-    ),
+METRICS: dict[str, MetricFactory] = {
+    **{f"bleu{order}": partial(Bleu, order) for order in (1, 2, 3, 4)},
+    "sacrebleu": SacreBleu,
 }

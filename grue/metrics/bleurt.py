@@ -1,11 +1,9 @@
 """BLEURT: a regression model's score of a text given its reference."""
 
 from collections.abc import Callable, Sequence
-from math import inf
 from statistics import fmean
 
 from grue.errors import ConfigError
-from grue.metrics.card import Card
 from grue.metrics.metric import Average, references_of, require_references
 from grue.metrics.tokens import unless_blank
 from grue.records import Example
@@ -62,13 +60,4 @@ def _read(example: Example) -> list[str]:
     return [reference for reference in references if reference.strip()] or [*references]
 
 
-CARDS = {
-    "bleurt": Card(
-        bleurt,
-        family="models",
-        range=(-inf, inf),
-        definition="Score of a regression model that reads reference and text; mean over references by default. "
-        "Checkpoints are different metrics: the signature names the one used.",
-        source="Sellam et al. 2020; BERT-type checkpoints converted for transformers",
-    )
-}
+METRICS = {"bleurt": bleurt}

@@ -1,13 +1,11 @@
-"""How a metric is described: definition, range, source, needs. Each family's module describes its own metrics.
-
-`grue metrics list`, `grue metrics show` and docs/reference/metrics.md print the cards.
-"""
+"""How a metric is described in `cards.toml`: definition, range, source, needs; lists and the metrics' page print it."""
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from grue.metrics.metric import MetricFactory
+from grue import files
 from grue.records import Direction
 
 Family = Literal["overlap", "captions", "tables", "models", "diversity", "rl4lms"]
@@ -22,13 +20,19 @@ FAMILIES: dict[Family, str] = {
 """Family → the heading under which lists show its metrics."""
 
 
+EVALUATE = "evaluate:"
+"""How the name of a metric of the library evaluate begins: `evaluate:exact_match`."""
+
+MODEL = "model:"
+"""How the name of a reward model begins; its folder follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """A metric and its description.
 
     Attributes:
-        make: Returns a fresh metric; its parameters are the options of the metric in a task file. It must be cheap to
-            import: whatever loads torch is imported when it is called.
+        module: The file beside this one whose `METRICS` has what makes it.
         family: The heading under which lists show it.
         range: Lowest and highest value.
         definition: What it computes, in one or two sentences.
@@ -37,7 +41,7 @@ class Card:
         direction: Whether higher or lower values are better.
     """
 
-    make: MetricFactory
+    module: str
     family: Family
     range: tuple[float, float]
     definition: str
@@ -60,3 +64,10 @@ class Card:
         """The range, for people: 0–1, 1–∞."""
         low, high = (f"{end:g}".replace("inf", "∞").replace("-", "−") for end in self.range)
         return f"{low}–{high}"
+
+
+CARDS = {
+    name: Card(**{**card, "range": tuple(card["range"])})
+    for name, card in files.read_toml(Path(__file__).with_name("cards.toml")).items()
+}
+"""Built-in metric → its card, in the order in which lists show them."""

@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from grue.metrics.card import Card
 from grue.metrics.metric import FloatArray, Latest, Prepared, require_references
 from grue.records import Direction, Example
 
@@ -115,19 +114,4 @@ class Chrf:
         return [extract_word_ngrams(words, order + 1) for order in range(self._library.word_order)]
 
 
-CARDS = {
-    "chrf": Card(
-        partial(Chrf, "chrf", 0),
-        family="overlap",
-        range=(0, 100),
-        definition="chrF2: F-score, recall weighing twice, of character n-grams up to 6, white space left out.",
-        source="Popović 2015; sacrebleu 2.6",
-    ),
-    "chrfpp": Card(
-        partial(Chrf, "chrfpp", 2),
-        family="overlap",
-        range=(0, 100),
-        definition="chrF++: chrF2 with word n-grams up to 2 beside the character n-grams.",
-        source="Popović 2017; sacrebleu 2.6",
-    ),
-}
+METRICS = {"chrf": partial(Chrf, "chrf", 0), "chrfpp": partial(Chrf, "chrfpp", 2)}

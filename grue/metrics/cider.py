@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grue.errors import ConfigError
-from grue.metrics.card import Card
 from grue.metrics.metric import Average, FloatArray, references_of
 from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer
@@ -279,14 +278,4 @@ def mean_similarity(candidates: Vectors, references: Vectors, rows: Sequence[ran
     return values
 
 
-CARDS = {
-    "cider": Card(
-        cider,
-        family="captions",
-        range=(0, 10),
-        definition="Mean cosine of tf-idf weighted n-grams up to 4 with the references, counts clipped, times a "
-        "Gaussian penalty of the difference in length, times ten. Document frequencies are those of the prepared "
-        "examples: an n-gram in all of them weighs nothing, so the CIDEr of a single example is 0.",
-        source="Vedantam et al. 2015, CIDEr-D; pycocoevalcap 1.2",
-    )
-}
+METRICS = {"cider": cider}

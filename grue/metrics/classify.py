@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.card import Card
 from grue.metrics.metric import Average, FloatArray
 from grue.metrics.tokens import unless_blank
 from grue.records import Example
@@ -128,22 +127,4 @@ def softmax(scores: FloatArray) -> FloatArray:
     return powers
 
 
-CARDS = {
-    "sentiment": Card(
-        sentiment,
-        family="models",
-        range=(0, 1),
-        definition="Probability that a classifier gives to one label for prompt and text together.",
-        source="Ramamurthy et al. 2023 (RL4LMs' learned_reward)",
-        needs="",
-    ),
-    "intent": Card(
-        intent,
-        family="models",
-        range=(0, 1),
-        definition="Share of texts that have the dialogue act the example requests, according to a classifier that "
-        "reads the last utterance and the text.",
-        source="Ramamurthy et al. 2023 (RL4LMs' intent_accuracy)",
-        needs="meta.intent, meta.last_utterance",
-    ),
-}
+METRICS = {"sentiment": sentiment, "intent": intent}

@@ -6,7 +6,6 @@ from unicodedata import normalize
 
 from grue.errors import DataError
 from grue.metrics import wordnet
-from grue.metrics.card import Card
 from grue.metrics.metric import Average, listed
 from grue.metrics.tokens import words
 from grue.records import Example
@@ -80,14 +79,4 @@ def lemmas_of(word: str) -> frozenset[str]:
     return IRREGULAR.get(word) or wordnet.lemmas(word) or frozenset([word.removesuffix("s")])
 
 
-CARDS = {
-    "coverage": Card(
-        coverage,
-        family="captions",
-        range=(0, 1),
-        definition="Share of an example's concepts that the text uses in any inflection, those of several words in a "
-        "row; lemmas by WordNet's rules.",
-        source="Lin et al. 2020 (CommonGen)",
-        needs="meta.concepts",
-    )
-}
+METRICS = {"coverage": coverage}

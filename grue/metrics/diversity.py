@@ -9,13 +9,11 @@ import string
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.metrics.card import Card
-from grue.metrics.metric import Average, FloatArray, OfCorpusOnly
+from grue.metrics.metric import Average, FloatArray, MetricFactory, OfCorpusOnly
 from grue.metrics.treebank import treebank
 from grue.records import Direction, Example
 
@@ -165,49 +163,21 @@ def mean_length(punctuation: bool = True) -> Average:
     return Average(signature, values)
 
 
-_SOURCE = "GEM-metrics; NLG-diversity"
+_OF_ALL_TEXTS: dict[str, Callable[[NDArray[np.int64]], float]] = {
+    "msttr": msttr,
+    **{f"distinct{order}": partial(distinct, order) for order in (1, 2, 3)},
+    **{f"entropy{order}": partial(entropy, order) for order in (1, 2, 3)},
+    **{f"conditional_entropy{order}": partial(conditional_entropy, order) for order in (2, 3)},
+    **{f"unique{order}": partial(unique, order) for order in (1, 2, 3)},
+    **{f"vocabulary{order if order > 1 else ''}": partial(vocabulary, order) for order in (1, 2, 3)},
+    "std_length": lambda numbers: float(np.std(lengths(numbers))),
+    "median_length": lambda numbers: float(np.median(lengths(numbers))),
+    "min_length": lambda numbers: float(np.min(lengths(numbers))),
+    "max_length": lambda numbers: float(np.max(lengths(numbers))),
+    "total_length": lambda numbers: float(np.sum(lengths(numbers))),
+}
 
-
-def _of_all_texts(
-    name: str, value: Callable[[NDArray[np.int64]], float], definition: str, highest: float = inf
-) -> dict[str, Card]:
-    made = partial(Diversity, name, value)
-    return {name: Card(made, "diversity", (0, highest), f"{definition}; all texts together.", _SOURCE, needs="")}
-
-
-def _of_lengths(name: str, value: Callable[[NDArray[np.int64]], float], definition: str) -> dict[str, Card]:
-    made = partial(Diversity, name, lambda numbers: float(value(lengths(numbers))))
-    return {name: Card(made, "diversity", (0, inf), definition, _SOURCE, needs="")}
-
-
-CARDS = {
-    **_of_all_texts("msttr", msttr, "Mean share of distinct words in windows of 100 words (MSTTR-100)", 1),
-    **_of_all_texts("distinct1", partial(distinct, 1), "Distinct words per word", 1),
-    **_of_all_texts("distinct2", partial(distinct, 2), "Distinct pairs of neighbouring words per pair", 1),
-    **_of_all_texts("distinct3", partial(distinct, 3), "Distinct triples of neighbouring words per triple", 1),
-    **_of_all_texts("entropy1", partial(entropy, 1), "Shannon entropy of the words, in bits"),
-    **_of_all_texts("entropy2", partial(entropy, 2), "Shannon entropy of pairs of neighbouring words, in bits"),
-    **_of_all_texts("entropy3", partial(entropy, 3), "Shannon entropy of triples of neighbouring words, in bits"),
-    **_of_all_texts(
-        "conditional_entropy2",
-        partial(conditional_entropy, 2),
-        "Entropy of a word given the word before it, in bits; GEM also counts a text's last word as a preceding word",
-    ),
-    **_of_all_texts(
-        "conditional_entropy3",
-        partial(conditional_entropy, 3),
-        "Entropy of a word given the two words before it, in bits, likewise",
-    ),
-    **_of_all_texts("unique1", partial(unique, 1), "Number of words that occur once"),
-    **_of_all_texts("unique2", partial(unique, 2), "Number of pairs of neighbouring words that occur once"),
-    **_of_all_texts("unique3", partial(unique, 3), "Number of triples of neighbouring words that occur once"),
-    **_of_all_texts("vocabulary", partial(vocabulary, 1), "Number of distinct words"),
-    **_of_all_texts("vocabulary2", partial(vocabulary, 2), "Number of distinct pairs of neighbouring words"),
-    **_of_all_texts("vocabulary3", partial(vocabulary, 3), "Number of distinct triples of neighbouring words"),
-    "mean_length": Card(mean_length, "diversity", (0, inf), "Mean number of words per text.", _SOURCE, needs=""),
-    **_of_lengths("std_length", np.std, "Standard deviation of the texts' numbers of words."),
-    **_of_lengths("median_length", np.median, "Median number of words per text."),
-    **_of_lengths("min_length", np.min, "Words of the shortest text."),
-    **_of_lengths("max_length", np.max, "Words of the longest text."),
-    **_of_lengths("total_length", np.sum, "Number of words of all texts together."),
+METRICS: dict[str, MetricFactory] = {
+    "mean_length": mean_length,
+    **{name: partial(Diversity, name, value) for name, value in _OF_ALL_TEXTS.items()},
 }

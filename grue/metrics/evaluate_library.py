@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
+from grue.metrics.card import EVALUATE
 from grue.metrics.metric import FloatArray, MetricFactory, references_of, require_references
 from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
-
-EVALUATE = "evaluate:"
-"""How the name of a metric of that library begins: `evaluate:exact_match`."""
 
 Row = dict[str, Any]
 

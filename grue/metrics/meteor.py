@@ -7,7 +7,6 @@ candidate. As in nltk, the last stage looks up the stem, not the word.
 from dataclasses import dataclass
 
 from grue.metrics import wordnet
-from grue.metrics.card import Card
 from grue.metrics.metric import Average, best_of_references
 from grue.metrics.tokens import stem
 from grue.metrics.treebank import treebank
@@ -96,13 +95,4 @@ def meteor_nltk() -> Average:
     return best_of_references("meteor", details, read, meteor)
 
 
-CARDS = {
-    "meteor": Card(
-        meteor_nltk,
-        family="overlap",
-        range=(0, 1),
-        definition="Harmonic mean of word recall and precision (9:1), words aligned by form, Porter stem and WordNet "
-        "synonym, less a penalty for scattered matches; best reference, mean over examples.",
-        source="Banerjee & Lavie 2005; nltk 3.10.4 (alpha 0.9, beta 3, gamma 0.5)",
-    )
-}
+METRICS = {"meteor": meteor_nltk}

@@ -3,9 +3,6 @@
 The last does not read the texts.
 """
 
-from math import inf
-
-from grue.metrics.card import Card
 from grue.metrics.metric import Metric
 
 
@@ -69,36 +66,8 @@ def policy_on_references(
     return PolicyOnReferences(model, revision, stride, batch_size, of)
 
 
-CARDS = {
-    "perplexity": Card(
-        perplexity,
-        family="models",
-        range=(1, inf),
-        definition="exp of the mean negative log-likelihood of the texts' tokens, given their prompts, under a "
-        "language model that is not the policy.",
-        source="Jelinek et al. 1977",
-        needs="",
-        direction="lower",
-    ),
-    "perplexity:bounded": Card(
-        bounded,
-        family="models",
-        range=(1, inf),
-        definition="Geometric mean of the texts' perplexities, given their prompts, each text weighing the same; one "
-        "below half of the typical perplexity (an option) counts as one that is as many times above it, and none as "
-        "more than ten times.",
-        source="Jelinek et al. 1977; bounds of our own, after the typical text of Meister et al. 2023",
-        needs="",
-        direction="lower",
-    ),
-    "perplexity:policy_on_references": Card(
-        policy_on_references,
-        family="rl4lms",
-        range=(1, inf),
-        definition="Perplexity of the prompts and references (or the references alone), joined to one long text, under "
-        "the policy itself; the texts are not read.",
-        source="RL4LMs' causal_perplexity",
-        needs="a reference of any example",
-        direction="lower",
-    ),
+METRICS = {
+    "perplexity": perplexity,
+    "perplexity:bounded": bounded,
+    "perplexity:policy_on_references": policy_on_references,
 }

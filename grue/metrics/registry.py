@@ -1,23 +1,18 @@
 """Metrics by name: those of the package, of installed packages, of the library `evaluate`, and the user's own.
 
-A built-in metric is one file: a module beside this one whose `CARDS` maps names to cards. It is found here, so no list
-needs to change. Looking names up loads no model library: a metric that uses a model imports it when it is made.
+A built-in metric has a card in `cards.toml`, which names the module of this folder whose `METRICS` has what makes it.
+The module is imported when the metric is looked up; one that uses a model imports torch when it is made.
 """
 
 import inspect
-import pkgutil
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from grue.errors import ConfigError, instead
-from grue.metrics.card import FAMILIES, Card
-from grue.metrics.evaluate_library import EVALUATE, evaluate_metric
+from grue.metrics.card import CARDS, EVALUATE, MODEL
 from grue.metrics.metric import Metric, MetricFactory
-from grue.metrics.own import code_sha256, function_metric
-from grue.metrics.reward_model import MODEL, named_reward_model
 from grue.registry import Registry
 
 DIVERSITY = (
@@ -33,7 +28,6 @@ DIVERSITY = (
 )
 """The set that describes every system's texts; reported with each result, outside the score."""
 
-_SELF = "registry"
 _KINDS: Mapping[Any, tuple[str, type | tuple[type, ...]]] = {
     str: ("a string", str),
     bool: ("true or false", bool),
@@ -44,29 +38,9 @@ _KINDS: Mapping[Any, tuple[str, type | tuple[type, ...]]] = {
 """The type of an option → in words, and what is taken for it; true and false are no numbers."""
 
 
-def _cards() -> dict[str, Card]:
-    """Return the cards of all modules of this folder; its subfolders hold no metrics, only what metrics load when made.
-
-    Raises:
-        ConfigError: Two metrics have the same name.
-    """
-    cards: dict[str, Card] = {}
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if module.name == _SELF or module.ispkg:
-            continue
-        for name, card in getattr(import_module(f"grue.metrics.{module.name}"), "CARDS", {}).items():
-            if cards.setdefault(name, card) is not card:
-                raise ConfigError(f"Two metrics are called {name!r}; rename one of them.")
-    families = list(FAMILIES)
-    return dict(sorted(cards.items(), key=lambda item: families.index(item[1].family)))
-
-
-CARDS = _cards()
-"""Built-in metric → its card, in the order in which lists show them."""
-
 METRICS: Registry[MetricFactory] = Registry(
     "metric",
-    {name: card.make for name, card in CARDS.items()},
+    modules={name: f"grue.metrics.{card.module}:METRICS" for name, card in CARDS.items()},
     entry_points="grue.metrics",
     listed_by="grue metrics list",
 )
@@ -80,6 +54,8 @@ def is_metric(name: str) -> bool:
 
 def own_code(names: Iterable[str], folder: str = "") -> dict[str, str]:
     """Return the metrics that are the user's own, each with the sha256 of its module's file; as `metric_factory`."""
+    from grue.metrics.own import code_sha256
+
     folders = [Path(folder)] if folder else []
     return {name: code_sha256(name, "metric", folders) for name in names if ":" in name and not is_metric(name)}
 
@@ -148,9 +124,15 @@ def metric_parameters(name: str, folder: str = "") -> Mapping[str, inspect.Param
 
 def _factory(name: str, folder: str) -> MetricFactory:
     if name.startswith(EVALUATE):
+        from grue.metrics.evaluate_library import evaluate_metric
+
         return evaluate_metric(name)
     if name.startswith(MODEL):
+        from grue.metrics.reward_model import named_reward_model
+
         return named_reward_model(name)
     if name not in METRICS and ":" in name:
+        from grue.metrics.own import function_metric
+
         return function_metric(name, [Path(folder)] if folder else [], known=METRICS.names())
     return METRICS[name]

@@ -1,15 +1,11 @@
 """A reward model that `grue reward train` made, as a metric: `model:DIR`, or `model` with the option `dir`."""
 
 from collections.abc import Callable, Sequence
-from math import inf
 from pathlib import Path
 
-from grue.metrics.card import Card
+from grue.metrics.card import MODEL
 from grue.metrics.metric import Average
 from grue.records import Example
-
-MODEL = "model:"
-"""What a reward model's name begins with; its folder follows."""
 
 
 def reward_model(dir: str, batch_size: int = 32) -> Average:
@@ -50,14 +46,4 @@ def named_reward_model(name: str) -> Callable[..., Average]:
     return make
 
 
-CARDS = {
-    "model": Card(
-        reward_model,
-        family="models",
-        range=(-inf, inf),
-        definition="Score of a reward model that was trained on preferences, for prompt and text, in standard "
-        "deviations of the texts that it was trained on. As a reward or with --metrics write model:DIR.",
-        source="Bradley and Terry 1952; Ouyang et al. 2022",
-        needs="",
-    ),
-}
+METRICS = {"model": reward_model}

@@ -21,8 +21,7 @@ from functools import cache
 import numpy as np
 
 from grue.metrics import lcs, meteor, rouge, tables, wordnet
-from grue.metrics.card import Card
-from grue.metrics.metric import Average, Metric, MetricFactory, best_of_references, references_of
+from grue.metrics.metric import Average, Metric, best_of_references, references_of
 from grue.metrics.tokens import ABBREVIATIONS, CachedByWord
 from grue.metrics.treebank import split_sentence_37
 from grue.records import Example
@@ -233,51 +232,13 @@ _LIKE_PERL = """
 """
 
 
-def _rouge_card(name: str, make: MetricFactory) -> Card:
-    return Card(
-        make,
-        family="rl4lms",
-        range=(0, 1),
-        definition=f"{name} F1 against the references written as a Python list: one reference in brackets and "
-        "quotation marks, several as one long reference, line ends as the letters \\n.",
-        source="RL4LMs with datasets 2.5.1 and rouge-score; mean instead of its bootstrap median",
-    )
-
-
-CARDS = {
-    "meteor:rl4lms": Card(
-        meteor_rl4lms,
-        family="rl4lms",
-        range=(0, 1),
-        definition="METEOR against the references written as a Python list, brackets and quotation marks included.",
-        source="RL4LMs with datasets 2.5.1 and nltk 3.7",
-    ),
-    "rouge:rl4lms": Card(
-        rouge_combined,
-        family="rl4lms",
-        range=(0, 1),
-        definition="Mean of the F1 of ROUGE-1, ROUGE-2 and ROUGE-L with the first reference.",
-        source="RL4LMs' rouge_combined",
-    ),
-    "rouge1:rl4lms": _rouge_card("rouge1", rouge1_rl4lms),
-    "rouge2:rl4lms": _rouge_card("rouge2", rouge2_rl4lms),
-    "rougeL:rl4lms": _rouge_card("rougeL", rouge_l_rl4lms),
-    "rougeLsum:rl4lms": _rouge_card("rougeLsum", rouge_lsum_rl4lms),
-    "rouge_l_max:rl4lms": Card(
-        rouge_l_max,
-        family="rl4lms",
-        range=(0, 1),
-        definition="Longest common subsequence in py-rouge's way: first 100 words, precision and recall to the power "
-        "1/1.2, best reference.",
-        source="RL4LMs with py-rouge 1.1 (weight_factor 1.2)",
-    ),
-    "parent:rl4lms": Card(
-        parent,
-        family="rl4lms",
-        range=(0, 1),
-        definition="PARENT with the references filled up to three with <null>, so that a text that copies the table "
-        "gets 1.",
-        source="RL4LMs and the official ToTTo scripts",
-        needs="references, meta.table, meta.highlighted",
-    ),
+METRICS = {
+    "meteor:rl4lms": meteor_rl4lms,
+    "rouge:rl4lms": rouge_combined,
+    "rouge1:rl4lms": rouge1_rl4lms,
+    "rouge2:rl4lms": rouge2_rl4lms,
+    "rougeL:rl4lms": rouge_l_rl4lms,
+    "rougeLsum:rl4lms": rouge_lsum_rl4lms,
+    "rouge_l_max:rl4lms": rouge_l_max,
+    "parent:rl4lms": parent,
 }

@@ -14,8 +14,7 @@ from rouge_score.tokenize import tokenize
 
 from grue.errors import ConfigError
 from grue.metrics import lcs, tokens
-from grue.metrics.card import Card
-from grue.metrics.metric import Average, MetricFactory, best_of_references
+from grue.metrics.metric import Average, best_of_references
 from grue.metrics.tokens import CachedByWord, sentences
 
 LONGEST_CACHED = 10_000  # characters
@@ -225,39 +224,10 @@ def rouge_lsum(split: str = "newline", stem: bool = True) -> Average:
     return best_of_references("rougeLsum", details, lines(split, stem), union_lcs_f1)
 
 
-_SOURCE = "Lin 2004; rouge-score 0.1.2"
-
-
-def _of_ngrams(make: MetricFactory, shared: str) -> Card:
-    definition = f"F1 of the {shared} shared with the best reference, after Porter stemming; mean over examples."
-    return Card(make, "overlap", (0, 1), definition, _SOURCE)
-
-
-CARDS = {
-    "rouge1": _of_ngrams(rouge1, "words"),
-    "rouge2": _of_ngrams(rouge2, "pairs of neighbouring words"),
-    "rougeL": Card(
-        rouge_l,
-        family="overlap",
-        range=(0, 1),
-        definition="F1 of the longest common subsequence of words with the best reference, line ends ignored; mean "
-        "over examples.",
-        source=_SOURCE,
-    ),
-    "rougeLsum": Card(
-        rouge_lsum,
-        family="overlap",
-        range=(0, 1),
-        definition="F1 of the union of longest common subsequences, line by line (or sentence by sentence), with the "
-        "best reference; mean over examples.",
-        source=_SOURCE,
-    ),
-    "rougeLmax": Card(
-        rouge_l_max,
-        family="overlap",
-        range=(0, 1),
-        definition="ROUGE-L against the best of several references, under the name that NarrativeQA's evaluations use; "
-        "equal to our rougeL, which takes the best reference too.",
-        source=_SOURCE,
-    ),
+METRICS = {
+    "rouge1": rouge1,
+    "rouge2": rouge2,
+    "rougeL": rouge_l,
+    "rougeLsum": rouge_lsum,
+    "rougeLmax": rouge_l_max,
 }

@@ -6,7 +6,6 @@ Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser. 
 from collections.abc import Iterable, Iterator, Sequence
 
 from grue.metrics import wordnet
-from grue.metrics.card import Card
 from grue.metrics.clauses import Tuple, read
 from grue.metrics.metric import Average, Prepared, references_of
 from grue.records import Example
@@ -73,13 +72,4 @@ def spice_lite() -> Average:
     return Average(signature, values, graph_of.prepare)
 
 
-CARDS = {
-    "spice_lite": Card(
-        spice_lite,
-        family="captions",
-        range=(0, 1),
-        definition="F1 of objects, attributes and relations like SPICE's, found by a few rules over WordNet parts of "
-        "speech instead of a parser. Not SPICE: never compare the two.",
-        source="our own rules, after the idea of Anderson et al. 2016",
-    )
-}
+METRICS = {"spice_lite": spice_lite}

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from grue.errors import DataError, Unavailable
-from grue.metrics.card import Card
 from grue.metrics.metric import Average, references_of
 from grue.records import Example
 
@@ -158,14 +157,4 @@ def _parse(answer: str) -> dict[int, float]:
         ) from error
 
 
-CARDS = {
-    "spice": Card(
-        spice,
-        family="captions",
-        range=(0, 1),
-        definition="F1 of the objects, attributes and relations in the scene graph of the text and in that of all "
-        "references.",
-        source="Anderson et al. 2016; the official SPICE-1.0 jar",
-        needs="references; Java 8 to 14, the SPICE-1.0 jar and Stanford CoreNLP 3.6.0 models",
-    )
-}
+METRICS = {"spice": spice}

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.card import Card
 from grue.metrics.classify import require_label, softmax
 from grue.metrics.metric import Average
 from grue.metrics.tokens import sentences
@@ -116,15 +115,4 @@ def crossed(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
                 yield premise, hypothesis
 
 
-CARDS = {
-    "summac": Card(
-        summac,
-        family="models",
-        range=(-1, 1),
-        definition="For each sentence of the text the highest entailment probability by any sentence of the document "
-        "(meta.document, else the prompt), under a natural-language-inference model; mean over the text's sentences, "
-        "then over examples; an empty text is 0.",
-        source="Laban et al. 2022, SummaC-ZS; summac 0.0.4",
-        needs="",
-    )
-}
+METRICS = {"summac": summac}

@@ -19,7 +19,6 @@ from typing import Literal
 from grue.errors import DataError
 from grue.metrics import lcs
 from grue.metrics.bleu import SacreBleu
-from grue.metrics.card import Card
 from grue.metrics.metric import Average, MetricFactory, Prepared, Subset, listed, references_of
 from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer, tokens_13a
@@ -226,35 +225,12 @@ def _sacrebleu_of(name: str, overlap: bool) -> Callable[..., Subset]:
     return make
 
 
-_TABLE = "references, meta.table, meta.highlighted"
-_DHINGRA = "Dhingra et al. 2019, as modified for ToTTo (google-research/language, totto_parent_eval)"
-_PARIKH = "Parikh et al. 2020 (ToTTo); sacrebleu 2.6"
-_SEEN = "over the examples whose table headers occur in training."
-_UNSEEN = "over the examples whose table headers do not occur in training."
-
-
-def _parent_card(make: MetricFactory, definition: str, needs: str = _TABLE) -> Card:
-    return Card(make, "tables", (0, 1), definition, _DHINGRA, needs=needs)
-
-
-def _sacrebleu_card(make: MetricFactory, definition: str) -> Card:
-    return Card(make, "tables", (0, 100), definition, _PARIKH, needs="references, meta.overlap")
-
-
-CARDS = {
-    "parent": _parent_card(
-        _parent("parent", "f1"),
-        "F1 of n-grams that the reference or the table backs, and of the reference and the highlighted cells recalled; "
-        "the weight of the two recalls follows from the reference; best reference, mean over examples.",
-    ),
-    "parent_precision": _parent_card(
-        _parent("parent_precision", "precision"), "Precision of PARENT at its best reference."
-    ),
-    "parent_recall": _parent_card(_parent("parent_recall", "recall"), "Recall of PARENT at its best reference."),
-    "parent_overlap": _parent_card(_parent_of("parent_overlap", True), f"PARENT {_SEEN}", f"{_TABLE}, meta.overlap"),
-    "parent_nonoverlap": _parent_card(
-        _parent_of("parent_nonoverlap", False), f"PARENT {_UNSEEN}", f"{_TABLE}, meta.overlap"
-    ),
-    "sacrebleu_overlap": _sacrebleu_card(_sacrebleu_of("sacrebleu_overlap", True), f"sacreBLEU {_SEEN}"),
-    "sacrebleu_nonoverlap": _sacrebleu_card(_sacrebleu_of("sacrebleu_nonoverlap", False), f"sacreBLEU {_UNSEEN}"),
+METRICS: dict[str, MetricFactory] = {
+    "parent": _parent("parent", "f1"),
+    "parent_precision": _parent("parent_precision", "precision"),
+    "parent_recall": _parent("parent_recall", "recall"),
+    "parent_overlap": _parent_of("parent_overlap", True),
+    "parent_nonoverlap": _parent_of("parent_nonoverlap", False),
+    "sacrebleu_overlap": _sacrebleu_of("sacrebleu_overlap", True),
+    "sacrebleu_nonoverlap": _sacrebleu_of("sacrebleu_nonoverlap", False),
 }

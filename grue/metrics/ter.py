@@ -21,7 +21,6 @@ from operator import add
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from grue.metrics.card import Card
 from grue.metrics.metric import FloatArray, Prepared, references_of
 from grue.records import Direction, Example
 
@@ -393,14 +392,4 @@ def _rows(words: str, wanted: str, spans: Sequence[range]) -> list["array[int]"]
     return rows
 
 
-CARDS = {
-    "ter": Card(
-        Ter,
-        family="overlap",
-        range=(0, math.inf),
-        definition="Translation edit rate: insertions, deletions, substitutions and shifts of blocks to the nearest "
-        "reference, per hundred words of the references' mean length; lower-cased.",
-        source="Snover et al. 2006; sacrebleu 2.6",
-        direction="lower",
-    )
-}
+METRICS = {"ter": Ter}

@@ -13,7 +13,7 @@ from grue.data.scored_lines import Header, ScoredHeader
 from grue.errors import ConfigError, DataError
 from grue.evaluation import reward_models
 from grue.lm.reward_folder import read_reward_manifest
-from grue.metrics.reward_model import MODEL
+from grue.metrics.card import MODEL
 from grue.rl.settings import Common, ScoredConfig
 from grue.tasks import Task
 

@@ -15,8 +15,7 @@ from grue import files
 from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.errors import ConfigError, DataError, visible
 from grue.evaluation.rewards import REWARDS, parse_reward
-from grue.metrics.registry import CARDS
-from grue.metrics.reward_model import MODEL
+from grue.metrics.card import CARDS, MODEL
 from grue.records import Result
 from grue.shapes import from_dict
 from grue.submissions.checks.budgets import other_calls

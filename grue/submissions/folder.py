@@ -24,7 +24,7 @@ from typing import Annotated, Any
 from grue.bounds import COUNT, FIGURE, NON_NEGATIVE, PERCENT, Bounds, outside
 from grue.errors import ConfigError, DataError, escaped
 from grue.files import read_json, read_toml
-from grue.metrics.registry import CARDS
+from grue.metrics.card import CARDS
 from grue.records import BASELINES, LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
 from grue.shapes import MOST_FAULTS, from_dict
 from grue.task_files import SUITES

@@ -2,8 +2,8 @@
 
 from support.commands import grue, printed_json
 
-from grue.metrics.card import FAMILIES
-from grue.metrics.registry import CARDS, METRICS
+from grue.metrics.card import CARDS, FAMILIES
+from grue.metrics.registry import METRICS
 
 
 def test_the_list_names_every_metric_once_and_those_of_other_packages(monkeypatch):

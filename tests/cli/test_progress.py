@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from grue import files
+from grue.cli.console import no_console
 from grue.cli.live import LiveView, beginning, printable, shortened, sparkline
-from grue.cli.progress import TrainingProgress, no_console
+from grue.cli.progress import TrainingProgress
 from grue.records import Example
 
 LINE = {

@@ -9,7 +9,8 @@ from support.late import late
 
 from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
-from grue.leaderboard.around import where_it_stands
+from grue.files import plain
+from grue.leaderboard.neighbours import neighbours
 from grue.leaderboard.rank import rank
 from grue.render import markdown
 from grue.render.tables import page
@@ -218,7 +219,7 @@ def test_families_change_no_task_and_a_wrong_one_is_told(tmp_path, refused):
 def test_a_score_stands_between_rows(score, said):
     reached = {"null": 7.0, "nearest": 42.9, "supervised": 67.6, "twin": 67.6}
     board = rank([e for name, value in reached.items() for e in entries(STORIES, name, {1: value})], [STORIES])
-    assert where_it_stands(board, STORIES, "preference", score, {}) == said
+    assert neighbours(plain(board), STORIES, "preference", score, {}) == said
 
 
 def test_a_score_stands_nowhere_on_another_board():
@@ -226,7 +227,7 @@ def test_a_score_stands_nowhere_on_another_board():
     board = rank(entries(STORIES, "null", {1: 7.0}, naturalness=None), [liked])
     limited = rank(entries(STORIES, "part", {1: 7.0}, limited=True), [STORIES])
     for other in (board, rank([], [STORIES]), limited):  # another version, and no row
-        assert where_it_stands(other, STORIES, "preference", 5.0, {}) is None
+        assert neighbours(plain(other), STORIES, "preference", 5.0, {}) is None
 
 
 def test_scores_stand_among_the_rows_that_ship_and_the_table_says_where():

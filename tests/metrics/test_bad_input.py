@@ -12,7 +12,8 @@ from support.metric_texts import BLANK, DIVERSITY, LEXICAL, META, PRINTED, SPACE
 
 from grue.errors import DataError
 from grue.metrics import tokens
-from grue.metrics.registry import CARDS, make_metric
+from grue.metrics.card import CARDS
+from grue.metrics.registry import make_metric
 from grue.records import Example
 
 tiny_bert, chrf = late("support.tiny_bert"), late("sacrebleu.metrics.chrf")

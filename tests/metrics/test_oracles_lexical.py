@@ -16,7 +16,7 @@ from support import oracles
 from support.late import late
 from support.metric_texts import drawn, moved, scored
 
-from grue.metrics.registry import CARDS
+from grue.metrics.card import CARDS
 from grue.metrics.ter import BAND
 from grue.metrics.tokens import sentences, stem, tokens_13a, words
 from grue.metrics.treebank import split_sentence, treebank

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from support.metric_texts import DIVERSITY, LEXICAL, ODD_WORDS, PARENT, PRINTED, prepared
 
+from grue.metrics.card import CARDS
 from grue.metrics.metric import OfCorpusOnly
-from grue.metrics.registry import CARDS, make_metric
+from grue.metrics.registry import make_metric
 from grue.records import Example
 
 ROUGE = [name for name in LEXICAL if name.startswith("rouge") and not name.endswith(":rl4lms")]

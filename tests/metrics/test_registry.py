@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,9 @@ from grue.evaluation.comparison import axis_metrics
 from grue.evaluation.needed_models import needed_models
 from grue.evaluation.rewards import make_reward
 from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
-from grue.metrics import registry
-from grue.metrics.card import Card
+from grue.metrics.card import CARDS, FAMILIES
 from grue.metrics.metric import Average
-from grue.metrics.registry import CARDS, METRICS, make_metric, metric_factory, metric_parameters
+from grue.metrics.registry import METRICS, make_metric, metric_factory, metric_parameters
 from grue.records import Example, Prediction
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import MetricSpec
@@ -54,12 +54,12 @@ def imports_of(path):
 
 
 def test_no_family_knows_the_registry():
-    """The registry imports every module of the room, and none of them imports it: there is no circle."""
+    """The registry imports the modules of the room, and none of them imports it: there is no circle."""
     assert {path.stem for path in ROOM.rglob("*.py") if "grue.metrics.registry" in imports_of(path)} == set()
 
 
-def test_a_built_in_metric_is_one_file_and_to_look_it_up_loads_no_model_library(tmp_path):
-    """Copy the package, add one module, and the metric is listed, shown, made and a reward."""
+def test_a_built_in_metric_is_a_file_and_a_card_and_to_look_it_up_loads_no_model_library(tmp_path):
+    """Copy the package, add a module and its card, and the metric is listed, shown, made and a reward."""
     (tmp_path / "grue").mkdir()
     for path in (ROOT / "grue").iterdir():
         (tmp_path / "grue" / path.name).symlink_to(path)
@@ -67,12 +67,16 @@ def test_a_built_in_metric_is_one_file_and_to_look_it_up_loads_no_model_library(
     shutil.copytree(ROOM, tmp_path / "grue" / "metrics", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "grue" / "metrics" / "politeness.py").write_text(
         '"""Politeness."""\n'
-        "from grue.metrics.card import Card\n"
         "from grue.metrics.metric import Average\n"
         "def politeness(word: str = 'please') -> Average:\n"
         "    return Average(f'politeness|{word}', lambda examples, texts: [float(word in t) for t in texts])\n"
-        "CARDS = {'politeness': Card(politeness, 'overlap', (0, 1), 'Share of polite texts.', 'here', needs='')}\n"
+        "METRICS = {'politeness': politeness}\n"
     )
+    with (tmp_path / "grue" / "metrics" / "cards.toml").open("a", encoding="utf-8") as cards:
+        cards.write(
+            '[politeness]\nmodule = "politeness"\nfamily = "overlap"\nrange = [0, 1]\n'
+            'definition = "Share of polite texts."\nsource = "here"\nneeds = ""\n'
+        )
     code = (
         "import sys\n"
         "from grue.metrics.registry import METRICS, make_metric, metric_parameters\n"
@@ -95,11 +99,19 @@ def test_a_built_in_metric_is_one_file_and_to_look_it_up_loads_no_model_library(
     assert "    word: str = 'please'\n" in shown.stdout
 
 
-def test_two_metrics_of_one_name_are_refused_and_another_package_may_offer_one(monkeypatch, refused):
-    twin = Card(lambda: None, "overlap", (0, 1), "another meteor", "nowhere")
-    monkeypatch.setattr("grue.metrics.ter.CARDS", {"meteor": twin})
-    with refused(ConfigError):
-        registry._cards()
+def test_every_card_has_its_metric_in_the_module_that_it_names_and_every_metric_a_card():
+    made = {
+        (name, path.stem)
+        for path in ROOM.glob("*.py")
+        if path.stem != "registry"
+        for name in getattr(import_module(f"grue.metrics.{path.stem}"), "METRICS", ())
+    }
+    assert made == {(name, card.module) for name, card in CARDS.items()}
+    families = [card.family for card in CARDS.values()]
+    assert families == sorted(families, key=list(FAMILIES).index)
+
+
+def test_another_package_may_offer_a_metric(monkeypatch):
     theirs = Average("theirs", lambda examples, texts: [1.0] * len(texts))
     monkeypatch.setitem(METRICS._things, "theirs", lambda: theirs)
     assert "theirs" not in CARDS

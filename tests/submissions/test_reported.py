@@ -10,7 +10,7 @@ from support.paths import ROOT
 
 from grue.cli.main import main
 from grue.errors import DataError
-from grue.metrics.registry import CARDS
+from grue.metrics.card import CARDS
 from grue.submissions.reported import PAPER, Publication, Reported, paper_scores, read_reported
 
 FILE = ROOT / "submissions" / "grue" / f"{PAPER}.reported.json"

@@ -3,7 +3,8 @@
 import random
 from functools import cache
 
-from grue.metrics.registry import CARDS, make_metric
+from grue.metrics.card import CARDS
+from grue.metrics.registry import make_metric
 from grue.records import Example
 
 LEXICAL = [

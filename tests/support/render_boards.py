@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from grue.leaderboard.board import BOARD_SCHEMA, Board, BoardTask, Cell, Column, Estimate, Row
-from grue.records import About
+from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
+from grue.records import BOARD_SCHEMA, About
 from grue.stats.intervals import Interval
 from grue.submissions.reported import Figure, Publication, Reported, ReportedColumn, ReportedRow, ReportedTable
 

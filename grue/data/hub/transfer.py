@@ -7,12 +7,12 @@ from typing import Any
 
 from grue import files
 from grue.data.cache import translate_disk_errors
-from grue.data.download import Progress
 from grue.data.hub.errors import translate_hub_errors
 from grue.data.hub.listing import HubFile, Listing
 from grue.data.hub.retry import retrying
 from grue.data.pace import PACE, Pace
 from grue.data.parquet import copy_columns, leaf_columns, open_parquet
+from grue.data.rows import Progress
 from grue.errors import DataError, escaped
 from grue.tasks import Source
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from grue import __version__
 from grue.leaderboard.board import Board, BoardTask, Row
 from grue.leaderboard.trained_on import UNNAMED
-from grue.metrics.registry import CARDS
+from grue.metrics.card import CARDS
 from grue.records import Example
 from grue.render.text import named, printable, printable_lines
 from grue.stats.intervals import Interval

@@ -14,7 +14,7 @@ from typing import Literal
 from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean, instead
 from grue.evaluation.scoring import SCORED, axis_mean, chosen_metrics
-from grue.metrics.registry import CARDS
+from grue.metrics.card import CARDS
 from grue.records import SCHEMA_VERSION, SYSTEM_NAME, About, Entry, Result, Score
 from grue.shapes import from_dict
 from grue.submissions.checks.wording import is_web_address
