@@ -348,21 +348,30 @@ def write_text(path: Path, text: str) -> None:
         except OSError as error:
             raise DataError(f"{path}: cannot be written: {_reason(error)}.") from error
         return
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("xb") as handle:
-                handle.write(data)
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):  # it may not exist, and the first error is the one to report
-                temporary.unlink()
-            raise
+        with replacing(path) as temporary:
+            temporary.write_bytes(data)
     except OSError as error:
         raise _cannot_write(path, error) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary file beside `path` to write to; flushed to disk, it replaces `path` if the block succeeds.
+
+    Raises:
+        OSError: It cannot be written; nothing is left behind.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield temporary
+        flush_to_disk(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):  # it may not exist, and the first error is the one to report
+            temporary.unlink()
+        raise
 
 
 def refuse_there(path: Path, force: bool) -> None:

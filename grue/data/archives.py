@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from zipfile import BadZipFile
 
-from grue.data.limits import LARGEST_TEXT, LONGEST_CELL, MOST_COLUMNS, check_member, open_zip
+from grue.data.limits import LARGEST_TEXT, LONGEST_CELL, MOST_COLUMNS, open_zip
 from grue.data.rows import Row, Rows
 from grue.errors import DataError, escaped
 from grue.files import LONGEST_LINE, MARK, lines_of, sha256_file
@@ -185,7 +185,6 @@ def opened(file: File) -> Iterator[IO[bytes]]:
             handle: IO[bytes] = stack.enter_context(file.path.open("rb"))
             for member in file.inside:
                 archive = stack.enter_context(open_zip(handle, file))
-                check_member(file.path, archive.getinfo(member))
                 handle = stack.enter_context(archive.open(member))
             yield handle
         except (*DAMAGED, KeyError) as error:

@@ -1,14 +1,15 @@
 """Where data is kept on this machine, and how files are written there: atomically, by one process at a time."""
 
 import errno
-import fcntl
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock
+
+from grue import files
 from grue.errors import DataError
 
 
@@ -37,17 +38,8 @@ def writing(path: Path) -> Iterator[Path]:
     Raises:
         DataError: The file cannot be written, or the disk is full; nothing is left behind.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with translate_disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield temporary
-            with temporary.open("rb") as handle:
-                os.fsync(handle.fileno())
-            os.replace(temporary, path)
-        finally:
-            with suppress(OSError):  # it no longer exists after a success
-                temporary.unlink()
+    with translate_disk_errors(path), files.replacing(path) as temporary:
+        yield temporary
 
 
 @contextmanager
@@ -95,9 +87,11 @@ def locked(path: Path) -> Iterator[None]:
     Raises:
         DataError: The file cannot be written.
     """
+    lock = FileLock(path)
     with translate_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.open("w")
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()

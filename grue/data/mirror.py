@@ -15,10 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-import pyarrow.parquet as pq
-
 from grue import __version__, files
-from grue.data.cache import locked, mirror_folders, translate_disk_errors
+from grue.data.cache import locked, mirror_folders
 from grue.data.download import download
 from grue.data.formats import read_folder
 from grue.data.hub.listing import COMMIT, HubFile, Listing, find_files, find_local_files
@@ -285,15 +283,11 @@ def record_ids(held: Held, task: str, split: str, ids_sha256: str) -> None:
 def _fetch_columns(source: Source, split: str, listing: Listing, folder: Path, progress: Progress) -> HeldFile:
     """Transfer the files of a split in parallel, and join them; finished ones stay for the next attempt."""
     pending = folder / f".{split}.parts"
-    shutil.rmtree(pending / "whole", ignore_errors=True)  # left by a killed process; the library does not resume it
     parts = {file: pending / f"{files.sha256_json([file, source.columns])[:16]}.parquet" for file in listing.files}
-    done = {file: file.size if part.exists() else 0 for file, part in parts.items()}
-    total, lock, failed = sum(file.size for file in listing.files), threading.Lock(), threading.Event()
+    total, done, lock = sum(file.size for file in listing.files), dict.fromkeys(parts, 0), threading.Lock()
 
     def transfer(file: HubFile) -> None:
         def advance(count: int, _: int) -> None:
-            if failed.is_set():
-                raise DataError(f"{file.path}: stopped, because another file failed.")
             with lock:
                 done[file] = count
                 progress(sum(done.values()), total)
@@ -303,27 +297,12 @@ def _fetch_columns(source: Source, split: str, listing: Listing, folder: Path, p
         advance(file.size, file.size)
 
     with ThreadPoolExecutor(PARALLEL) as workers:
-        for future in [workers.submit(transfer, file) for file in listing.files]:
-            try:
-                future.result()
-            except BaseException:
-                failed.set()
-                workers.shutdown(wait=False, cancel_futures=True)
-                raise
+        list(workers.map(transfer, listing.files))
     target = folder / f"{split}.parquet"
-    rows = _joined(list(parts.values()), target)
+    rows = join_parquet(list(parts.values()), target)
     shutil.rmtree(pending)
     origin = tuple(file.path for file in listing.files)
     return HeldFile(target.stat().st_size, files.sha256_file(target), origin, rows, source.columns)
-
-
-def _joined(parts: list[Path], target: Path) -> int:
-    """Make one file of a split's parts, and return the number of rows; a single part is moved."""
-    if len(parts) > 1:
-        return join_parquet(parts, target)
-    with translate_disk_errors(target):
-        parts[0].replace(target)
-    return int(pq.read_metadata(target).num_rows)
 
 
 # --- official files --------------------------------------------------------------------------------------------------

@@ -1,49 +1,29 @@
-"""Unpacking an archive that is not trusted.
+"""Unpacking an archive that is not trusted, by `zipfile` and by tarfile's filter for data.
 
-The filters of `tarfile` and `zipfile` rewrite a member's name that leads out of the folder, allow links within it, and
-set no limit on the size. Here such a member is an error, and so is an archive that unpacks to too much.
+What leads out of the folder is an error, and so is an archive that unpacks to far more than data does.
 """
 
-import bz2
 import errno
-import gzip
-import lzma
 import shutil
-import stat
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from lzma import LZMAError
+from pathlib import Path
 
 from grue.data.cache import translate_disk_errors
-from grue.data.limits import LARGEST, MOST_MEMBERS, BoundedReader, check_member, check_ratio, open_zip
+from grue.data.limits import check_count, check_ratio, open_zip
 from grue.errors import DataError, escaped
 
-CHUNK = 1 << 20  # bytes
-DEEPEST, LONGEST_NAME = 64, 255  # folders, and bytes of one's name
+TARS = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 DAMAGED = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, LZMAError, struct.error, EOFError),
+    *(NotImplementedError, RuntimeError, ValueError),
 )
-DAMAGE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL)
-"""What the system says of names in each other's way, and of places before the beginning of a file."""
-OPEN: Mapping[str, Callable[[Path], Any]] = {
-    ".tar": lambda path: path.open("rb"),
-    ".tgz": gzip.open,
-    ".tar.gz": gzip.open,
-    ".tar.bz2": bz2.open,
-    ".tar.xz": lzma.open,
-}
+"""What zipfile and tarfile raise for what is no archive, or a damaged one."""
+DAMAGE = (None, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL)
+"""Numbers of the system's errors that an archive causes; those that gzip and bz2 raise have none."""
 
 
 class DamagedArchive(DataError):
@@ -54,95 +34,52 @@ class DamagedArchive(DataError):
         self.reason = reason
 
 
-def unpack(archive: Path, folder: Path, largest: int = LARGEST) -> None:
-    """Unpack a zip or tar archive into a new folder; any other file is copied there.
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a zip or tar archive into a folder; any other file is copied there.
 
     Archives within it stay packed: the readers of original layouts look into zip files.
 
-    Args:
-        largest: Bytes that the archive may unpack to.
-
     Raises:
         DamagedArchive: It is damaged, or none.
-        DataError: It contains links or paths outside the folder, or unpacks to more than `largest` bytes.
+        DataError: It contains paths or links outside the folder, or unpacks to more than data does.
     """
+    name = archive.name.lower()
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        name = archive.name.lower()
-        if not name.endswith((".zip", *OPEN)):
-            shutil.copyfile(archive, folder / archive.name)
-            return
-        members, left = _zip_members if name.endswith(".zip") else _tar_members, largest
         try:
-            for inside, content in members(archive):
-                left -= _write(content, folder / _inside(archive, inside), left)
-                check_ratio(archive, largest - left, archive.stat().st_size)
-        except (*DAMAGED, gzip.BadGzipFile) as error:
+            if name.endswith(".zip"):
+                _unzip(archive, folder)
+            elif name.endswith(TARS):
+                _untar(archive, folder)
+            else:
+                shutil.copyfile(archive, folder / archive.name)
+        except tarfile.FilterError as error:
+            raise DataError(f"{archive}: refused: {escaped(error)}.") from error
+        except (*DAMAGED, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in DAMAGE:
+                raise
             raise DamagedArchive(archive, escaped(error) or type(error).__name__) from error
-        except OSError as error:
-            if error.errno in DAMAGE or error.errno is None:  # the system's have a number, that of bz2 has none
-                raise DamagedArchive(archive, error.strerror or escaped(error)) from error
-            raise
 
 
-def _write(content: IO[bytes], target: Path, largest: int) -> int:
-    """Write a member of an archive, and return its size in bytes."""
-    size = 0
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as handle:
-        while chunk := content.read(CHUNK):
-            size += len(chunk)
-            if size > largest:
-                raise DataError(f"{target}: refused: the archive unpacks to more than is allowed.")
-            handle.write(chunk)
-    return size
-
-
-def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _unzip(archive: Path, folder: Path) -> None:
     with open_zip(archive, archive) as opened:
-        for member in opened.infolist():
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind == stat.S_IFLNK:
-                raise DataError(f"{archive}: refused: it contains the link {member.filename!r}.")
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise DataError(
-                    f"{archive}: refused: it contains {member.filename!r}, which is neither file nor folder."
-                )
-            if not member.is_dir():
-                check_member(archive, member)
-                with opened.open(member) as content:
-                    yield member.filename, content
+        for name in opened.namelist():
+            _check_inside(archive, folder, name)
+        opened.extractall(folder)
 
 
-def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    ending = next(ending for ending in OPEN if archive.name.lower().endswith(ending))
-    with OPEN[ending](archive) as handle:
-        reader: Any = BoundedReader(handle, archive, archive.stat().st_size)
-        with tarfile.open(fileobj=reader, mode="r:") as opened:
-            for number, member in enumerate(opened, start=1):
-                if number > MOST_MEMBERS:
-                    raise DataError(f"{archive}: refused: it has more than {MOST_MEMBERS:,} members.")
-                content = opened.extractfile(member) if member.isfile() else None
-                if content is not None:
-                    yield member.name, content
-                elif not member.isdir():
-                    raise DataError(
-                        f"{archive}: refused: it contains {member.name!r}, which is neither file nor folder."
-                    )
-            reader.seek(opened.offset)
-            if reader.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # tarfile takes garbage for the end
-                raise DamagedArchive(archive, "it has no end")
+def _untar(archive: Path, folder: Path) -> None:
+    unpacked = 0
+    with tarfile.open(archive) as opened:
+        for number, member in enumerate(opened, start=1):
+            unpacked += member.size
+            check_count(archive, number)
+            check_ratio(archive, unpacked, archive.stat().st_size)
+            _check_inside(archive, folder, member.name)
+            opened.extract(member, folder, filter="data")
 
 
-def _inside(archive: Path, name: str) -> PurePosixPath:
-    """Return a member's path, which must lie within the folder that the archive is unpacked into."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in name or not path.parts:
+def _check_inside(archive: Path, folder: Path, name: str) -> None:
+    inside = folder.resolve()
+    if not (inside / name.replace("\\", "/")).resolve().is_relative_to(inside):
         raise DataError(f"{archive}: refused: it contains {name!r:.80}, a path outside its folder.")
-    if (
-        not name.isprintable()
-        or len(path.parts) > DEEPEST
-        or any(len(part.encode("utf-8", "surrogateescape")) > LONGEST_NAME for part in path.parts)
-    ):
-        raise DataError(f"{archive}: refused: it contains {name!r:.80}, a name that is no sensible file's.")
-    return path

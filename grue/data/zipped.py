@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
 
+import pyarrow as pa
+
 from grue.data.archives import DAMAGED
-from grue.data.limits import LARGEST_TEXT, check_member, open_zip
+from grue.data.limits import LARGEST_TEXT, open_zip
 from grue.errors import DataError, escaped
 
 ZSTANDARD = 93  # section 4.4.5 of PKWARE's APPNOTE
-HEADER, NAMES = struct.Struct("<4s22xHH"), b"PK\3\4"  # of a member: what it begins with, the lengths of name and extra
+HEADER = struct.Struct("<26xHH")  # of a member: the lengths of its name and of the extra field, which follow
 
 Reader = Callable[[ZipInfo], bytes]
 
@@ -22,7 +24,7 @@ def zip_members(path: Path) -> Iterator[tuple[list[ZipInfo], Reader]]:
     """Open a zip archive; yields its members, and what reads one.
 
     Raises:
-        DataError: It is no zip archive, is damaged, or has a member that unpacks to far more than data does.
+        DataError: It is no zip archive, is damaged, or unpacks to far more than data does.
     """
     try:
         with open_zip(path, path) as archive:
@@ -34,30 +36,16 @@ def zip_members(path: Path) -> Iterator[tuple[list[ZipInfo], Reader]]:
 
 
 def _read(path: Path, archive: ZipFile, member: ZipInfo) -> bytes:
-    check_member(path, member)
     if member.file_size > LARGEST_TEXT:
         raise DataError(f"{path}/{escaped(member.filename)}: refused: it unpacks to {member.file_size:,} bytes.")
     if member.compress_type != ZSTANDARD:
         return archive.read(member)
     with path.open("rb") as handle:
         handle.seek(member.header_offset)
-        mark, name, extra = HEADER.unpack(handle.read(HEADER.size))
-        if mark != NAMES:
-            raise ValueError(f"{member.filename} is not where the list of members says")
-        handle.seek(name + extra, 1)
+        handle.seek(sum(HEADER.unpack(handle.read(HEADER.size))), 1)
         packed = handle.read(member.compress_size)
-    content = _unpacked(packed, member.file_size)
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+        content = bytes(stream.read(member.file_size + 1))
     if len(content) != member.file_size or zlib.crc32(content) != member.CRC:
         raise ValueError(f"{member.filename} is not what was packed")
     return content
-
-
-def _unpacked(packed: bytes, size: int) -> bytes:
-    """Return what Zstandard packed, at most a byte more than `size`; it may be in several frames."""
-    import pyarrow as pa
-
-    content = bytearray()
-    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-        while len(content) <= size and (chunk := stream.read(min(1 << 20, size + 1 - len(content)))):
-            content += chunk
-    return bytes(content)

@@ -36,7 +36,6 @@ from transformers.initialization import no_init_weights
 
 from grue import files
 from grue.data.hub.errors import translate_hub_errors
-from grue.data.hub.retry import retrying
 from grue.errors import DataError, GrueError, Unavailable, escaped
 from grue.lm.checkpoint import MANIFEST, read_manifest
 from grue.lm.constraints import own_decoding
@@ -466,7 +465,7 @@ def fetch_model(name: str, revision: str = "", weights: bool = True, pickled: bo
         return converted_folder(name, revision)
 
     with translate_hub_errors(f"the model {name}" + (f" at {revision}" if revision else "")):
-        return retrying(fetch)
+        return fetch()
 
 
 def _snapshot(name: str, revision: str, weights: bool, local: bool = False, also: Sequence[str] = ()) -> Path:

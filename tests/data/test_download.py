@@ -2,19 +2,29 @@
 
 import dataclasses
 import hashlib
+import io
 import random
+import zipfile
 
 import pytest
-from support.hub_server import Fault, small
-from support.official import OFFICIAL, from_files
+from support.hub_server import HEAD_COMMIT, Fault, add_data_sets, small
+from support.official import OFFICIAL, from_files, zipped
+from support.scripted_server import answer, scripted
 
-from grue.data import backoff
-from grue.data.backoff import requested_wait
+from grue.data import mirror
+from grue.data.cache import mirror_folder
 from grue.data.download import download
+from grue.data.hub.errors import translate_hub_errors
 from grue.data.load import load_examples
-from grue.errors import DataError, Unavailable
+from grue.errors import ConfigError, DataError, Unavailable
 
 CONTENT = random.Random(1).randbytes(3_000_000)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 50_000)
 
 
 def test_official_files_stand_in_for_the_hub(hub, waited):
@@ -43,58 +53,142 @@ def test_an_official_file_that_has_changed(hub, waited, tmp_path, refused):
 def test_an_interrupted_download_resumes(hub, waited, tmp_path):
     target, seen = tmp_path / "a.bin", []
     hub.plain["/a.bin"] = CONTENT
-    later = Fault("/a.bin", status=429, headers={"Retry-After": "5"})
-    hub.faults = [Fault("/a.bin", keep=0.5), Fault("/a.bin", status=503), later]
-    download(f"{hub.address}/a.bin", target, hashlib.sha256(CONTENT).hexdigest(), lambda *figures: seen.append(figures))
+    hub.faults = [Fault("/a.bin", keep=0.5), Fault("/a.bin", status=429, headers={"Retry-After": "5"})]
+    download(f"{hub.address}/a.bin", target, SHA256, lambda *figures: seen.append(figures))
     assert target.read_bytes() == CONTENT
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.bin"]
-    assert (hub.bytes_of("a.bin"), waited, seen[-1]) == (len(CONTENT), [1.0, 2.0, 5.0], (3_000_000, 3_000_000))
+    assert waited == [1, 6.0] and seen[-1] == (3_000_000, 3_000_000)
+    assert len(CONTENT) <= hub.bytes_of("a.bin") < 1.1 * len(CONTENT)
 
 
-@pytest.mark.parametrize("then", [CONTENT, b"new" * 50_000], ids=["the same", "another"])
-def test_a_download_resumes_in_another_process_unless_the_file_has_changed(hub, waited, tmp_path, refused, then):
-    target = tmp_path / "a.bin"
+@pytest.mark.parametrize("sha256", [SHA256, ""], ids=["known", "unknown"])
+def test_another_process_resumes_where_the_hash_is_known(hub, waited, tmp_path, sha256):
     hub.plain["/a.bin"] = CONTENT
     hub.faults = [Fault("/a.bin", keep=0.5), Fault("/a.bin", times=99, status=503)]
-    with refused(Unavailable):
-        download(f"{hub.address}/a.bin", target)
-    assert (tmp_path / "a.bin.part").read_bytes() == CONTENT[:1_500_000]
-    hub.plain["/a.bin"], hub.faults = then, []
-    download(f"{hub.address}/a.bin", target)
-    assert target.read_bytes() == then
-    assert hub.requests[-1][2] == "bytes=1500000-"
+    with pytest.raises(Unavailable, match="cannot be downloaded: the server answered 503. Rerun"):
+        download(f"{hub.address}/a.bin", tmp_path / "a.bin", sha256)
+    kept = (tmp_path / "a.bin.part").stat().st_size
+    assert 1_400_000 < kept <= 1_500_000
+    hub.faults = []
+    download(f"{hub.address}/a.bin", tmp_path / "a.bin", sha256)
+    assert (tmp_path / "a.bin").read_bytes() == CONTENT
+    assert hub.requests[-1][2] == (f"bytes={kept}-" if sha256 else None)
 
 
 def test_what_cannot_be_downloaded(hub, waited, tmp_path, refused):
-    hub.faults = [
-        Fault("/later", status=429, headers={"Retry-After": "3600"}),
-        Fault("/moved", status=302, headers={"Location": "http://["}),
-    ]
-    for url in ("http://[", "http://127.0.0.1:port/a", "https://" + "a" * 70 + "/b", f"{hub.address}/moved"):
-        with pytest.raises(DataError, match="this address, or what it leads to, is malformed"):
+    (tmp_path / "secret").write_text("secret")
+    elsewhere = ["ftp://127.0.0.1/a", "data:,secret", (tmp_path / "secret").as_uri()]
+    hub.faults = [Fault(f"/to{n}$", times=9, status=302, headers={"Location": to}) for n, to in enumerate(elsewhere)]
+    hub.faults += [Fault("/round", times=99, status=302, headers={"Location": "/round"})]
+    malformed = ("http://127.0.0.1:port/a", "http://[", "http://")
+    for url in (*elsewhere, *malformed, "http://127.0.0.1/a b", "http://127.0.0.1/\x1b[2J", f"{hub.address}/nothing"):
+        with refused(DataError):
             download(url, tmp_path / "a")
-    for name, error in (("nothing", DataError), ("later", Unavailable)):
-        with refused(error):
-            download(f"{hub.address}/{name}", tmp_path / "a")
-    assert waited == []
-    with pytest.raises(Unavailable, match="cannot be downloaded: .*refused"):
-        download("http://127.0.0.1:9/a", tmp_path / "a")
-    assert waited == [1.0, 2.0, 4.0, 8.0]
+    for url in ("http://127.0.0.1:9/a", *(f"{hub.address}/to{n}" for n in range(3)), f"{hub.address}/round"):
+        with pytest.raises(DataError, match=rf"^{url}: .*\.$") as caught:
+            download(url, tmp_path / "a")
+        assert str(caught.value).isprintable()
+    assert not (tmp_path / "a").exists()
 
 
-def test_a_download_is_no_larger_than_allowed(hub, waited, tmp_path, refused):
+def test_a_download_has_the_length_that_is_announced_and_no_more_than_is_allowed(hub, waited, tmp_path, refused):
     hub.plain["/a"] = b"x" * 1_001
     with refused(DataError):
         download(f"{hub.address}/a", tmp_path / "a", most=1_000)
+    for odd in (answer("200 OK", b"x" * 100_000), answer("200 OK", Content_Length=10**12)):
+        with scripted(odd) as (address, _), pytest.raises(DataError, match="more than the 1,000 bytes"):
+            download(f"{address}/a", tmp_path / "a", most=1_000)
     assert not list(tmp_path.glob("a*"))
     download(f"{hub.address}/a", tmp_path / "a", most=1_001)
     assert (tmp_path / "a").read_bytes() == hub.plain["/a"]
+    for short in (answer("200 OK", b"0123", Content_Length=9), b"", b"\0" * 100):
+        with scripted(short) as (address, _), pytest.raises(DataError, match="cannot be downloaded: "):
+            download(f"{address}/b", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
 
 
-def test_the_wait_that_a_server_asks_for(monkeypatch):
-    years = ("Sun, 06 Nov 99999 08:49:37 GMT", "Mon, 01 Jan 0001 00:00:00 +2359")
-    assert all(requested_wait(odd, 4) in (0, 4) for odd in ("²", "٣", "-5", "1e9", "inf", "\0", *years))
-    monkeypatch.setattr(backoff.time, "time", lambda: 784111777.0)  # Sun, 06 Nov 1994 08:49:37 GMT
-    dates = {"Sun, 06 Nov 1994 08:50:07 GMT": 30, "Sun, 06 Nov 1994 08:00:00 GMT": 0}
-    for told, wait in {**dates, " 12 ": 12, "soon": 4, None: 4, "9" * 400: float("inf")}.items():
-        assert requested_wait(told, 4) == wait
+def test_what_the_hub_says_cannot_control_the_terminal(refused):
+    with refused(DataError), translate_hub_errors("the data set x"):
+        raise ConnectionError("\x1b[2J\x1b[31mgone\nand more")
+
+
+# --- official files without a hash -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def official(hub, waited):
+    """A task whose official files have no hash."""
+    hub.plain["/master.zip"] = OFFICIAL
+    return from_files(small("dailydialog"), f"{hub.address}/master.zip")
+
+
+def fetch(task, offline=False, **changes):
+    (source,) = task.data.sources
+    return mirror.fetch(dataclasses.replace(source, **changes), "test", mirror_folder(), "", offline)
+
+
+def test_official_files_without_a_hash_are_pinned_by_what_they_held_first(hub, official, tmp_path, refused):
+    load_examples(official, "test")
+    (archive,) = (tmp_path / "cache").rglob("master.zip")
+    unpacked = archive.parent / "unpacked" / "ijcnlp_dailydialog" / "test.zip"
+    good = unpacked.read_bytes()
+    unpacked.write_bytes(good[:-1] + b"x")  # of the same size
+    for path in (tmp_path / "cache" / "examples").iterdir():
+        path.unlink()
+    with pytest.raises(DataError, match="unpacked: differs from what the official files unpack to"):
+        load_examples(official, "test")
+    unpacked.write_bytes(good)
+    with zipfile.ZipFile(io.BytesIO(OFFICIAL)) as opened:
+        members = {name: opened.read(name) for name in opened.namelist()}
+    for packed in (OFFICIAL, zipped(members, zipfile.ZIP_DEFLATED)):  # the latter anew by its host, the same files
+        archive.write_bytes(b"damaged")
+        hub.plain["/master.zip"] = packed
+        fetch(official)
+        assert archive.read_bytes() == packed, "fetched again"
+    hub.plain["/master.zip"] = zipped({name: content + b" " for name, content in members.items()})
+    archive.write_bytes(b"damaged")
+    with pytest.raises(DataError, match="the official files have changed since they were fetched first, 20"):
+        fetch(official)
+
+
+def test_a_page_in_place_of_an_archive_is_not_kept(hub, official, tmp_path, refused):
+    hub.plain["/master.zip"] = b"<html>Log in</html>"
+    with refused(DataError):
+        fetch(official)
+    assert not [*(tmp_path / "cache").rglob("master.zip")]
+    hub.plain["/master.zip"] = OFFICIAL
+    assert fetch(official).split == "test"
+
+
+def test_official_files_that_were_fetched_are_there_offline(hub, official, refused):
+    with refused(DataError):
+        fetch(official, offline=True)
+    fetch(official)
+    asked = len(hub.requests)
+    assert fetch(official, offline=True).split == "test" and len(hub.requests) == asked
+
+
+def test_addresses_name_files_of_their_own(hub, official, refused):
+    for urls in (("/manifest.json",), ("/",), ("/a/.lock",), ("/unpacked",), ("/a/x.zip", "/b/x.zip")):
+        with refused(ConfigError):
+            fetch(official, urls=tuple(hub.address + url for url in urls))
+
+
+def test_a_manifest_names_its_own_folder(official, tmp_path):
+    """Else a mirror from elsewhere could send the reader anywhere."""
+    load_examples(official, "test")
+    (path,) = (tmp_path / "cache").rglob("manifest.json")
+    path.write_text(path.read_text().replace(f'"revision": "{path.parent.name}"', '"revision": "../../\\u001b[2J"'))
+    with pytest.raises(DataError, match=r"it is of the revision \.\./\.\./\\x1b\[2J, not of that of its folder"):
+        load_examples(official, "test")
+
+
+def test_a_commit_of_the_hub_is_one(hub, waited, tmp_path, refused):
+    """It becomes the name of a folder."""
+    add_data_sets(hub, "imdb")
+    evil, name = "../../../evil", ("datasets", "stanfordnlp/imdb")
+    hub.files[*name, evil] = hub.files[*name, HEAD_COMMIT]
+    hub.revisions[name] = dict.fromkeys(("main", ""), evil)
+    with refused(DataError):
+        fetch(small("imdb"), revision="")
+    assert not list(tmp_path.rglob("*evil*"))

@@ -66,12 +66,6 @@ def test_each_data_set_loads_from_the_hub(hub, waited, name):
         stored = sum(len(data) for files in hub.files.values() for data in files.values())
         assert hub.bytes_of(r"\.parquet$") < 0.1 * stored and stored > 5_000_000, "books are not transferred"
         assert all(asked for _, path, asked in hub.requests if path.endswith(".parquet")), "only ranges are asked for"
-    if name == "cnn_dailymail":  # whole: the footer is read by ranges first, to know which columns there are
-        (data,) = (
-            data for files in hub.files.values() for path, data in files.items() if path.startswith("3.0.0/test")
-        )
-        asked = [asked for method, path, asked in hub.requests if "3.0.0/test" in path and method == "GET"]
-        assert asked[-1] is None and hub.bytes_of("3.0.0/test") <= 2 * len(data)
 
 
 def test_shares_and_splits_left_out(hub, waited):
@@ -103,20 +97,18 @@ def test_a_nested_column_is_named_without_its_lists(hub, waited):
 
 
 @pytest.mark.parametrize(
-    ("path", "method", "status", "wait"),
+    ("path", "status", "wait"),
     [
-        ("/api/datasets/.*/revision|/api/datasets/wmt/wmt16$", "GET", 429, 7),
-        ("/api/datasets/.*/tree", "GET", 503, None),
-        (r"test.*\.parquet", "GET", 429, 7),
-        (r"test.*\.parquet", "GET", 503, None),
-        (r"test.*\.parquet", "HEAD", 502, None),
+        ("/api/datasets/.*/tree", 503, None),
+        (r"test.*\.parquet", 429, 7),
+        (r"test.*\.parquet", 503, None),
     ],
 )
-def test_a_busy_hub_is_retried(hub, wmt, waited, path, method, status, wait):
-    hub.faults = [Fault(path, method, times=2, status=status, headers={"Retry-After": str(wait)} if wait else {})]
+def test_a_busy_hub_is_retried(hub, wmt, waited, path, status, wait):
+    hub.faults = [Fault(path, times=2, status=status, headers={"Retry-After": str(wait)} if wait else {})]
     assert count(wmt) == 10
     assert hub.faults[0].times == 0 and len(waited) <= 5
-    assert sum(seconds >= (wait or 1) for seconds in waited) >= (0 if method == "HEAD" else 2)
+    assert sum(seconds >= (wait or 1) for seconds in waited) == 2
 
 
 @pytest.mark.parametrize(("status", "headers"), [(429, {}), (500, {}), (503, {}), (429, {"Retry-After": "86400"})])
@@ -135,20 +127,6 @@ def noise(rows):
     return hub_server.parquet(texts, row_group_size=2000, compression="none")
 
 
-def test_a_dropped_connection_is_resumed(hub, waited, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 50_000)
-    content, task = noise(1000), small("imdb")
-    hub.add("datasets", "stanfordnlp/imdb", {"plain_text/test-00000-of-00001.parquet": content})
-    source = dataclasses.replace(task.data.sources[0], columns=())  # all columns: the file comes whole
-    task = dataclasses.replace(task, data=dataclasses.replace(task.data, sources=(source,)))
-    hub.faults = [Fault(r"\.parquet$", keep=0.6, whole=True)]
-    assert load_examples(task, "test").rows == 1000
-    asked = [asked for method, path, asked in hub.requests if method == "GET" and path.endswith(".parquet")]
-    assert asked[0] is None
-    assert int(asked[1].removeprefix("bytes=").removesuffix("-")) > 0.5 * len(content)
-    assert hub.bytes_of(r"\.parquet$") < 1.1 * len(content)
-
-
 def full(descriptor):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -159,27 +137,17 @@ def test_truncated_files_and_a_full_disk_leave_nothing_and_dropped_ranges_are_as
 ):
     add_data_sets(hub, name)
     hub.faults = [Fault(r"test.*\.parquet$", times=1000, truncate=50)]
-    with pytest.raises(DataError, match="truncated|Consistency check failed|damaged in transfer"):
+    with pytest.raises(DataError, match="not a complete parquet file"):
         count(small(name))
     hub.faults = []
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(DataError, match="the disk is full"):
             count(small(name))
-    left = (path for path in (tmp_path / "cache").rglob("*.*") if "whole" not in path.parts)
+    left = (tmp_path / "cache").rglob("*.*")
     assert not [path for path in left if path.suffix in (".parquet", ".arrow", ".json")]
     hub.faults = [Fault(r"test.*\.parquet$", times=2, keep=0.5)]
     assert count(small(name)) == 10 and hub.faults[0].times == 0
-
-
-def test_a_file_that_is_not_what_the_hub_lists(hub, wmt, tmp_path):
-    """Equal in size, different in content: only the hash shows it."""
-    hub.faults = [Fault(r"test.*\.parquet$", damage=True, whole=True)]
-    told = rf"{FILE}: damaged in transfer: (\d+) bytes with sha256 (\w+), the hub says \1 and (?!\2)"
-    with pytest.raises(DataError, match=told):
-        count(wmt)
-    assert hub.faults[0].times == 0 and not list(tmp_path.rglob("*.arrow"))
-    assert count(wmt) == 10
 
 
 def test_the_hubs_refusals_are_distinguished(hub, wmt, waited, refused):

@@ -37,8 +37,6 @@ class Fault:
         keep: Only this share of the body is sent; then the connection is dropped.
         truncate: This many bytes are missing at the end, and the server does not know it.
         gate: Waited for before the connection is dropped.
-        damage: One byte is another.
-        whole: Only requests for a whole file are meant, none for a range.
     """
 
     path: str
@@ -49,8 +47,6 @@ class Fault:
     keep: float = 1.0
     truncate: int = 0
     gate: threading.Event | None = None
-    whole: bool = False
-    damage: bool = False
 
 
 @dataclass
@@ -79,11 +75,10 @@ class Hub:
     def bytes_of(self, pattern):
         return sum(size for path, size in self.served.items() if re.search(pattern, path))
 
-    def fault_for(self, method, path, ranged):
+    def fault_for(self, method, path):
         with self.lock:
             for fault in self.faults:
-                meant = fault.method == method and re.search(fault.path, path) and not (ranged and fault.whole)
-                if fault.times > 0 and meant:
+                if fault.times > 0 and fault.method == method and re.search(fault.path, path):
                     fault.times -= 1
                     return fault
         return None
@@ -120,7 +115,7 @@ def respond(hub, request):
     with hub.lock:
         hub.requests.append((request.command, path, request.headers.get("Range")))
         hub.headers.append((request.command, path, request.headers.get("Authorization")))
-    fault = hub.fault_for(request.command, path, "Range" in request.headers)
+    fault = hub.fault_for(request.command, path)
     if fault is not None and fault.status:
         return send(hub, request, fault.status, b"", fault.headers)
     if path in hub.plain:
@@ -183,7 +178,7 @@ def receive(hub, request):
     with hub.lock:
         hub.requests.append((request.command, path, None))
         hub.headers.append((request.command, path, authorization))
-    fault = hub.fault_for(request.command, path, False)
+    fault = hub.fault_for(request.command, path)
     if fault is not None:
         return send(hub, request, fault.status, b"", fault.headers)
     if match := re.fullmatch(r"/stored/([0-9a-f]{64})", path):
@@ -279,8 +274,6 @@ def git_sha1(content):
 def send_file(hub, request, content, headers, fault):
     if fault is not None and fault.truncate:
         content = content[: -fault.truncate]
-    if fault is not None and fault.damage:
-        content = content[:40] + bytes([content[40] ^ 1]) + content[41:]
     asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
     known = request.headers.get("If-Range", headers["ETag"]) == headers["ETag"]
     status, body, headers = 200, content, {**headers, "Accept-Ranges": "bytes"}

@@ -3,27 +3,23 @@
 import fnmatch
 import re
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from grue.data.hub.errors import translate_hub_errors
-from grue.data.hub.retry import retrying
 from grue.errors import DataError, escaped
 from grue.tasks import Source
 
 # Where the hub keeps a split's parquet files if the task file does not say it.
 USUAL = ("{config}/{split}-*.parquet", "data/{split}-*.parquet", "{config}/{split}/*.parquet", "{split}-*.parquet")
 COMMIT = re.compile("[0-9a-f]{40}")
-MOST_FILES = 100_000  # of a repository
 
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository; sha256 is empty if the hub does not have it."""
+    """A file of a repository."""
 
     path: str
     size: int
-    sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +42,12 @@ def find_files(source: Source, split: str) -> Listing:
 
     api = HfApi()
     with translate_hub_errors(_named(source)):
-        info = retrying(lambda: api.dataset_info(source.name, revision=source.revision or None, timeout=30))
+        info = api.dataset_info(source.name, revision=source.revision or None, timeout=30)
         tree = api.list_repo_tree(source.name, repo_type="dataset", revision=info.sha, recursive=True)
-        listed = islice((file for file in tree if isinstance(file, RepoFile)), MOST_FILES + 1)
-        found = [HubFile(file.path, file.size, file.lfs.sha256 if file.lfs else "") for file in listed]
+        found = [HubFile(file.path, file.size) for file in tree if isinstance(file, RepoFile)]
     commit = str(info.sha)
     if not COMMIT.fullmatch(commit):  # it becomes the name of a folder
         raise DataError(f"{_named(source)}: the hub gives its commit as {escaped(commit)}, which is none.")
-    if len(found) > MOST_FILES:
-        raise DataError(f"{_named(source)} has more than the {MOST_FILES:,} files that are looked through.")
     return Listing(commit, _matching(source, split, found))
 
 
