@@ -25,12 +25,16 @@ AT_IMPORT = {
 }
 ANYWHERE = {
     **{"click": "cli/.*", "rich": "cli/.*", "pandas": "leaderboard/.*|render/.*", "jinja2": "render/.*"},
-    **{"datasets": "data/.*", "pyarrow": "data/.*", "huggingface_hub": r"data/hub/.*|lm/(load|folder)\.py"},
+    **{
+        "datasets": "data/.*",
+        "pyarrow": "data/.*",
+        "huggingface_hub": r"data/(hub/.*|download\.py)|lm/(load|folder)\.py",
+    },
     "miniworld": "(?!)",
     "scipy": "study/.*",
 }
 BASES = re.compile(
-    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
+    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
 )
 SETTINGS = re.compile(r"(rl/settings|algorithms/(cards/)?\w+)\.py")
 """Where a settings class may extend another."""

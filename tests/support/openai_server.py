@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -58,23 +57,8 @@ def cut(handler):
     send(handler, 200, b'{"choices": [', {}, announced=500)
 
 
-def announce_nothing(handler):
-    """Announce a length that `str.isdigit` takes for a number and `int` does not."""
-    send(handler, 200, b'{"choices": [', {}, announced="²")
-
-
 def hang_up(handler):
     handler.connection.shutdown(socket.SHUT_RDWR)
-
-
-def drip(handler):
-    """Send the header a byte at a time, for ever."""
-    try:
-        for _ in range(200):
-            handler.wfile.write(b"x")
-            time.sleep(0.05)
-    except OSError:
-        pass
 
 
 def send(handler, status, body, headers, announced=None):
@@ -96,7 +80,7 @@ def serving(**how):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with served.lock:
                 served.asked.append((self.path, body))
-                served.headers.append(dict(self.headers))
+                served.headers.append({name.title(): value for name, value in self.headers.items()})
                 fault = served.faults.pop(0) if served.faults else None
                 served.at_once += 1
                 served.most_at_once = max(served.at_once, served.most_at_once)
