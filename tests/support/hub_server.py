@@ -37,6 +37,7 @@ class Fault:
         keep: Only this share of the body is sent; then the connection is dropped.
         truncate: This many bytes are missing at the end, and the server does not know it.
         gate: Waited for before the connection is dropped.
+        damage: One byte is another.
     """
 
     path: str
@@ -47,6 +48,7 @@ class Fault:
     keep: float = 1.0
     truncate: int = 0
     gate: threading.Event | None = None
+    damage: bool = False
 
 
 @dataclass
@@ -274,6 +276,8 @@ def git_sha1(content):
 def send_file(hub, request, content, headers, fault):
     if fault is not None and fault.truncate:
         content = content[: -fault.truncate]
+    if fault is not None and fault.damage:
+        content = content[:40] + bytes([content[40] ^ 1]) + content[41:]
     asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
     known = request.headers.get("If-Range", headers["ETag"]) == headers["ETag"]
     status, body, headers = 200, content, {**headers, "Accept-Ranges": "bytes"}
