@@ -261,7 +261,6 @@ def test_a_server_with_another_file(served, data, hub, refused):
         (LINES, fault("outputs", truncate=5)),
         (LINES, fault("outputs", damage=True)),
         (LINES * 200_000,),
-        (LINES, fault("outputs", status=302, headers={"Location": "http://["})),
     ):
         ((number, message),) = serve(content, *faults)
         assert number == 77
