@@ -21,8 +21,8 @@ class Registry(Generic[T]):
     Args:
         noun: What the things are, for messages: "metric".
         things: Name → thing, for those that are there from the start.
-        modules: Name → "package.module:ATTRIBUTE", imported when the name is looked up; it is the thing, or a
-            dictionary that has it under its name.
+        modules: Name → "package.module:ATTRIBUTE", or "package.module:ATTRIBUTE[key]" of a dictionary there,
+            imported when the name is looked up.
         entry_points: Group of installed entry points that offer more things: "grue.metrics".
         listed_by: The command that lists them, for messages.
     """
@@ -78,11 +78,12 @@ class Registry(Generic[T]):
             return self._things[name]
         if name in self._modules:
             module, _, attribute = self._modules[name].partition(":")
+            attribute, _, key = attribute.removesuffix("]").partition("[")
             imported = import_module(module)
             if not hasattr(imported, attribute):
                 raise UnknownName(f"There is no {self.noun} {name!r}: {module} does not define {attribute!r}.")
             thing = getattr(imported, attribute)
-            self._things[name] = thing[name] if isinstance(thing, dict) else thing
+            self._things[name] = thing[key] if key else thing
             return self._things[name]
         plugins = self._plugins()
         if name not in plugins:

@@ -40,7 +40,7 @@ _KINDS: Mapping[Any, tuple[str, type | tuple[type, ...]]] = {
 
 METRICS: Registry[MetricFactory] = Registry(
     "metric",
-    modules={name: f"grue.metrics.{card.module}:METRICS" for name, card in CARDS.items()},
+    modules={name: f"grue.metrics.{card.module}:METRICS[{name}]" for name, card in CARDS.items()},
     entry_points="grue.metrics",
     listed_by="grue metrics list",
 )
