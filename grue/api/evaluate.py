@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task, optional_path, refuse_model
 from grue.api.train import Trained
@@ -45,7 +45,7 @@ def evaluate(
     batch_size: int = 64,
     best_of: int | None = None,
     pick_by: str | None = None,
-    chat: bool = False,
+    chat: bool | None = None,
     endpoint: "Endpoint | None" = None,
     system: str | None = None,
     frontier: str | Path | None = None,
@@ -61,8 +61,8 @@ def evaluate(
     """Write a system's predictions for a split and score them, as `grue evaluate` does.
 
     Args:
-        what: What `train` or `subject` returned, a run's folder, a checkpoint of ours, a baseline ("zero-shot", "null",
-            "copy", "lead", "oracle", or a lookup such as "nearest"), or any model by its folder or hub id.
+        what: What `train` or `subject` returned, a run's folder, a checkpoint of ours, a baseline ("baseline:null", or
+            its name alone), "http://HOST/v1#MODEL", or any model by its folder or hub id.
         task: The task. [default: the checkpoint's]
         seed: Seed of a sampler; a checkpoint has its own.
         split: The split, or the path of a file of rows in the data set's columns, whose result is never ranked.
@@ -71,8 +71,9 @@ def evaluate(
         best_of: Draw so many samples a prompt and keep the best.
         pick_by: "likelihood", "consensus" (what the other samples agree with most) or a reward. [default: the task's
             reward, or likelihood where that would be an oracle]
-        chat: Ask a model by the task's chat prompt, in the model's own template: another system, NAME+chat.
-        endpoint: Where the model answers over HTTP; `what` is the name that it has there.
+        chat: Ask a model by the task's chat prompt, in the model's own template: another system, NAME+chat. [default:
+            only one that answers over HTTP]
+        endpoint: How a model is asked over HTTP, and where, if `what` is only the name that it has there.
         system: Name of the system of a model. [default: the model's, with what it is asked by]
         frontier: What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
@@ -146,65 +147,93 @@ def subject(
     what: Trained | str | Path,
     task: AnyTask | None = None,
     *,
-    kind: Literal["checkpoint", "model", "baseline"] | None = None,
     seed: int = 1,
     suite: str = "mini",
     best_of: int | None = None,
     pick_by: str | None = None,
-    chat: bool = False,
+    chat: bool | None = None,
     endpoint: "Endpoint | None" = None,
     system: str | None = None,
     runs: str | Path = "runs",
 ) -> Subject:
-    """Load what `evaluate` evaluates, and say where its results go.
+    """Load what `evaluate` evaluates, and say where its results go; arguments and errors as there."""
+    from grue.lm.checkpoint import read_manifest, results_folder
 
-    Args:
-        kind: What `what` is. [default: a checkpoint where it is one, a baseline where it is the name of one, else a
-            model trained elsewhere]
-
-    Other arguments and errors as for `evaluate`.
-    """
-    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, results_folder, seeds_in
-
-    refuse_model("what", None if isinstance(what, Trained) else what)
-    name = str(what)
     seed = check_seed(seed)
     best_of = None if best_of is None else check_number("best_of", best_of)
-    if chat or endpoint is not None or system is not None:
-        if kind not in (None, "model") or isinstance(what, Trained):
-            raise ConfigError(f"{name}: chat, endpoint and a name are for models that were made elsewhere (--model).")
-        kind = "model"
-    if kind is None and (isinstance(what, Trained) or is_checkpoint(Path(what))):
-        kind = "checkpoint"
-    if kind == "checkpoint":
-        checkpoint = what.checkpoint if isinstance(what, Trained) else find_checkpoint(Path(what))
-        manifest = read_manifest(checkpoint)
-        known = what.task if isinstance(what, Trained) else None
-        of_task = as_task(task or known or manifest.task, suite if task else manifest.suite)
-    elif task is None and (seeds := seeds_in(Path(name))):
-        raise ConfigError(f"{name}: holds the runs of {len(seeds)} seeds; give one of them, such as {seeds[0]}.")
-    elif task is None:
-        raise ConfigError(
-            f"{name} is no checkpoint of grue: name the task that it is evaluated on, with --task NAME, or "
-            'task="NAME" in Python.'
-        )
-    else:
-        of_task = as_task(task, suite)
+    if pick_by is not None and best_of is None:
+        raise ConfigError("pick_by says how the best of several samples is picked; say how many with best_of.")
+    of_task, checkpoint = locate(what, task, suite)
+    name = str(what).removeprefix(BASELINE)
+    is_baseline = checkpoint is None and (name != str(what) or name in BASELINES)
+    if (chat or endpoint is not None or system is not None) and (checkpoint is not None or is_baseline):
+        raise ConfigError(f"{name}: a chat prompt, an endpoint and a name are for models that were made elsewhere.")
     from grue.evaluation import systems  # which imports torch, for which a wrong name does not wait
 
-    run = None
-    if kind == "checkpoint":
-        evaluated, folder = systems.checkpoint_system(of_task, checkpoint), results_folder(checkpoint, manifest)
-        run = checkpoint.parent
+    if checkpoint is not None:
+        evaluated = systems.checkpoint_system(of_task, checkpoint)
+        found = Subject(of_task, evaluated, results_folder(checkpoint, read_manifest(checkpoint)), checkpoint.parent)
     else:
-        if kind == "baseline" or (kind is None and name in BASELINES):
+        if is_baseline:
             evaluated = systems.baseline_system(of_task, name, seed)
         else:
-            evaluated = systems.external_system(of_task, name, seed, chat=chat, endpoint=endpoint, name=system)
-        folder = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
-    if best_of is None:
-        return Subject(of_task, evaluated, folder, run)
-    return _picking(Subject(of_task, evaluated, folder), best_of, pick_by, Path(runs))
+            name, endpoint = _behind(name, endpoint, chat)
+            evaluated = systems.external_system(
+                of_task, name, seed, chat=bool(chat) and endpoint is None, endpoint=endpoint, name=system
+            )
+        found = Subject(of_task, evaluated, Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}")
+    return found if best_of is None else _picking(replace(found, run=None), best_of, pick_by, Path(runs))
+
+
+BASELINE = "baseline:"
+"""What a baseline's name begins with where a model or a folder may have the same."""
+
+
+def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini") -> tuple[Task, Path | None]:
+    """Return the task that something is evaluated on, and its checkpoint if it is one of ours; no model is loaded.
+
+    Raises:
+        ConfigError: The task is not named, and it is no checkpoint, which names its own.
+        DataError: It is a damaged checkpoint.
+    """
+    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, seeds_in
+
+    refuse_model("what", None if isinstance(what, Trained) else what)
+    if isinstance(what, Trained):
+        return as_task(task or what.task, suite), what.checkpoint
+    folder = Path(what)
+    if is_checkpoint(folder):
+        manifest = read_manifest(checkpoint := find_checkpoint(folder))
+        return as_task(task or manifest.task, suite if task else manifest.suite), checkpoint
+    if task is None and (seeds := seeds_in(folder)):
+        raise ConfigError(f"{what}: holds the runs of {len(seeds)} seeds; give one of them, such as {seeds[0]}.")
+    if task is None:
+        raise ConfigError(
+            f"{what}: not a checkpoint of grue, as `grue train` writes. For a model or a baseline, name the task to "
+            'evaluate on: --task NAME, or task="NAME" in Python.'
+        )
+    return as_task(task, suite), None
+
+
+def _behind(name: str, endpoint: "Endpoint | None", chat: bool | None) -> "tuple[str, Endpoint | None]":
+    """Return a model's name without the address that it is written behind, and how it is asked there.
+
+    Raises:
+        ConfigError: An address names no model.
+    """
+    if name.startswith(ADDRESS):
+        from grue.evaluation.endpoint import Endpoint
+
+        url, _, name = name.partition("#")
+        if not name:
+            raise ConfigError(f"{url}: name the model that is asked there: {url}#MODEL.")
+        endpoint = replace(endpoint or Endpoint(url), url=url)
+    if endpoint is not None and chat is not None:
+        endpoint = replace(endpoint, completions=not chat)
+    return name, endpoint
+
+
+ADDRESS = ("http://", "https://")
 
 
 def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject:
@@ -263,7 +292,6 @@ def generate(
     from grue.evaluation.rewards import give_name
     from grue.evaluation.samples import write_samples
     from grue.evaluation.systems import require_plain
-    from grue.lm.checkpoint import is_checkpoint
 
     samples, limit = (
         None if given is None else check_number(name, given) for name, given in (("samples", samples), ("limit", limit))
@@ -272,14 +300,7 @@ def generate(
     if samples is None and (reward is not None or temperature is not None):
         raise ConfigError("A reward and a temperature are of samples; say how many are drawn to each prompt.")
     check_output(Path(output))
-    refuse_model("what", None if isinstance(what, Trained) else what)
-    if task is None and not isinstance(what, Trained) and not is_checkpoint(Path(what)):
-        raise ConfigError(
-            f"{what}: no checkpoint of grue is there (`grue train` writes one). If it is a model, or zero-shot, name "
-            'the task that it answers, with --task NAME, or task="NAME" in Python.'
-        )
-    kind: Literal["checkpoint"] | None = "checkpoint" if task is None else None
-    found = subject(what, task, kind=kind, seed=1 if seed is None else seed, suite=suite)
+    found = subject(what, task, seed=1 if seed is None else seed, suite=suite)
     of_task, system = found.task, found.system if seed is None else replace(found.system, seed=seed)
     require_plain(system)
     if system.model is None or system.tokenizer is None:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grue.api.examples import AnyTask, as_task, optional_path, refuse_model
+from grue.api.examples import AnyTask, as_task, refuse_model
 from grue.errors import ConfigError, escaped
 from grue.records import check_number
 from grue.tasks import Task
 
 if TYPE_CHECKING:
-    from grue.evaluation.rewards import RewardFunction
     from grue.rl.trainer import Algorithm
     from grue.runs.diagnose import Diagnosis
     from grue.runs.observers import Observer
@@ -48,21 +47,11 @@ def train(
     task: "AnyTask | RunRequest",
     algorithm: "str | Algorithm[Any]" = "ppo",
     *,
-    reward: "str | RewardFunction | None" = None,
-    seed: int = 1,
     suite: str = "mini",
-    runs: str | Path = "runs",
-    system: str | None = None,
-    preset: str | None = None,
-    backbone: str | Path | None = None,
-    init: Trained | str | Path | None = None,
-    warm_start: bool = False,
-    data_dir: str | Path | None = None,
-    offline: bool = False,
     trackers: Sequence[str] = ("none",),
     observer: "Observer | None" = None,
     stop: Callable[[], bool] = lambda: False,
-    **settings: Any,
+    **arguments: Any,
 ) -> Trained:
     """Train a model on a task, as `grue train` does; the same call resumes an interrupted run.
 
@@ -71,20 +60,13 @@ def train(
         algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs; "module:NAME", or an object of
             your own, a `grue.rl.trainer.Algorithm`. An object enters the run's record as "module:NAME", or where its
             module has no file by the sha256 of its source: see `grue.runs.algorithms.give_name`.
-        reward: A metric, a weighted sum, "module:function", or a function of (examples, texts) that returns one number
-            a text. A function enters the run's record by its name and the sha256 of its source: see
-            `grue.evaluation.rewards.give_name`. None for the task's.
-        runs: Folder that all runs lie in; this one is SUITE/TASK/SYSTEM/seed-N in it.
-        system: Name of the system. [default: the algorithm]
-        preset: "paper", "rl4lms" or "stable", for NLPO.
-        backbone: Model to start from instead of the task's: a folder, a hub id or `mini:<name>`.
-        init: A trained run, its folder or a checkpoint to start from instead of the backbone.
-        warm_start: With supervised+X: start from the published supervised model that the task file names.
-        data_dir: Folder with the data set in its original layout, instead of the task's sources.
         trackers: "tensorboard", "wandb", "trackio"; an empty list is TensorBoard where it is installed.
         observer: Its methods are called at every update, validation and warning.
         stop: Asked before each stage and after every update; True saves the state and raises `Interrupted`.
-        settings: Values of the algorithm's settings, as --set takes them: updates=30.
+        arguments: Fields of `grue.runs.request.RunRequest` (seed, reward, runs, system, preset, backbone, init,
+            warm_start, data_dir, offline), and values of the algorithm's settings, as --set takes them: updates=30.
+            `reward` may also be a function of (examples, texts) that returns one number a text, which enters the run's
+            record by its name and the sha256 of its source; `init` what `train` returned.
 
     Raises:
         ConfigError, UnknownName: Something that was asked for cannot be, or the folder holds another run.
@@ -99,24 +81,7 @@ def train(
 
     if isinstance(trackers, str):
         raise ConfigError(f"trackers={trackers!r}: give a list of names, such as [{trackers!r}].")
-    request = _request(
-        task,
-        suite,
-        "trackers, observer and stop",
-        algorithm=algorithm,
-        seed=seed,
-        runs=Path(runs),
-        settings=settings,
-        preset=preset,
-        reward=reward,
-        system=system,
-        init=init,
-        backbone=backbone,
-        warm_start=warm_start,
-        data_dir=optional_path(data_dir),
-        offline=offline,
-    )
-    stages = plan.stages_of(request)
+    stages = plan.stages_of(_request(task, algorithm, suite, arguments, "trackers, observer and stop"))
     distributed = join_processes()
     atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
     atexit.register(leave_processes)
@@ -134,19 +99,10 @@ def diagnose(
     task: "AnyTask | RunRequest",
     algorithm: "str | Algorithm[Any]" = "ppo",
     *,
-    reward: "str | RewardFunction | None" = None,
-    seed: int = 1,
     suite: str = "mini",
-    runs: str | Path = "runs",
-    preset: str | None = None,
-    backbone: str | Path | None = None,
-    init: Trained | str | Path | None = None,
-    warm_start: bool = False,
-    data_dir: str | Path | None = None,
-    offline: bool = False,
     batches: int = 16,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    **settings: Any,
+    **arguments: Any,
 ) -> "Diagnosis":
     """Say before a run whether there is a signal to learn from, as `grue diagnose` does; nothing is written.
 
@@ -161,23 +117,7 @@ def diagnose(
     from grue.lm.distributed import join_processes
     from grue.runs import plan
 
-    request = _request(
-        task,
-        suite,
-        "batches and progress",
-        algorithm=algorithm,
-        seed=seed,
-        runs=Path(runs),
-        settings=settings,
-        preset=preset,
-        reward=reward,
-        init=init,
-        backbone=backbone,
-        warm_start=warm_start,
-        data_dir=optional_path(data_dir),
-        offline=offline,
-    )
-    last = plan.stages_of(request)[-1]
+    last = plan.stages_of(_request(task, algorithm, suite, arguments, "batches and progress"))[-1]
     from grue.runs.diagnose import diagnose
 
     return diagnose(last, check_number("batches", batches), progress, join_processes())
@@ -185,52 +125,47 @@ def diagnose(
 
 def _request(
     task: "AnyTask | RunRequest",
-    suite: str,
-    beside: str,
-    *,
     algorithm: "str | Algorithm[Any]",
-    reward: "str | RewardFunction | None",
-    settings: Mapping[str, Any],
-    init: Trained | str | Path | None,
-    backbone: str | Path | None,
-    **values: Any,
+    suite: str,
+    arguments: Mapping[str, Any],
+    beside: str,
 ) -> "RunRequest":
     """Return the request that arguments make; one that is given whole is returned as it is.
 
     Args:
+        arguments: Fields of a request; any other is a setting of the algorithm.
         beside: The arguments that may stand beside a whole request, for the message.
 
     Raises:
-        ConfigError: Something of a run is asked for beside a whole request, or the reward is none.
+        ConfigError: Something of a run is asked for beside a whole request, or an argument is of a wrong type.
     """
     from grue.evaluation.rewards import give_name
-    from grue.runs.request import RunRequest
+    from grue.runs.request import ARGUMENTS, RunRequest
 
-    refuse_model("backbone", backbone)
-    refuse_model("init", None if isinstance(init, Trained) else init)
+    if isinstance(task, RunRequest):
+        if arguments or algorithm != "ppo" or suite != "mini":
+            raise ConfigError(
+                f"A RunRequest is a whole request: beside it go only {beside}; put the other arguments into it."
+            )
+        return task
+    given = {name: value for name, value in arguments.items() if name in ARGUMENTS}
+    settings = {name: value for name, value in arguments.items() if name not in ARGUMENTS}
+    if isinstance(start := given.get("init"), Trained):
+        given["init"] = start.folder
+    for name in ("backbone", "init"):
+        refuse_model(name, given.get(name))
+    kinds = {"runs": Path, "init": Path, "data_dir": Path, "backbone": str}
+    given |= {name: kind(given[name]) for name, kind in kinds.items() if given.get(name) is not None}
     if not isinstance(algorithm, str):
-        algorithm, values["system"] = _named(algorithm, values.get("system"))
+        algorithm, given["system"] = _named(algorithm, given.get("system"))
     if ":" not in algorithm:  # one's own may have a setting of such a name
         for name in INSTEAD.keys() & settings.keys():
             raise ConfigError(f"{name}=: {INSTEAD[name]} (docs/how-to/your-own.md).")
-    if not (reward is None or isinstance(reward, str) or callable(reward)):
+    if callable(reward := given.get("reward")):
+        given["reward"] = give_name(reward)
+    elif not (reward is None or isinstance(reward, str)):
         raise ConfigError(f"reward={reward!r}: give a name, a weighted sum or a function of (examples, texts).")
-    request = RunRequest(
-        task=task.task if isinstance(task, RunRequest) else as_task(task, suite),
-        algorithm=algorithm,
-        reward=give_name(reward) if callable(reward) else reward,
-        settings=settings,
-        init=init.folder if isinstance(init, Trained) else optional_path(init),
-        backbone=None if backbone is None else str(backbone),
-        **values,
-    )
-    if not isinstance(task, RunRequest):
-        return request
-    if request != RunRequest(task=task.task) or suite != "mini":
-        raise ConfigError(
-            f"A RunRequest is a whole request: beside it go only {beside}; put the other arguments into it."
-        )
-    return task
+    return RunRequest(task=as_task(task, suite), algorithm=algorithm, settings=settings, **given)
 
 
 def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,61 +12,17 @@ from grue import files
 from grue.cli import options
 from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
-from grue.records import BASELINES
 
 if TYPE_CHECKING:
     from grue.records import Result
 
-Kind = Literal["checkpoint", "model", "baseline"]
-
 
 @click.command()
-@options.option(
-    "--checkpoint",
-    "folders",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Checkpoint folder of a run, the run's folder, or that of its seeds; with --task any model, as --model. "
-    "Repeat for several.",
-)
-@options.option(
-    "--last",
-    is_flag=True,
-    help="With --checkpoint: the last policy of each run, final/, instead of the best; the result is another system's, "
-    "NAME+last.",
-)
-@options.option(
-    "--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal. Needs --task."
-)
-@options.option(
-    "--chat",
-    is_flag=True,
-    help="Ask the --model by the task's chat prompt, in its own chat template; the result is another system's, "
-    "MODEL+chat.",
-)
-@options.option(
-    "--endpoint",
-    "url",
-    help="Ask a server that speaks OpenAI's protocol, such as http://localhost:8000/v1, for the --model that it has.",
-)
-@options.option(
-    "--completions", is_flag=True, help="With --endpoint: let the plain prompts be completed, without a chat prompt."
-)
-@options.option("--api-key-env", default="", help="With --endpoint: environment variable that holds the API key.")
-@options.option("--key-over-http", is_flag=True, help="Send the key unencrypted to another machine.")
-@options.option(
-    "--concurrency", type=click.IntRange(min=1), default=4, help="With --endpoint: questions asked at once."
-)
-@options.option(
-    "--price-in", type=click.FloatRange(min=0), help="With --endpoint: price of a million tokens of prompts."
-)
-@options.option("--price-out", type=click.FloatRange(min=0), help="Price of a million tokens of answers.")
-@options.option("--system", help="Name of the system of a --model. [default: the model's, with +chat or +completions]")
-@options.option(
-    "--baseline",
-    type=click.Choice(tuple(BASELINES)),
-    help="A system without training; nearest to best-of-n are lookups, of which each task has some. Needs --task.",
-)
+@click.argument("subjects", metavar="SUBJECT...", nargs=-1)
+@options.option("--checkpoint", "folders", multiple=True, hidden=True)
+@options.option("--model", hidden=True)
+@options.option("--endpoint", "url", hidden=True)
+@options.option("--baseline", hidden=True)
 @options.option("--task", "task_name", help="Task to evaluate on. [default: the checkpoint's]")
 @options.suite
 @options.seeds
@@ -81,14 +37,27 @@ Kind = Literal["checkpoint", "model", "baseline"]
 @options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
 @options.option(
     "--best-of",
-    type=click.IntRange(min=2),
-    help="Draw N samples a prompt and keep the best; the result is another system's, NAME+best-of-N.",
+    metavar="N[:BY]",
+    help="Draw N samples a prompt and keep the best by likelihood, consensus (what the other samples agree with most), "
+    "or a reward as in training; one that needs references makes it an oracle. The result is another system's, "
+    "NAME+best-of-N. [default BY: the task's reward, or likelihood where that would be an oracle]",
 )
 @options.option(
-    "--pick-by",
-    help="likelihood, consensus (what the other samples agree with most), or a reward as in training; one that needs "
-    "references makes it an oracle. "
-    "[default: the task's reward, or likelihood where that would be an oracle]",
+    "--chat/--completions",
+    default=None,
+    help="Ask a model by the task's chat prompt, or let the plain prompt be completed; the system is then called "
+    "MODEL+chat, or at an address MODEL+completions. [default: --chat at an address]",
+)
+@options.option("--system", help="Name of the system of a model. [default: the model's, with +chat or +completions]")
+@options.option("--api-key-env", default="", help="Of an address: environment variable that holds the API key.")
+@options.option("--key-over-http", is_flag=True, hidden=True)
+@options.option("--concurrency", type=click.IntRange(min=1), default=4, help="Of an address: questions asked at once.")
+@options.option(
+    "--price",
+    "prices",
+    type=(float, float),
+    metavar="IN OUT",
+    help="Of an address: prices of a million tokens of prompts and of answers.",
 )
 @options.option(
     "--frontier",
@@ -104,123 +73,93 @@ Kind = Literal["checkpoint", "model", "baseline"]
 @options.data
 @options.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def evaluate(
-    folders: tuple[Path, ...],
-    last: bool,
+    subjects: tuple[str, ...],
+    folders: tuple[str, ...],
     model: str | None,
-    chat: bool,
     url: str | None,
-    completions: bool,
-    api_key_env: str,
-    key_over_http: bool,
-    concurrency: int,
-    price_in: float | None,
-    price_out: float | None,
-    system: str | None,
     baseline: str | None,
     task_name: str | None,
     suite: str,
-    seed: tuple[int, ...],
-    seed_range: str | None,
-    split: str | None,
-    limit: int | None,
-    batch_size: int,
-    best_of: int | None,
-    pick_by: str | None,
-    frontier: Path | None,
+    seeds: tuple[str, ...],
+    best_of: str | None,
+    chat: bool | None,
+    system: str | None,
+    api_key_env: str,
+    key_over_http: bool,
+    concurrency: int,
+    prices: tuple[float, float] | None,
     output: Path | None,
-    force: bool,
     no_search: bool,
     runs: Path,
-    data_dir: Path | None,
-    offline: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Generate predictions for a task's evaluation split and score them.
 
-    Writes predictions.jsonl, scores.jsonl and result.json. The same command resumes an interrupted
-    evaluation and leaves a finished one alone. Several checkpoints are evaluated one by one, each as if alone; a table
-    ends with each system's mean and standard deviation over its seeds.
-    """
-    _refuse_alone(url, completions=completions, api_key_env=api_key_env, key_over_http=key_over_http)
-    _refuse_alone(url, price_in=price_in is not None, price_out=price_out is not None)
-    if url is not None and model is None:
-        raise ConfigError("--endpoint asks a server for a model: name it with --model NAME, and nothing else.")
-    if url is not None and chat and completions:
-        raise ConfigError("--chat asks by the chat prompt and --completions by the plain one; leave one out.")
-    if (price_in is None) != (price_out is None):
-        raise ConfigError("--price-in and --price-out belong together; give both, per million tokens.")
-    if sum(bool(choice) for choice in (folders, model is not None, baseline)) != 1:
-        raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
-    if last and not folders:
-        raise ConfigError("--last is about the policies of runs: name these with --checkpoint FOLDER.")
-    if pick_by is not None and best_of is None:
-        raise ConfigError("--pick-by says how the best of several samples is picked; add --best-of N.")
-    if not folders and task_name is None:
-        raise ConfigError("--model and --baseline need --task: what should they be evaluated on?")
-    if (chat or system is not None) and model is None:
-        raise ConfigError("--chat and --system are for a --model; a folder of a run may be given as one.")
+    A SUBJECT is a run's folder, that of its seeds, a checkpoint (RUN/final is the run's last), and with --task a model
+    by its folder or hub id, http://HOST/v1#MODEL, or baseline:NAME. --checkpoint FOLDER, --model NAME, --endpoint URL
+    with --model NAME, and --baseline NAME say the same.
+
+    \b
+    grue evaluate runs/mini/commongen/nlpo runs/mini/commongen/ppo
+    grue evaluate baseline:nearest --task totto
+    grue evaluate http://localhost:8000/v1#org/model --task commongen --limit 100
+
+    Writes predictions.jsonl, scores.jsonl and result.json. The same command resumes an interrupted evaluation and
+    leaves a finished one alone. Several are evaluated one by one, each as if alone; a table ends with each system's
+    mean and standard deviation over its seeds.
+    """  # noqa: D301 (click reads the escape)
     from grue.api import evaluate as api
     from grue.cli.console import evaluation_progress
     from grue.evaluation.endpoint import Endpoint
-    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, last_checkpoint, read_manifest
+    from grue.runs.request import seeds_of
 
-    seeds = options.parse_seeds(seed, seed_range)
-    wanted: list[tuple[str | Path, Kind, int]] = []
-    for folder in dict.fromkeys(one for given in folders for one in _runs_in(given)):
-        if task_name is not None and not is_checkpoint(folder):  # trained elsewhere, or not at all
-            wanted += [(str(folder), "model", one) for one in seeds]
-            continue
-        if seed or seed_range:
+    named = [*subjects, *folders, *_as_subject(model, url), *([] if baseline is None else [api.BASELINE + baseline])]
+    wanted: list[tuple[str, int]] = []
+    for subject in dict.fromkeys(run for each in named for run in _runs_in(each)):
+        _, checkpoint = api.locate(subject, task_name, suite)  # all are refused before any is evaluated
+        if checkpoint is not None and seeds:
             raise ConfigError("A checkpoint is evaluated with the seed that it was trained with; leave out --seed.")
-        folder = last_checkpoint(folder) if last else folder
-        read_manifest(find_checkpoint(folder))  # one that is damaged is refused before any is evaluated
-        wanted.append((folder, "checkpoint", 0))
-    if not folders:
-        wanted = [(model or str(baseline), "baseline" if model is None else "model", one) for one in seeds]
-    if output is not None and len(wanted) > 1:
+        wanted += [(subject, seed) for seed in ([1] if checkpoint else seeds_of(seeds))]
+    if not wanted:
         raise ConfigError(
-            f"--output {output}: takes one evaluation; name one --checkpoint or --seed, or leave --output out."
+            "Say what to evaluate: a run's folder, a model, http://HOST/v1#MODEL or baseline:NAME (`grue evaluate -h`)."
         )
-    endpoint = None
-    if url is not None:
-        prices = None if price_in is None or price_out is None else (price_in, price_out)
-        endpoint = Endpoint(url, str(model), completions, api_key_env, concurrency, prices, key_over_http)
+    if output is not None and len(wanted) > 1:
+        raise ConfigError(f"--output {output}: takes one evaluation; name one subject and one seed, or leave it out.")
+    if (api_key_env or key_over_http or prices) and not any(name.startswith(api.ADDRESS) for name, _ in wanted):
+        raise ConfigError("--api-key-env, --key-over-http and --price are of an address: http://HOST/v1#MODEL.")
     results = []
-    for what, kind, one in wanted:
-        subject = api.subject(
-            what,
+    for subject, seed in wanted:
+        prepared = api.subject(
+            subject,
             task_name,
-            kind=kind,
-            seed=one,
+            seed=seed,
             suite=suite,
-            best_of=best_of,
-            pick_by=pick_by,
+            **_parse_best_of(best_of),
             chat=chat,
-            endpoint=endpoint,
+            endpoint=Endpoint("", "", False, api_key_env, concurrency, prices, key_over_http)
+            if subject.startswith(api.ADDRESS)
+            else None,
             system=system,
             runs=runs,
         )
-        evaluated, folder = subject.system, output or subject.folder
+        evaluated, folder = prepared.system, output or prepared.folder
         if evaluated.best_of is not None and evaluated.best_of.oracle:
             click.echo(
                 f"Warning: {evaluated.best_of.pick_by} reads the references, so picking by it is an oracle: the result "
-                f"({evaluated.name}) shows what the best of {best_of} samples could be, not what a system reaches.",
+                f"({evaluated.name}) shows what the best of {evaluated.best_of.n} samples could be, not what a system "
+                "reaches.",
                 err=True,
             )
-        with evaluation_progress(f"{evaluated.name} on {subject.task.suite}/{subject.task.name}") as progress:
+        with evaluation_progress(f"{evaluated.name} on {prepared.task.suite}/{prepared.task.name}") as progress:
             result = api.evaluate(
-                subject,
-                split=split,
-                limit=limit,
-                batch_size=batch_size,
-                frontier=frontier,
+                prepared,
                 output=folder,
-                force=force,
                 search=not no_search,
-                data_dir=data_dir,
-                offline=offline,
                 progress=progress,
                 warn=lambda message: click.echo(f"Warning: {message}", err=True),
+                **how,
             )
         results.append(result)
         for error in result.errors:
@@ -228,9 +167,9 @@ def evaluate(
         if not as_json:
             from grue.leaderboard.notes import misfit
 
-            whole = not result.limited and misfit(result, subject.task, subject.task.hash) is None
+            whole = not result.limited and misfit(result, prepared.task, prepared.task.hash) is None
             axes = (result.preference, result.naturalness)
-            places = places_of(subject.task, *axes, result.hashes) if whole else {}
+            places = places_of(prepared.task, *axes, result.hashes) if whole else {}
             click.echo(summary(result, folder, places))
     if as_json:
         click.echo(json.dumps([files.plain(result) for result in results], indent=2))
@@ -238,16 +177,40 @@ def evaluate(
         click.echo("\n" + "\n".join(over_seeds(results)))
 
 
-def _runs_in(folder: Path) -> list[Path]:
-    """Return the runs of a folder that holds those of several seeds, in their order; any other folder as it is."""
+def _as_subject(model: str | None, url: str | None) -> list[str]:
+    """Return what --model and --endpoint name, as a SUBJECT."""
+    if url is None:
+        return [] if model is None else [model]
+    from grue.evaluation.endpoint import checked_url
+
+    return [f"{checked_url(url)}#{model or ''}"]
+
+
+def _parse_best_of(text: str | None) -> dict[str, Any]:
+    """Read `--best-of N[:BY]`.
+
+    Raises:
+        ConfigError: N is no number.
+    """
+    if text is None:
+        return {}
+    n, colon, pick_by = text.partition(":")
+    if not n.isdecimal() or len(n) > 9:
+        raise ConfigError(f"--best-of {text}: write a number of samples, such as 8, or with how to pick, 8:consensus.")
+    return {"best_of": int(n), "pick_by": pick_by if colon else None}
+
+
+def _runs_in(subject: str) -> list[str]:
+    """Return the runs of a folder that holds those of several seeds, in their order; any other subject as it is."""
     from grue.lm.checkpoint import is_checkpoint, seeds_in
 
+    folder = Path(subject)
     seeds = [] if is_checkpoint(folder) else seeds_in(folder)
-    runs = [seed for seed in seeds if is_checkpoint(seed)]
+    runs = [str(seed) for seed in seeds if is_checkpoint(seed)]
     for seed in seeds if runs else ():
-        if seed not in runs:
+        if str(seed) not in runs:
             click.echo(f"Warning: {seed}: no checkpoint yet, left out.", err=True)
-    return runs or [folder]
+    return runs or [subject]
 
 
 def over_seeds(results: Sequence["Result"]) -> Iterator[str]:
@@ -273,17 +236,6 @@ def _mean(values: Sequence[float | None]) -> str:
     if len(known) < len(values):
         return "–"
     return f"{fmean(known):.1f}" + (f" ± {stdev(known):.1f}" if len(known) > 1 else "")
-
-
-def _refuse_alone(url: str | None, **given: object) -> None:
-    """Refuse options of an endpoint without one.
-
-    Raises:
-        ConfigError: One is given.
-    """
-    for name, value in given.items():
-        if value and url is None:
-            raise ConfigError(f"--{name.replace('_', '-')} says how a server is asked; add --endpoint URL.")
 
 
 def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:

@@ -4,8 +4,9 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import click
 
@@ -13,21 +14,20 @@ from grue import files
 from grue.bounds import LARGEST
 from grue.cli.completion import OF_OPTIONS
 from grue.errors import ConfigError
-from grue.records import check_seed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
     """Declare an option that can also be set by the environment: `--batch-size` is GRUE_BATCH_SIZE."""
-    flag = next(part for part in declarations if part.startswith("--"))
-    name = f"GRUE_{flag.removeprefix('--').replace('-', '_').upper()}"
-    usual: dict[str, Any] = {"shell_complete": OF_OPTIONS.get(flag)}
+    flags = [flag for part in declarations for flag in part.split("/") if flag.startswith("--")]
+    names = [f"GRUE_{flag.removeprefix('--').replace('-', '_').upper()}" for flag in flags]
+    defaults: dict[str, Any] = {"shell_complete": OF_OPTIONS.get(flags[0])}
     if isinstance(settings.get("type"), click.IntRange | click.FloatRange) or settings.get("type") is float:
-        usual["callback"] = _refuse_beyond
+        defaults["callback"] = _refuse_beyond
     if settings.get("default") == "":
-        usual["show_default"] = False  # an empty text says nothing
-    return click.option(*declarations, envvar=name, **{**usual, **settings})
+        defaults["show_default"] = False  # an empty text says nothing
+    return click.option(*declarations, envvar=names, **{**defaults, **settings})
 
 
 def _refuse_beyond(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -54,7 +54,7 @@ class GroupedCommand(click.Command):
         records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx)) is not None}
         for title, names in self.groups.items():
             with formatter.section(title):
-                formatter.write_dl([records.pop(name) for name in names])
+                formatter.write_dl([records.pop(name) for name in names if name in records])
         with formatter.section("Other"):
             formatter.write_dl(list(records.values()))
 
@@ -66,37 +66,64 @@ def suite(function: F) -> F:
     )(function)
 
 
-def start(function: F) -> F:
-    """Add --init, --backbone and --warm-start."""
-    function = option(
-        "--init",
-        type=click.Path(path_type=Path),
-        help="A run's folder or a checkpoint to start from, instead of the task's backbone.",
-    )(function)
-    function = option(
-        "--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:seq2seq, say."
-    )(function)
-    return option(
-        "--warm-start",
-        is_flag=True,
-        help="With supervised+NAME: start from the published supervised model that the task file names.",
-    )(function)
+RUN_GROUPS = {
+    "What to train": ("task_name", "suite", "algorithm", "reward", "seeds", "seed", "system"),
+    "What it starts from": ("init", "backbone", "warm_start"),
+    "Settings of the algorithm": ("mask", "preset", "config_path", "settings"),
+    "Data and folders": ("runs", "data_dir", "offline"),
+}
+"""The options of a run in a command's help."""
 
 
-def mask(function: F) -> F:
-    """Add --mask."""
-    return option(
+def run(*left_out: str) -> Callable[[F], Callable[..., Any]]:
+    """Add the options of a run: one for each field of `RunRequest`, and the command gets the `request` that they make.
+
+    Args:
+        left_out: Fields without an option.
+    """
+
+    def add(function: F) -> Callable[..., Any]:
+        from grue.runs.reference import meanings
+        from grue.runs.request import ARGUMENTS, RunRequest
+        from grue.task_files import load_task
+
+        @wraps(function)
+        def command(task_name: str, suite: str, algorithm: str, **values: Any) -> Any:
+            parts = values.pop("config_path"), values.pop("mask"), values.pop("settings")
+            arguments = {name: values.pop(name) for name in ARGUMENTS if name in values}
+            request = RunRequest(
+                task=load_task(task_name, suite), algorithm=algorithm, settings=all_settings(*parts), **arguments
+            )
+            return function(request, **values)
+
+        types, helps = get_type_hints(RunRequest), meanings(RunRequest)
+        decorated = data(settings(command))
+        for name in ("runs", "warm_start", "backbone", "init", "preset", "system", "seed", "reward"):
+            if name not in left_out:
+                flag, default = f"--{name.replace('_', '-')}", RunRequest.__dataclass_fields__[name].default
+                decorated = option(flag, default=default, help=helps[name], **_TYPES[types[name]])(decorated)
+        decorated = option("--algo", "algorithm", required=True, help=helps["algorithm"])(decorated)
+        return option("--task", "task_name", required=True, help=helps["task"])(suite(decorated))
+
+    return add
+
+
+_A_PATH = click.Path(path_type=Path)
+_TYPES: Mapping[Any, Mapping[str, Any]] = {
+    **{Path: {"type": _A_PATH}, Path | None: {"type": _A_PATH}},
+    **{str | None: {}, int: {"type": int}},
+    bool: {"is_flag": True},
+}
+"""The type of a request's field → that of its option."""
+
+
+def settings(function: F) -> F:
+    """Add --mask, --config and --set, the settings of an algorithm."""
+    function = option(
         "--mask",
         type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
         help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
     )(function)
-
-
-def settings(function: F) -> F:
-    """Add --preset, --config and --set."""
-    function = option("--preset", help="NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.")(
-        function
-    )
     function = option(
         "--config",
         "config_path",
@@ -141,24 +168,21 @@ def _go_offline(context: click.Context, parameter: click.Parameter, offline: boo
 
 
 def seeds(function: F) -> F:
-    """Add --seed and --seeds."""
-    function = option("--seed", type=int, multiple=True, help="Seed; repeat for several. [default: 1]")(function)
-    return option("--seeds", "seed_range", help="Several seeds at once: 1-5, or 1,2,7.")(function)
+    """Add --seeds, which may be written --seed and repeated; `grue.runs.request.seeds_of` reads it."""
+    explained = "3, 1-5 or 1,2,7; repeat for several. [default: 1]"
+    return option("--seeds", "--seed", multiple=True, help=explained)(function)
 
 
-def parse_seeds(seed: tuple[int, ...], seed_range: str | None) -> list[int]:
-    """Return the seeds of --seed and --seeds, 1 if there are none.
+def all_settings(path: Path | None, mask: str | None, settings: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of a file, those of --mask and of --set over them.
 
     Raises:
-        ConfigError: One cannot be a seed, or --seeds is written in another way than 1-5 or 1,2,7.
+        ConfigError: The file cannot be read, or --set has no `=`.
     """
-    from grue.sweep.grid import parse_seeds as read_seeds
-
-    found = [*map(check_seed, seed), *(() if seed_range is None else read_seeds(seed_range))]
-    return list(dict.fromkeys(found)) or [1]
+    return {**read_settings(path), **({"mask": mask} if mask else {}), **parse_settings(settings)}
 
 
-def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
     """Parse `--set key=value`; a value is JSON if it parses, else text, and `none` turns an option off.
 
     Raises:
@@ -182,8 +206,8 @@ def read_settings(path: Path | None) -> dict[str, Any]:
     Raises:
         ConfigError: The file cannot be read, or is no TOML.
     """
-    found = {} if path is None else files.read_toml(path)
-    return {key: None if value == "none" else value for key, value in found.items()}
+    settings = {} if path is None else files.read_toml(path)
+    return {key: None if value == "none" else value for key, value in settings.items()}
 
 
 def shown(value: object) -> str:

@@ -51,7 +51,7 @@ def train(
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
     from grue.cli.console import error_console
-    from grue.cli.train import stop_on_signal
+    from grue.cli.stopping import stop_on_signal
     from grue.preferences.card import said
 
     console = error_console()

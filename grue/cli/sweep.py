@@ -221,8 +221,8 @@ def _executor(
 def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor", retries: int) -> bool:
     """Run the sweep with its live view; return whether every run is finished."""
     from grue.cli.console import error_console
+    from grue.cli.stopping import stop_on_signal
     from grue.cli.sweep_view import SweepView, summary
-    from grue.cli.train import stop_on_signal
     from grue.sweep.schedule import Sweep
 
     with (

@@ -1,13 +1,9 @@
 """`grue train`."""
 
 import shlex
-import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -21,29 +17,9 @@ if TYPE_CHECKING:
     from grue.runs.request import RunRequest
 
 
-GROUPS = {
-    "What to train": ("task_name", "suite", "algo", "reward", "seed", "seed_range", "system"),
-    "What it starts from": ("init", "backbone", "warm_start"),
-    "Settings of the algorithm": ("mask", "preset", "config_path", "settings"),
-    "Data and folders": ("runs", "data_dir", "offline"),
-    "Carrying it out": ("trackers", "threads", "dry_run"),
-}
-
-
-@click.command(cls=options.GroupedCommand, groups=GROUPS)
-@options.option("--task", "task_name", required=True, help="Name of a task, or the path of a task file.")
-@options.suite
-@options.option("--algo", required=True, help="Name of an algorithm (`grue algorithms list`), or supervised+NAME.")
-@options.option(
-    "--reward", help="A metric, a weighted sum (0.5*meteor+0.5*coverage), or module:function. [default: the task's]"
-)
+@click.command(cls=options.GroupedCommand, groups=options.RUN_GROUPS)
+@options.run("seed")
 @options.seeds
-@options.option("--system", help="Name of the system, and of its folder. [default: the algorithm, with --backbone]")
-@options.start
-@options.mask
-@options.settings
-@options.runs
-@options.data
 @options.option(
     "--tracker",
     "trackers",
@@ -54,23 +30,8 @@ GROUPS = {
 @options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
 @options.option("--dry-run", is_flag=True, help="Print every value the run would use, and do nothing.")
 def train(
-    task_name: str,
-    suite: str,
-    algo: str,
-    reward: str | None,
-    seed: tuple[int, ...],
-    seed_range: str | None,
-    system: str | None,
-    init: Path | None,
-    backbone: str | None,
-    warm_start: bool,
-    mask: str | None,
-    preset: str | None,
-    config_path: Path | None,
-    settings: tuple[str, ...],
-    runs: Path,
-    data_dir: Path | None,
-    offline: bool,
+    request: "RunRequest",
+    seeds: tuple[str, ...],
     trackers: tuple[str, ...],
     threads: int | None,
     dry_run: bool,
@@ -80,37 +41,18 @@ def train(
     A run lies in RUNS/SUITE/TASK/SYSTEM/seed-N. The same command resumes an interrupted run and leaves a finished one
     alone. `--algo supervised+nlpo` trains a supervised model first (once, shared by all that start from it).
     """
-    from grue.runs.request import RunRequest
-    from grue.task_files import SUITES, load_task
-
-    request = RunRequest(
-        task=load_task(task_name, suite),
-        algorithm=algo,
-        runs=runs,
-        settings={
-            **options.read_settings(config_path),
-            **({"mask": mask} if mask else {}),
-            **options.parse_settings(settings),
-        },
-        preset=preset,
-        reward=reward,
-        system=system,
-        init=init,
-        backbone=backbone,
-        warm_start=warm_start,
-        data_dir=data_dir,
-        offline=offline,
-    )
     from grue.runs import plan
+    from grue.runs.request import seeds_of
+    from grue.task_files import SUITES
 
-    requests = [replace(request, seed=one) for one in options.parse_seeds(seed, seed_range)]
-    stages = [stage for one in requests for stage in plan.stages_of(one)]  # all are refused before any starts
+    requests = [replace(request, seed=seed) for seed in seeds_of(seeds)]
+    stages = [stage for each in requests for stage in plan.stages_of(each)]  # all are refused before any starts
     if dry_run:
         _check(stages)
         click.echo("\n".join(describe(stage) for stage in stages))
         return
-    quoted = shlex.quote(task_name)
-    own = f" --task {quoted}" if task_name.endswith(".toml") else f" --task {quoted} --suite {shlex.quote(suite)}"
+    task, suite = (shlex.quote(click.get_current_context().params[name]) for name in ("task_name", "suite"))
+    own = f" --task {task}" if task.endswith(".toml") else f" --task {task} --suite {suite}"
     _train_all(requests, trackers, threads, beside="" if request.task.suite in SUITES else own)
 
 
@@ -136,6 +78,7 @@ def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], thread
     from grue.api import train as api
     from grue.cli.console import error_console, no_console
     from grue.cli.progress import TrainingProgress
+    from grue.cli.stopping import stop_on_signal
 
     if threads:
         torch.set_num_threads(threads)
@@ -163,30 +106,6 @@ def joined_processes() -> Iterator["DistributedContext"]:
         yield join_processes()
     finally:
         leave_processes()
-
-
-@contextmanager
-def stop_on_signal(
-    said: str = "Stopping after this update; press Ctrl-C again to stop at once.",
-) -> Iterator[list[int]]:
-    """Collect the first Ctrl-C or SIGTERM instead of dying of it; a second Ctrl-C interrupts at once."""
-    received: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if received and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        if received:
-            return  # a cluster tells the launcher and every process; the state must still be saved
-        received.append(number)
-        # Not click.echo: it writes past the live view, which would then draw over it.
-        print(said, file=sys.stderr)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def describe(stage: "Plan") -> str:

@@ -120,7 +120,8 @@ def retrain(
     """  # noqa: D301 (click reads the escape)
     from grue.cli.console import error_console, evaluation_progress
     from grue.cli.progress import TrainingProgress
-    from grue.cli.train import describe, stop_on_signal
+    from grue.cli.stopping import stop_on_signal
+    from grue.cli.train import describe
     from grue.submissions.trust.again import threads_of
     from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining, train_again
     from grue.submissions.trust.rows import targets

@@ -55,7 +55,7 @@ def checked(endpoint: Endpoint) -> Endpoint:
     if not 1 <= endpoint.concurrency <= MOST_AT_ONCE:
         raise ConfigError(f"--concurrency {endpoint.concurrency}: choose 1 to {MOST_AT_ONCE} requests at once.")
     if endpoint.prices is not None and not all(0 <= price < float("inf") for price in endpoint.prices):
-        raise ConfigError("--price-in and --price-out: a price per million tokens is a number from 0 on.")
+        raise ConfigError("--price: a price per million tokens is a number from 0 on.")
     if endpoint.key_env:
         api_key(endpoint.key_env)
         parts = urlsplit(url)

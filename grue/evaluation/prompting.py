@@ -119,7 +119,7 @@ def chat_prompt(task: Task) -> Chat:
     if task.prompt.chat is None:
         raise ConfigError(
             f"{task.suite}/{task.name}: its task file has no [prompt.chat], which says how a chat model is asked; "
-            "write one, or ask with the plain prompt: without --chat, or with --endpoint and --completions."
+            "write one, or ask with the plain prompt: --completions."
         )
     return task.prompt.chat
 

@@ -163,7 +163,7 @@ def external_name(model: str, *, chat: bool = False, endpoint: Endpoint | None =
     last = re.sub(r"[^A-Za-z0-9_.+-]+", "-", model.rstrip("/").rpartition("/")[2])
     name = f"{last.lstrip('_.+-')[:LONGEST_MODEL]}+{'completions' if endpoint.completions else CHAT}"
     if not SYSTEM_NAME.fullmatch(name) or name.startswith("+"):
-        raise ConfigError(f"--model {model!r}: gives no name for the system; name it with --system.")
+        raise ConfigError(f"The model {model!r} gives no name for the system; name it with --system.")
     return name
 
 

@@ -212,16 +212,6 @@ def find_checkpoint(folder: Path) -> Path:
     return inner if inner.is_dir() and not (folder / MANIFEST).exists() else folder
 
 
-def last_checkpoint(folder: Path) -> Path:
-    """Return the folder of a run's last checkpoint, given that of the run or of what it kept.
-
-    Raises:
-        DataError: What it kept is no checkpoint, or is damaged.
-    """
-    kept = find_checkpoint(folder)
-    return kept.parent / FINAL if read_manifest(kept).kept == "best" else kept
-
-
 def results_folder(folder: Path, manifest: CheckpointManifest) -> Path:
     """Return where the results of a checkpoint lie: in its run's folder, those of the last beside the best elsewhere.
 
@@ -268,7 +258,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
     if not path.is_file():
         raise DataError(
             f"{folder}: not a checkpoint of grue: it has no {MANIFEST}. Give the `checkpoint` folder of a run; "
-            "`grue evaluate --model` takes a model that was trained elsewhere."
+            "a model that was trained elsewhere is evaluated with --task NAME."
         )
     held = _contents(folder)
     check_file(path, LARGEST_JSON)

@@ -101,7 +101,7 @@ def shared_settings() -> list[SettingGroup]:
 
 
 def _settings(cls: type, recipes: Mapping[str, str]) -> Iterator[Setting]:
-    hints, bounds, meanings, stated = get_type_hints(cls), bounds_of(cls), _meanings(cls), note_of(cls, Paper)
+    hints, bounds, texts, stated = get_type_hints(cls), bounds_of(cls), meanings(cls), note_of(cls, Paper)
     for field in fields(cls):
         note = stated.get(field.name)
         yield Setting(
@@ -110,7 +110,7 @@ def _settings(cls: type, recipes: Mapping[str, str]) -> Iterator[Setting]:
             default=None if field.default is MISSING else field.default,
             bounds=str(bounds.get(field.name, "")),
             paper=recipes.get(field.name, note.value if note else ""),
-            meaning=meanings.get(field.name, ""),
+            meaning=texts.get(field.name, ""),
         )
 
 
@@ -119,7 +119,7 @@ def summary(cls: type) -> str:
     return (inspect.getdoc(cls) or "").partition("\n")[0].rstrip(".")
 
 
-def _meanings(cls: type) -> Mapping[str, str]:
+def meanings(cls: type) -> Mapping[str, str]:
     """Return what the sections "Attributes" of a class and of those that it extends say of each field."""
     found: dict[str, str] = {}
     for one in reversed(cls.__mro__):

@@ -1,12 +1,19 @@
-"""A request for a run: the one noun that the command line, the Python API and sweeps make runs from."""
+"""A request for a run: the one noun that the command line, the Python API and sweeps make runs from.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+Options of commands are derived from its fields (`grue.cli.options.run`), keyword arguments of `grue.train` are its
+fields, and a sweep varies them: a new argument of a run is a new field here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from grue.records import check_seed
+from grue.errors import ConfigError
+from grue.records import LARGEST_SEED, check_seed
 from grue.tasks import Task
+
+MOST_SEEDS = 10_000
 
 
 def canonical(algorithm: str) -> str:
@@ -16,21 +23,22 @@ def canonical(algorithm: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """A request for a run; `plan.stages_of` turns it into plans.
+    """A request for a run; `plan.stages_of` turns it into plans. What is said of a field is also its option's help.
 
     Attributes:
-        algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs.
+        task: Name of a task, or the path of a task file.
+        algorithm: Name of an algorithm (`grue algorithms list`), or after supervised training supervised+NAME.
         seed: Of every draw.
         runs: Folder of all runs; this one is SUITE/TASK/SYSTEM/seed-N in it.
         settings: Values of the algorithm's settings; they override the task's recipe and the preset.
-        preset: Named values of the algorithm's settings: "paper", "rl4lms" or "stable" for NLPO.
-        reward: A metric, a weighted sum, or "module:function"; None takes the task's.
-        system: Name of the system, and of its folder; None takes the algorithm's.
-        init: A run's folder or a checkpoint to start from, instead of the backbone.
-        backbone: Model to start from instead of the task's: a folder, a hub id or `mini:<name>`.
-        warm_start: Start from the published supervised model that the task file names, instead of training one.
+        preset: NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.
+        reward: A metric, a weighted sum (0.5*meteor+0.5*coverage), or module:function. [default: the task's]
+        system: Name of the system, and of its folder. [default: the algorithm, with --backbone]
+        init: A run's folder or a checkpoint to start from, instead of the task's backbone.
+        backbone: Model to start from instead of the task's: a folder, a hub id, or mini:seq2seq, say.
+        warm_start: With supervised+NAME: start from the published supervised model that the task file names.
         data_dir: Folder with the data set in its original layout, instead of the task's sources.
-        offline: Use only what is on this machine.
+        offline: Use only local files; open no connection.
 
     Raises:
         ConfigError: The seed cannot be one.
@@ -53,3 +61,47 @@ class RunRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "algorithm", canonical(self.algorithm))
         object.__setattr__(self, "seed", check_seed(self.seed))
+
+
+ARGUMENTS = tuple(field.name for field in fields(RunRequest) if field.name not in ("task", "algorithm", "settings"))
+"""What a run may be given by name beside its task, its algorithm and the algorithm's settings."""
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Parse seeds written as 1-5 or 1,2,7.
+
+    Raises:
+        ConfigError: The text has another form, or the seeds are too large or too many.
+    """
+    seeds: dict[int, None] = {}
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise _no_seeds(text)
+        low, high = _seed(first, text), _seed(last or first, text)
+        if high < low:
+            raise _no_seeds(text)
+        if len(seeds) + high - low >= MOST_SEEDS:
+            raise ConfigError(f"seeds {_cut(text)}: more than {MOST_SEEDS:,} at once.")
+        seeds |= dict.fromkeys(range(low, high + 1))
+    return list(seeds)
+
+
+def seeds_of(texts: Sequence[str]) -> list[int]:
+    """Return the seeds of several such texts, each once; 1 where there is none."""
+    return list(dict.fromkeys(seed for text in texts for seed in parse_seeds(text))) or [1]
+
+
+def _no_seeds(text: str) -> ConfigError:
+    return ConfigError(f"seeds {_cut(text)}: write a range such as 1-5, or a list such as 1,2,7.")
+
+
+def _seed(digits: str, text: str) -> int:
+    """Return a number that may have more digits than can be one."""
+    if len(digits) > len(str(LARGEST_SEED)) or int(digits) > LARGEST_SEED:
+        raise ConfigError(f"seeds {_cut(text)}: choose whole numbers from 0 to {LARGEST_SEED}.")
+    return int(digits)
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")

@@ -10,13 +10,12 @@ from grue import files
 from grue.algorithms import system_of
 from grue.errors import ConfigError
 from grue.evaluation.endpoint import Endpoint
-from grue.records import LARGEST_SEED, check_seed, with_backbone
-from grue.runs.request import canonical
+from grue.records import check_seed, with_backbone
+from grue.runs.request import canonical, parse_seeds
 from grue.task_files import is_named, task_names
 
 # What may vary beside the keys of an algorithm's configuration.
 ABOUT_A_RUN = ("reward", "preset", "backbone")
-MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,41 +201,6 @@ def write_grid(path: Path, grid: SweepGrid) -> None:
     for table in (plain, *plain["systems"]):
         table |= {key: _replaced(table[key], None, "none") for key in ("set", "vary") if key in table}
     files.write_toml(path, plain)
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Parse seeds written as 1-5 or 1,2,7.
-
-    Raises:
-        ConfigError: The text has another form, or the seeds are too large or too many.
-    """
-    found: dict[int, None] = {}
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise _no_seeds(text)
-        low, high = _seed(first, text), _seed(last or first, text)
-        if high < low:
-            raise _no_seeds(text)
-        if len(found) + high - low >= MOST_SEEDS:
-            raise ConfigError(f"seeds {_cut(text)}: more than {MOST_SEEDS:,} at once.")
-        found |= dict.fromkeys(range(low, high + 1))
-    return list(found)
-
-
-def _no_seeds(text: str) -> ConfigError:
-    return ConfigError(f"seeds {_cut(text)}: write a range such as 1-5, or a list such as 1,2,7.")
-
-
-def _seed(digits: str, text: str) -> int:
-    """Return a number that may have more digits than can be one."""
-    if len(digits) > len(str(LARGEST_SEED)) or int(digits) > LARGEST_SEED:
-        raise ConfigError(f"seeds {_cut(text)}: choose whole numbers from 0 to {LARGEST_SEED}.")
-    return int(digits)
-
-
-def _cut(text: str) -> str:
-    return repr(text if len(text) <= 40 else f"{text[:40]}…")
 
 
 def _word(value: Any) -> str:

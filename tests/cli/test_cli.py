@@ -10,11 +10,11 @@ from support.own_task import OWN_TASK
 
 from grue import files
 from grue.cli.main import COMMANDS
-from grue.cli.options import parse_seeds, parse_settings
+from grue.cli.options import parse_settings
 from grue.errors import ConfigError
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
-from grue.runs.request import RunRequest
+from grue.runs.request import RunRequest, seeds_of
 from grue.task_files import load_task
 
 PPO = "train --task imdb --algo ppo"
@@ -52,8 +52,8 @@ def test_every_command_has_help_without_empty_defaults():
         (2, "evaluate --baseline copy"),
         (2, "evaluate --checkpoint x --seed 7"),
         (2, "evaluate --baseline copy --task imdb --seeds 1-2 --output x"),
-        (3, "evaluate --checkpoint nowhere"),
-        (3, "evaluate --checkpoint ."),
+        (2, "evaluate --checkpoint nowhere"),
+        (2, "evaluate --checkpoint ."),
         (3, "score no.jsonl --task commongen"),
         (2, "leaderboard --task imbd"),
         (3, f"leaderboard --runs {'x' * 300}"),
@@ -123,11 +123,11 @@ def test_flags_win_over_the_config_file():
 
 
 def test_seeds_and_settings_are_read(refused):
-    assert parse_seeds((), None) == [1]
-    assert parse_seeds((4, 2), None) == [4, 2]
-    assert parse_seeds((4,), "1-3,4,9") == [4, 1, 2, 3, 9]
+    assert seeds_of([]) == [1]
+    assert seeds_of(["4", "2"]) == [4, 2]
+    assert seeds_of(["4", "1-3,4,9"]) == [4, 1, 2, 3, 9]
     with refused(ConfigError):
-        parse_seeds((), "x")
+        seeds_of(["x"])
     settings = ("a=1", "b=0.5", "c=true", "d=shared", "e=none", "f=1e-4")
     assert parse_settings(settings) == {"a": 1, "b": 0.5, "c": True, "d": "shared", "e": None, "f": 1e-4}
 
@@ -155,7 +155,7 @@ def test_an_evaluation_is_left_alone_and_its_predictions_give_its_scores(evaluat
     scored = printed_json("score", folder / "predictions.jsonl", "--task", evaluated / "words.toml")
     assert (scored["scores"], scored["preference"]) == (result["scores"], result["preference"])
 
-    command = ("evaluate", "--task", evaluated / "words.toml", "--baseline", "copy", "--runs")
+    command = ("evaluate", "baseline:copy", "--task", evaluated / "words.toml", "--runs")
     before = (folder / "result.json").stat().st_mtime_ns
     grue(*command, evaluated / "runs")
     assert (folder / "result.json").stat().st_mtime_ns == before

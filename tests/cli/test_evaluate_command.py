@@ -23,10 +23,10 @@ def evaluated(monkeypatch, tmp_path):
         Path(run, "checkpoint", checkpoint.MANIFEST).write_text("{}")
     Path("ppo/seed-3").mkdir()
     asked = []
-    monkeypatch.setattr(checkpoint, "read_manifest", lambda folder: None)
+    monkeypatch.setattr(checkpoint, "read_manifest", lambda folder: SimpleNamespace(task="imdb", suite="mini"))
 
-    def subject(what, task, *, kind, **more):
-        asked.append((str(what), kind))
+    def subject(what, task, **more):
+        asked.append(what)
         system = SimpleNamespace(name=Path(what).parent.name, best_of=None)
         return SimpleNamespace(task=IMDB, system=system, folder=Path(what))
 
@@ -42,8 +42,8 @@ def evaluated(monkeypatch, tmp_path):
 
 def test_a_folder_of_seeds_and_several_checkpoints_are_evaluated_each_as_if_alone(evaluated, refused):
     runs = ("ppo/seed-1", "ppo/seed-2", "ppo/seed-10", "nlpo/seed-1")
-    result = grue(*"evaluate --checkpoint ppo --checkpoint nlpo/seed-1 --checkpoint ppo/seed-1".split())
-    assert evaluated == [(run, "checkpoint") for run in runs]
+    result = grue(*"evaluate ppo --checkpoint nlpo/seed-1 --checkpoint ppo/seed-1".split())
+    assert evaluated == list(runs)
     assert "Warning: ppo/seed-3: no checkpoint yet, left out.\n" in result.stderr
     refused.message(result.stdout)
     assert "1,2,10            94.3 ± 4.9    50.0 ± 0.0\n" in result.stdout  # of 91, 92 and 100
@@ -53,7 +53,7 @@ def test_a_folder_of_seeds_and_several_checkpoints_are_evaluated_each_as_if_alon
     assert [line.split()[2:4] for line in [*over_seeds(twice)][1:3]] == [["1", "90.0"], ["1", "80.0"]]
 
 
-@pytest.mark.parametrize("beside", ["--output x", "--seed 1", "--baseline copy"])
+@pytest.mark.parametrize("beside", ["--output x", "--seed 1", "--baseline copy", "http://localhost/v1#m"])
 def test_what_several_checkpoints_cannot_have_is_refused(evaluated, beside, refused):
     refused.command("evaluate", "--checkpoint", "ppo", *beside.split(), code=2)
     assert evaluated == []

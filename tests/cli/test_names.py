@@ -7,11 +7,10 @@ from support.late import late
 
 from grue.api import evaluate as api
 from grue.api.train import diagnose, train
-from grue.cli.options import parse_seeds
 from grue.errors import ConfigError, UnknownName
 from grue.records import LARGEST_SEED, check_seed, check_system_name
 from grue.runs.plan import stages_of
-from grue.runs.request import RunRequest
+from grue.runs.request import RunRequest, parse_seeds, seeds_of
 from grue.sweep.grid import GridEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
 from grue.task_files import load_task
@@ -75,14 +74,15 @@ def test_a_checkpoint_cannot_name_a_folder_elsewhere(tmp_path, refused):
     with refused(ConfigError):
         api._picking(hostile, 4, "likelihood", tmp_path)
     with refused(UnknownName):
-        api.subject("../x", TASK, kind="baseline")
+        api.subject("baseline:../x", TASK)
 
 
 def test_a_seed_that_cannot_be_is_refused_by_every_command_and_in_python():
     for seed in (-1, -(10**30), LARGEST_SEED + 1, 10**30):
-        for command in (PPO, ("diagnose", *PPO[1:]), ("evaluate", "--task", "imdb", "--baseline", "copy")):
-            end = f"seed {seed}: choose a whole number from 0 to 4294967295."
-            assert_one_refusal(end, *command, f"--seed={seed}")
+        end = f"seed {seed}: choose a whole number from 0 to 4294967295."
+        assert_one_refusal(end, "diagnose", *PPO[1:], f"--seed={seed}")
+        for command in (PPO, ("evaluate", "--task", "imdb", "--baseline", "copy")):
+            assert_one_refusal("seeds '", *command, f"--seed={seed}")
     for seed in (-1, LARGEST_SEED + 1, 1.5, True, "1", None):
         asks = [
             lambda seed: train(TASK, "ppo", seed=seed),
@@ -105,8 +105,8 @@ def test_seeds_that_cannot_be_are_refused_by_every_command():
         for seeds in texts:
             for command in (PPO, evaluate, sweep):
                 assert_one_refusal("seeds '", *command, f"--seeds={seeds}", end=f": {told}")
-    assert parse_seeds((), "0-9999") == list(range(10_000))
-    assert parse_seeds((0, LARGEST_SEED), f"1,{LARGEST_SEED}") == [0, LARGEST_SEED, 1]
+    assert parse_seeds("0-9999") == list(range(10_000))
+    assert seeds_of(["0", str(LARGEST_SEED), f"1,{LARGEST_SEED}"]) == [0, LARGEST_SEED, 1]
 
 
 def test_a_model_in_a_folder_of_dots_is_named_after_the_folder(tmp_path):

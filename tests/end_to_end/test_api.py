@@ -213,13 +213,11 @@ def test_the_best_and_the_last_of_a_run_are_two_systems_that_are_compared(task):
     assert [(one.system["update"], one.system["kept"]) for one in last] == [(1, "last")] * 2
     assert [(one.system["update"], one.system.get("kept")) for one in best] == [(0, None)] * 2
     assert grue.evaluate(made[0].folder / "final", task) == last[0], "a finished evaluation is read"
-    for folder in (made[0].folder.parent, made[0].folder, made[0].folder / "checkpoint", made[0].folder / "final"):
-        found = json.loads(run("evaluate", "--checkpoint", folder, "--last", "--task", task, "--json").stdout)
-        assert [one["system"]["name"] for one in found] == ["reinforce+last"] * (1 + (folder == made[0].folder.parent))
+    lasts = json.loads(run("evaluate", *(one.folder / "final" for one in made), "--task", task, "--json").stdout)
+    assert [one["system"]["name"] for one in lasts] == ["reinforce+last"] * 2
     kept = grue.train(task, "reinforce", reward=share_of_the, system="mine", keep="last", **SMALL)
-    (found,) = json.loads(run("evaluate", "--checkpoint", kept.folder, "--last", "--task", task, "--json").stdout)
+    (found,) = json.loads(run("evaluate", kept.folder, "--task", task, "--json").stdout)
     assert (found["system"]["name"], found["system"]["kept"]) == ("mine", "last")
-    assert "--last is about the policies of runs" in refusal("evaluate", "--baseline", "copy", "--task", task, "--last")
     picked = grue.evaluate(made[0].folder / "final", task, best_of=2)
     assert picked.system["name"] == "reinforce+last+best-of-2"
     said = run("compare", "reinforce", "reinforce+last", "--task", task).stdout

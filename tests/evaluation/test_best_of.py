@@ -235,7 +235,7 @@ def command(tmp_path_factory):
     return ("evaluate", "--baseline", "zero-shot", "--task", folder / "own.toml", "--seed", 2)
 
 
-LONGEST = ("--best-of", 4, "--pick-by", "mean_length")
+LONGEST = ("--best-of", "4:mean_length")
 
 
 @pytest.fixture(scope="module")
@@ -268,11 +268,11 @@ def test_an_interrupted_evaluation_goes_on_in_other_batches(command, evaluated, 
     (run / "predictions.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
     grue(*command, *LONGEST, "--output", run, "--batch-size", 2)
     assert (run / "predictions.jsonl").read_bytes() == whole
-    refused.command(*command, *LONGEST[:2], "--output", run, code=2)
+    refused.command(*command, "--best-of", 4, "--output", run, code=2)
 
 
 def test_an_oracle_says_so_everywhere(command, tmp_path):
-    result = grue(*command, "--runs", tmp_path, "--best-of", 2, "--pick-by", "rougeL", "--limit", 2)
+    result = grue(*command, "--runs", tmp_path, "--best-of", "2:rougeL", "--limit", 2)
     assert "Warning: rougeL reads the references, so picking by it is an oracle" in result.stderr
     assert "zero-shot+best-of-2-oracle on own/own" in result.stdout
     record = json.loads((tmp_path / "own/own/zero-shot+best-of-2-oracle/seed-2/result.json").read_text())
@@ -285,11 +285,11 @@ def test_an_oracle_says_so_everywhere(command, tmp_path):
     "options",
     [
         ("zero-shot", "--best-of", 1),
-        ("zero-shot", "--pick-by", "meteor"),
+        ("zero-shot", "--best-of", "meteor"),
         ("copy", "--best-of", 4),
-        ("zero-shot", "--best-of", 4, "--pick-by", "metoer"),
-        ("zero-shot", "--best-of", 4, "--pick-by", "nowhere:f"),
-        ("zero-shot", "--best-of", 4, "--pick-by", "distinct1"),
+        ("zero-shot", "--best-of", "4:metoer"),
+        ("zero-shot", "--best-of", "4:nowhere:f"),
+        ("zero-shot", "--best-of", "4:distinct1"),
     ],
 )
 def test_what_cannot_be_picked_is_refused_and_leaves_nothing(options, tmp_path, refused):

@@ -84,7 +84,7 @@ def test_a_split_is_answered_in_its_order_and_recorded(task):
 
     with server.serving(reply=reply, finish="length") as served:
         asked = ("--endpoint", served.url, "--api-key-env", "THE_KEY")
-        found = evaluated(task, *asked, "--concurrency", 3, "--price-in", 2, "--price-out", "10")
+        found = evaluated(task, *asked, "--concurrency", 3, "--price", 2, 10)
     assert len(served.asked) == 8 and served.most_at_once <= 3
     folder = folder_of("m-1+chat")
     assert answered(folder) == IDS
@@ -121,7 +121,7 @@ def test_prices_that_come_later_are_taken_up(task):
     with server.serving() as served:
         first = evaluated(task, "--endpoint", served.url)
         asked = len(served.asked)
-        again = evaluated(task, "--endpoint", served.url, "--price-in", 2, "--price-out", 10)
+        again = evaluated(task, "--endpoint", served.url, "--price", 2, 10)
         kept = evaluated(task, "--endpoint", served.url)
         assert len(served.asked) == asked
     said = again["system"]["endpoint"]
@@ -134,6 +134,8 @@ def test_prices_that_come_later_are_taken_up(task):
 def test_plain_prompts_are_completed_as_another_system(task):
     with server.serving() as served:
         found = evaluated(task, "--endpoint", served.url, "--completions")
+        plain = grue.evaluate(f"{served.url}#org/m 1", task, chat=False)
+    assert files.plain(plain)["system"] == found["system"], "one subject, read and not asked again"
     assert found["system"]["name"] == "m-1+completions" and "prompting" not in found["generation"]
     assert {path for path, _ in served.asked} == {"/v1/completions"} and "long prompt 0" in served.prompts()
 
@@ -332,18 +334,15 @@ AT = ("--endpoint", "http://localhost/v1")
 @pytest.mark.parametrize(
     "options",
     [
-        (*AT, "--checkpoint", "x"),
         ("--endpoint", "localhost"),
-        (*AT, "--chat", "--completions"),
-        (*AT, "--price-in", "1"),
+        (*AT, "--price", "1", "nan"),
         (*AT, "--best-of", "4"),
         (*AT, "--system", "copy"),
         (*AT, "--system", "a/b"),
         (*AT, "--api-key-env", "NOT_SET_AT_ALL"),
         ("--endpoint", "http://a.example.org/v1", "--api-key-env", "THE_KEY"),
-        ("--completions",),
         ("--api-key-env", "THE_KEY"),
-        ("--price-out", "0"),
+        ("--price", "0", "1"),
     ],
 )
 def test_what_cannot_be_asked(task, options, refused):

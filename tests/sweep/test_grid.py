@@ -15,8 +15,8 @@ from grue.errors import ConfigError, DataError, UnknownName
 from grue.evaluation.endpoint import Endpoint
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
-from grue.runs.request import RunRequest
-from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid, parse_seeds, read_grid, write_grid
+from grue.runs.request import RunRequest, parse_seeds
+from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid, read_grid, write_grid
 from grue.sweep.jobs import plan_jobs, refuse_other_runs, short
 from grue.sweep.jobs import stages_of as stages_of_job
 from grue.sweep.record import Record
