@@ -1,11 +1,14 @@
 """Notes on the fields of settings and records: `gamma: Annotated[float, UNIT, Paper("0.99")] = 0.99`."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 T = TypeVar("T")
+
+LARGEST = 2**31 - 1
+"""What a whole number may be at most, since libraries take 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,17 @@ class Bounds:
             or (self.below is not None and value >= self.below)
         )
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Return pydantic's schema of a number, or of one that may be missing, within the bounds."""
+        schema = handler(source)
+        number = schema["schema"] if schema["type"] == "nullable" else schema
+        kind = int if number["type"] == "int" else float
+        limits = {"gt": self.above, "ge": self.least, "le": self.most, "lt": self.below}
+        if kind is int and self.most is None:
+            limits["le"] = LARGEST
+        number |= {key: kind(limit) for key, limit in limits.items() if limit is not None}
+        return schema
+
     def __str__(self) -> str:
         parts = {"above": self.above, "at least": self.least, "at most": self.most, "below": self.below}
         return " and ".join(f"{word} {bound:g}" for word, bound in parts.items() if bound is not None)
@@ -55,8 +69,6 @@ FIGURE = Bounds(least=-1e15, most=1e15)
 """A figure that means and standard deviations can be computed of, and that a table can show."""
 COUNT = Bounds(least=1)
 SEVERAL = Bounds(least=2)
-LARGEST = 2**31 - 1
-"""What a whole number may be at most, since libraries take 32 bits."""
 
 
 def note_of(settings: type, kind: type[T]) -> Mapping[str, T]:
@@ -70,24 +82,3 @@ def note_of(settings: type, kind: type[T]) -> Mapping[str, T]:
 def bounds_of(settings: type) -> Mapping[str, Bounds]:
     """Return the bounds of a settings class by field."""
     return note_of(settings, Bounds)
-
-
-def violations(settings: Any) -> Iterator[str]:
-    """Yield a message for each value of a settings object that lies outside its bounds, or is beyond 32 bits."""
-    optional = {field.name for field in fields(settings) if field.default is None}
-    for name, problem in outside(settings):
-        yield f"{name} {problem}{'; leave it out to turn it off' if name in optional else ''}."
-    kind: type = type(settings)
-    for name, bounds in bounds_of(kind).items():
-        value = getattr(settings, name)
-        if isinstance(value, int) and value > LARGEST and value in bounds:
-            yield f"{name} must be at most {LARGEST}, found {value}."
-
-
-def outside(record: Any) -> Iterator[tuple[str, str]]:
-    """Yield (field, "must be …, found …") for each value outside its bounds; None is within any."""
-    kind: type = type(record)
-    for name, bounds in bounds_of(kind).items():
-        value = getattr(record, name)
-        if value is not None and value not in bounds:
-            yield name, f"must be {bounds}, found {value}"

@@ -36,6 +36,7 @@ NEEDED = (
     "huggingface_hub",
     "jinja2",
     "pyarrow",
+    "pydantic",
     "scipy",
 )
 OPTIONAL = {

@@ -1,17 +1,21 @@
-"""Dataclasses as the schema of files: plain data read into them strictly, and their JSON Schema.
+"""Dataclasses as the schema of files: plain data read into them strictly by pydantic, and their JSON Schema.
 
-A key that a dataclass does not declare is refused, with its place and the nearest known spelling.
+A key that a dataclass does not declare is refused, with its place and the nearest known spelling; all faults of a file
+are named at once.
 """
 
-import math
 import types
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from grue.bounds import LARGEST, bounds_of
 from grue.errors import ConfigError, did_you_mean, instead
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails, SchemaValidator
 
 T = TypeVar("T")
 
@@ -19,6 +23,9 @@ MOST_FAULTS = 10  # named in one message
 LATER: Mapping[str, Any] = {"later": True}
 """Metadata of a field that came later: files leave it out where it has its default, so that older ones keep bytes and
 hashes."""
+UNKNOWN = "unexpected_keyword_argument"
+OUT_OF_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", Any: "a value"}
 
 
 def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
@@ -30,193 +37,123 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
         where: The file (and table) that the data is from, for messages.
 
     Raises:
-        ConfigError: Unknown or missing keys, or values of the wrong type; names each, with the nearest spelling.
+        ConfigError: Unknown or missing keys, or values of the wrong type or out of bounds; names each, with the
+            nearest spelling.
     """
+    from pydantic_core import ValidationError
+
+    given = [dict(data) if isinstance(data, Mapping) else data]
     try:
-        return cast(T, _reader(cast(Any, cls))(data))
-    except _Misfit as misfit:
-        lines = [f"{where}{place}: {why}" for place, why in misfit.faults]
-        more = [f"{where}: {len(lines) - MOST_FAULTS} more faults."] if len(lines) > MOST_FAULTS else []
-        raise ConfigError("\n".join([*lines[:MOST_FAULTS], *more])) from None
-
-
-class _Misfit(Exception):
-    """Values of the wrong type; their places are built from the inside outwards while the error is raised.
-
-    Attributes:
-        faults: (place, what is wrong there).
-    """
-
-    def __init__(self, why: str = "", faults: Sequence[tuple[str, str]] = ()) -> None:
-        super().__init__(why)
-        self.faults = faults or [("", why)]
-
-    def within(self, place: str) -> list[tuple[str, str]]:
-        """Return the faults as seen from outside of `place`."""
-        return [(place + inner, why) for inner, why in self.faults]
-
-
-Reader = Callable[[Any], Any]
+        return cast(T, _validator(cast(Any, cls)).validate_python(given)[0])
+    except ValidationError as refusal:
+        errors = refusal.errors(include_url=False, include_context=True, include_input=False)
+        errors.sort(key=lambda error: error["type"] != UNKNOWN)  # a misspelled key is why another is missing
+        faults = list(dict.fromkeys(f"{where}{_fault(cls, given[0], error)}" for error in errors))
+        more = [f"{where}: {len(faults) - MOST_FAULTS} more faults."] if len(faults) > MOST_FAULTS else []
+        raise ConfigError("\n".join([*faults[:MOST_FAULTS], *more])) from None
 
 
 @cache
-def _reader(hint: Any) -> Reader:
-    """Return the function that reads plain data into the type `hint`; cached, since boards read a million values."""
-    origin, args = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return lambda value: value
-    if origin in (Union, types.UnionType):
-        return _union_reader(args)
-    if origin is Literal:
-        return _literal_reader(args)
-    if is_dataclass(hint):
-        return _dataclass_reader(cast(type, hint))
-    if origin is tuple:
-        return _tuple_reader(args)
-    if origin is not None and issubclass(origin, Mapping):
-        return _mapping_reader(args[1])
-    return _read_float if hint is float else _plain_reader(hint)
+def _adapter(cls: type) -> "TypeAdapter[Any]":
+    from pydantic import ConfigDict, TypeAdapter  # slow to import, and not every command reads a file
+
+    # The configuration is that of the list, since a dataclass can have none beside its own; its parts take it over.
+    return TypeAdapter(list[cls], config=ConfigDict(extra="forbid", allow_inf_nan=False))  # type: ignore[valid-type]
 
 
-def _dataclass_reader(cls: type) -> Reader:
-    hints = get_type_hints(cls)
-    known = {f.name: f for f in fields(cast(Any, cls)) if f.init}
-    readers = {name: (_kind(hints[name]), _reader(hints[name])) for name in known}
-    required = [name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
+@cache
+def _validator(cls: type) -> "SchemaValidator":
+    from pydantic_core import SchemaValidator
 
-    def read(data: Any) -> Any:
-        if type(data) is not dict and not isinstance(data, Mapping):
-            raise _Misfit(f"expected a table, found {shown(data)}.")
-        faults: list[tuple[str, str]] = []
-        if data.keys() != readers.keys():
-            faults += [("", f"unknown key {key!r}.{instead(key, readers)}") for key in data if key not in readers]
-            faults += [("", f"the key {name!r} is missing.") for name in required if name not in data]
-        values = {}
-        for key, value in data.items():
-            if key not in readers:
-                continue
-            kind, read_value = readers[key]
-            try:
-                values[key] = value if type(value) is kind else read_value(value)
-            except _Misfit as misfit:
-                faults += misfit.within(f": {key}")
-        if faults:
-            raise _Misfit(faults=faults)
-        return cls(**values)
-
-    return read
+    return SchemaValidator(_strict(_adapter(cls).core_schema))
 
 
-def _kind(hint: Any) -> Any:
-    """Return the type whose values need no reader, as most do; None if all values of the hint need one."""
-    return hint if hint in (str, int, bool) else None
+def _strict(schema: Any) -> Any:
+    """Return a schema of pydantic's whose numbers, texts and truth values are taken as they are.
+
+    Strict as a whole, it would refuse a list for a tuple and a table for a dataclass. The keys of tables are texts in
+    every file, and are read as what they are declared to be.
+    """
+    if isinstance(schema, dict):
+        inner = {key: part if key == "keys_schema" else _strict(part) for key, part in schema.items()}
+        if schema.get("type") == "literal" and {type(choice) for choice in schema["expected"]} == {int}:
+            return {"type": "chain", "steps": [{"type": "int", "strict": True}, inner]}  # true is not 1 here
+        return inner | {"strict": True} if schema.get("type") in ("str", "int", "float", "bool") else inner
+    return [_strict(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _mapping_reader(hint: Any) -> Reader:
-    kind, read_item = _kind(hint), _reader(hint)
-
-    def read(value: Any) -> Any:
-        if type(value) is not dict and not isinstance(value, Mapping):
-            raise _Misfit(f"expected a table, found {shown(value)}.")
-        if hint is Any:
-            return dict(value)
-        items, faults = {}, []
-        for key, item in value.items():
-            try:
-                items[key] = item if type(item) is kind else read_item(item)
-            except _Misfit as misfit:
-                faults += misfit.within(f".{key}")
-        if faults:
-            raise _Misfit(faults=faults)
-        return items
-
-    return read
-
-
-def _tuple_reader(args: tuple[Any, ...]) -> Reader:
-    def read(value: Any) -> Any:
-        if not isinstance(value, list | tuple):
-            raise _Misfit(f"expected a list, found {shown(value)}.")
-        hints = (args[0],) * len(value) if args[-1] is Ellipsis else args
-        if len(hints) != len(value):
-            raise _Misfit(f"expected {len(hints)} values, found {len(value)}.")
-        items: list[Any] = []
-        faults: list[tuple[str, str]] = []
-        for place, (hint, item) in enumerate(zip(hints, value, strict=True)):
-            try:
-                items.append(_reader(hint)(item))
-            except _Misfit as misfit:
-                faults += misfit.within(f"[{place}]")
-        if faults:
-            raise _Misfit(faults=faults)
-        return tuple(items)
-
-    return read
+def _fault(cls: type, data: Any, error: "ErrorDetails") -> str:
+    """Return one of pydantic's errors as ": place: what is wrong there."."""
+    kind, (_, *steps) = error["type"], error["loc"]
+    hint, owner, value, place = cast(Any, cls), cls, data, ""
+    for depth, step in enumerate(steps):
+        last = depth == len(steps) - 1
+        if last and kind == UNKNOWN:
+            return f"{place}: unknown key {step!r}.{instead(str(step), [f.name for f in _known(hint)])}"
+        if last and kind == "missing" and is_dataclass(hint):
+            return f"{place}: the key {step!r} is missing."
+        if steps[depth + 1 :] == ["[key]"]:
+            return f"{place}: {_misfit(get_args(hint)[0], step)}"
+        if (last and kind == "missing") or len(_choices(hint)) > 1:
+            break
+        if is_dataclass(hint):
+            owner, hint = cast(Any, hint), _hints(cast(Any, hint))[str(step)]
+        else:
+            args = get_args(hint)
+            hint = args[-1] if isinstance(step, str) else args[0] if args[-1] is Ellipsis else args[step]
+        (hint,) = _choices(hint) if len(_choices(hint)) == 1 else (hint,)
+        value = value[step]
+        place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else f": {step}"
+    if kind in OUT_OF_BOUNDS:
+        return f"{place}: {_beyond(owner, str(steps[-1]), value, error['ctx'])}"
+    return f"{place}: {_misfit(hint, value)}"
 
 
-def _literal_reader(args: tuple[Any, ...]) -> Reader:
-    known = {(type(arg), arg) for arg in args}  # True is not 1 here
-
-    def read(value: Any) -> Any:
-        if isinstance(value, list | dict) or (type(value), value) not in known:
-            close = did_you_mean(value, [a for a in args if isinstance(a, str)]) if isinstance(value, str) else ""
-            raise _Misfit(f"{shown(value)} is not one of {', '.join(map(str, args))}.{close}")
-        return value
-
-    return read
+def _beyond(owner: type, name: str, value: Any, context: Mapping[str, Any]) -> str:
+    bounds = bounds_of(owner)[name]
+    most = f"at most {LARGEST}" if context.get("le") == LARGEST and value in bounds else bounds
+    optional = any(f.name == name and f.default is None for f in _known(owner))
+    return f"must be {most}, found {value}{'; or leave it out' if optional else ''}."
 
 
-def _union_reader(choices: tuple[Any, ...]) -> Reader:
-    some = [choice for choice in choices if choice is not type(None)]
-    readers = [_reader(choice) for choice in some]
-
-    def read(value: Any) -> Any:
-        if value is None and len(some) < len(choices):
-            return None
-        if len(readers) == 1:
-            return readers[0](value)
-        for read_choice in readers:
-            try:
-                return read_choice(value)
-            except _Misfit:
-                continue
-        raise _Misfit(f"expected {' or '.join(map(_type_name, some))}, found {shown(value)}.")
-
-    return read
+def _misfit(hint: Any, value: Any) -> str:
+    args = get_args(hint)
+    if get_origin(hint) is Literal:
+        close = did_you_mean(value, [a for a in args if isinstance(a, str)]) if isinstance(value, str) else ""
+        return f"{shown(value)} is not one of {', '.join(map(str, args))}.{close}"
+    if get_origin(hint) is tuple and isinstance(value, Sequence) and not isinstance(value, str):
+        return f"expected {len(args)} values, found {len(value)}."
+    if hint is float and type(value) in (int, float):
+        return f"expected a finite number, found {shown(value)}."
+    return f"expected {_name(hint)}, found {shown(value)}."
 
 
-def _plain_reader(hint: Any) -> Reader:
-    def read(value: Any) -> Any:
-        if type(value) is not hint:
-            raise _Misfit(f"expected {_type_name(hint)}, found {shown(value)}.")
-        return value
+def _name(hint: Any) -> str:
+    """Return what a value of a type is called: "a string", "a whole number or a list"."""
+    if len(_choices(hint)) > 1:
+        return " or ".join(map(_name, _choices(hint)))
+    if is_dataclass(hint) or (isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping)):
+        return "a table"
+    return "a list" if get_origin(hint) is tuple else TYPE_NAMES.get(hint, str(hint))
 
-    return read
+
+def _choices(hint: Any) -> list[Any]:
+    """Return the types of a union but None, or the type itself."""
+    args = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return [arg for arg in args if arg is not types.NoneType]
 
 
-def _read_float(value: Any) -> float:
-    if type(value) is float and -math.inf < value < math.inf:
-        return value
-    if type(value) not in (int, float):
-        raise _Misfit(f"expected a number, found {shown(value)}.")
-    with suppress(OverflowError):  # an integer beyond a float's range
-        if math.isfinite(value):
-            return float(value)
-    raise _Misfit(f"expected a finite number, found {shown(value)}.")
+def _known(cls: Any) -> list[Any]:
+    return [f for f in fields(cls) if f.init]
+
+
+_hints = cache(get_type_hints)
 
 
 def id_cure(record: Mapping[str, Any]) -> str:
     """Return what to do where a record's id is a number; a message ends with it. Empty for any other."""
     given = record.get("id")
     return f' Write the id as a string, such as "{given:.0f}".' if type(given) in (int, float) else ""
-
-
-def _type_name(hint: Any) -> str:
-    if get_origin(hint) is tuple:
-        return "a list"
-    return {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}.get(
-        getattr(hint, "__name__", ""), str(hint)
-    )
 
 
 def shown(value: Any) -> str:
@@ -229,38 +166,17 @@ def shown(value: Any) -> str:
 
 def json_schema(cls: type) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of what `from_dict` accepts for the dataclass `cls`."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.__name__, **_schema_of(cls)}
+    found = _adapter(cls).json_schema()
+    parts = found.get("$defs", {})
 
+    def inlined(schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [inlined(part) for part in schema]
+        if not isinstance(schema, dict):
+            return schema
+        whole = {**parts[schema["$ref"].rpartition("/")[2]], **schema} if "$ref" in schema else schema
+        left_out = {"$ref"} | ({"title"} if isinstance(whole.get("title"), str) else set())
+        return {key: inlined(part) for key, part in whole.items() if key not in left_out}
 
-def _schema_of(hint: Any) -> dict[str, Any]:
-    origin, args = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return {}
-    if hint is type(None):
-        return {"type": "null"}
-    if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema_of(arg) for arg in args]}
-    if origin is Literal:
-        return {"enum": list(args)}
-    if is_dataclass(hint):
-        return _object_schema(cast(type, hint))
-    if origin is tuple:
-        if args[-1] is Ellipsis:
-            return {"type": "array", "items": _schema_of(args[0])}
-        return {
-            "type": "array",
-            "prefixItems": [_schema_of(arg) for arg in args],
-            "minItems": len(args),
-            "maxItems": len(args),
-        }
-    if origin is not None and issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": _schema_of(args[1])}
-    return {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[hint]}
-
-
-def _object_schema(cls: type) -> dict[str, Any]:
-    hints = get_type_hints(cls)
-    known = [f for f in fields(cast(Any, cls)) if f.init]
-    required = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
-    properties = {f.name: _schema_of(hints[f.name]) for f in known}
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.__name__}
+    return {**head, **inlined(found["items"])}

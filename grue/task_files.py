@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.shapes import from_dict, json_schema
 from grue.task_packages import installed_folder, installed_suites
@@ -211,7 +210,6 @@ def _problems(task: Task) -> Iterator[str]:
         close = did_you_mean(task.data.evaluation, task.data.splits)
         yield f"data.evaluation: no split {task.data.evaluation!r}.{close} Known: {', '.join(task.data.splits)}."
     for name, split in task.data.splits.items():
-        yield from (f"data.splits.{name}: {problem}" for problem in violations(split))
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
             yield f"data.splits: {name!r} cannot name a split; use letters, digits, '_', '-' and '.'."
         if not 0 <= split.begin < split.end <= 1:
@@ -229,7 +227,6 @@ def _problems(task: Task) -> Iterator[str]:
         yield f"data.splits: {' is without '.join(error.args[1])}, a circle; remove one `without`."
     parts = {"prompt": task.prompt, "decoding": task.decoding, "rollout": task.rollout}
     for key, part in {**parts, **({"search": task.search} if task.search else {})}.items():
-        yield from (f"{key}: {problem}" for problem in violations(part))
         if isinstance(part, Generation) and part.min_new_tokens > part.max_new_tokens:
             yield f"{key}: min_new_tokens = {part.min_new_tokens} is above max_new_tokens = {part.max_new_tokens}."
         if isinstance(part, Generation) and part.num_beams > 1 and part.do_sample:

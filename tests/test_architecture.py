@@ -22,6 +22,8 @@ AT_IMPORT = {
     "ray": "(?!)",
     "matplotlib": "(?!)",
     "scipy": "(?!)",
+    "pydantic": "(?!)",
+    "pydantic_core": "(?!)",
 }
 ANYWHERE = {
     **{"click": "cli/.*", "rich": "cli/.*", "pandas": "leaderboard/.*|render/.*", "jinja2": "render/.*"},
@@ -32,6 +34,7 @@ ANYWHERE = {
     },
     "miniworld": "(?!)",
     "scipy": "study/.*",
+    **{"pydantic": r"shapes\.py", "pydantic_core": r"shapes\.py"},
 }
 BASES = re.compile(
     r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"

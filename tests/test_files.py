@@ -23,7 +23,8 @@ from grue.shapes import from_dict
 @dataclass(frozen=True)
 class Part:
     size: float
-    kind: Literal["big", "small", 1] = "big"
+    kind: Literal["big", "small"] = "big"
+    schema: Literal[1] = 1
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ WRONG = (
     *({"nmae": 1}, {"part": {"size": 1, "knd": "big"}}, {"part": {}}, {"part": 3}),
     *({"part": {"size": size}} for size in ("3", True, float("inf"), float("nan"), 10**400)),
     *({"part": {"size": 1, "kind": kind}} for kind in ("sm", "bg", True)),
+    *({"part": {"size": 1, "schema": schema}} for schema in (2, True, 1.0, "1")),
     *({"count": 1.0}, {"count": True}, {"on": 1}, {"name": None}, {"pair": [1]}, {"pair": "ab"}, {"words": ["a", 1]}),
     *({"either": 1.5}, {"several": "3"}, {"weights": [1]}, {"weights": {"a": "b"}}, {"name": ["x" * 200]}),
 )
@@ -79,7 +81,7 @@ def test_plain_turns_every_kind_of_container_into_json():
     value = Whole("n", Part(1.0), weights=MappingProxyType({"a": 1.0}), anything=({1: (2,)},))
     assert files.plain(value)["weights"] == {"a": 1.0}
     assert files.plain(value)["anything"] == [{"1": [2]}]
-    assert json.loads(files.canonical_json(value))["part"] == {"size": 1.0, "kind": "big"}
+    assert json.loads(files.canonical_json(value))["part"] == {"size": 1.0, "kind": "big", "schema": 1}
     assert files.canonical_json({"b": (1, 2.0), "a": "ü"}) == '{"a":"ü","b":[1,2.0]}'
     assert files.sha256_json({"b": 1, "a": 2}) == hashlib.sha256(b'{"a":2,"b":1}').hexdigest()
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError
-from grue.leaderboard.board import Board, Cell, Estimate, Row
+from grue.leaderboard.board import Board, Row
 from grue.leaderboard.neighbours import board_folder, read_document
 from grue.leaderboard.notes import UNMOVED
-from grue.records import Cost, Entry
+from grue.records import Entry
 from grue.shapes import from_dict
 
 
@@ -53,43 +53,9 @@ def read_board(path: Path) -> Board:
         DataError: The file cannot be read, or is not a board of this schema.
     """
     try:
-        board = from_dict(Board, read_document(path), str(path))
+        return from_dict(Board, read_document(path), str(path))
     except ConfigError as error:
         raise DataError(str(error)) from error
-    return replace(board, rows=tuple(_with_whole_seeds(row, path) for row in board.rows))
-
-
-def _with_whole_seeds(row: Row, path: Path) -> Row:
-    """Return the row with whole numbers for seeds: JSON keys are text."""
-
-    def whole(seed: int | str, task: str) -> int:
-        try:
-            return int(seed)
-        except ValueError as error:
-            where = f"{path}: {row.system} on {task}"
-            raise DataError(f"{where}: a seed must be a whole number, not {seed!r}.") from error
-
-    def estimate(old: Estimate, task: str) -> Estimate:
-        return replace(old, by_seed={whole(seed, task): value for seed, value in old.by_seed.items()})
-
-    def costs(old: Mapping[Cost, Mapping[int, float]], task: str) -> dict[Cost, dict[int, float]]:
-        return {cost: {whole(seed, task): value for seed, value in spent.items()} for cost, spent in old.items()}
-
-    def cell(old: Cell, task: str) -> Cell:
-        return replace(
-            old,
-            preference=old.preference and estimate(old.preference, task),
-            naturalness=old.naturalness and estimate(old.naturalness, task),
-            metrics={name: estimate(values, task) for name, values in old.metrics.items()},
-            held_out=old.held_out and estimate(old.held_out, task),
-            lineage={whole(seed, task): weights for seed, weights in old.lineage.items()},
-            training=costs(old.training, task),
-            updates={whole(seed, task): update for seed, update in old.updates.items()},
-            whole=costs(old.whole, task),
-            last_updates={whole(seed, task): update for seed, update in old.last_updates.items()},
-        )
-
-    return replace(row, cells={task: cell(old, task) for task, old in row.cells.items()})
 
 
 # --- into a new board ------------------------------------------------------------------------------------------------

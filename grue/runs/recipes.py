@@ -6,11 +6,9 @@ Later wins: the default, the task's recipe, the preset, the user's own values.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from itertools import chain
 from typing import Any
 
 from grue.algorithms import BUILT_IN, with_warm_starts
-from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.rl.settings import OF_A_MASK, Common, RewardedConfig, ScoredConfig
 from grue.runs.algorithms import ALGORITHMS, find_card, split_algorithm
@@ -94,7 +92,7 @@ def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Ta
         ConfigError: A key that the algorithm does not have, or a value that cannot be; names `where` it is from.
     """
     config = from_dict(settings, values, where)
-    for problem in chain(violations(config), config.problems()):
+    for problem in config.problems():
         raise ConfigError(f"{where}: {problem}")
     if config.freeze_encoder and task.backbone.family == "causal":
         raise ConfigError(f"{where}: freeze_encoder needs an encoder; the task's backbone is a causal model.")

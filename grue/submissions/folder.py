@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from grue.bounds import COUNT, FIGURE, NON_NEGATIVE, PERCENT, Bounds, outside
+from grue.bounds import COUNT, FIGURE, NON_NEGATIVE, PERCENT, Bounds
 from grue.errors import ConfigError, DataError, escaped
 from grue.files import read_json, read_toml
 from grue.metrics.card import CARDS
@@ -136,10 +136,10 @@ def read_result(path: Path) -> Result:
         result = from_dict(Result, data, str(path))
         known = {field.name for field in fields(StatedSystem)}
         said = {key: value for key, value in result.system.items() if key in known}
-        system = from_dict(StatedSystem, said, f"{path}: system")
+        from_dict(StatedSystem, said, f"{path}: system")
     except ConfigError as error:
         raise DataError(str(error)) from error
-    faults = [f"{path}: {fault}." for fault in (*_out_of_scale(result), *_at("system", system))]
+    faults = [f"{path}: {fault}." for fault in _out_of_scale(result)]
     if faults:
         raise DataError("\n".join(faults[:MOST_FAULTS]))
     if not 0 <= result.seed <= LARGEST_SEED:
@@ -148,15 +148,10 @@ def read_result(path: Path) -> Result:
 
 
 def _out_of_scale(result: Result) -> Iterator[str]:
-    """Yield the figures of a result that are not on their scale."""
-    yield from (f"{name}: {told}" for name, told in outside(result))
-    if result.searched is not None:
-        yield from _at("searched", result.searched)
+    """Yield the scores of a result that are not on their metric's scale."""
     for score in result.scores:
         low, high = CARDS[score.metric].range if score.metric in CARDS else (-math.inf, math.inf)
-        if low - ROUNDING <= score.value <= high + ROUNDING:
-            yield from _at(f"scores: {score.metric}", score)
-        else:
+        if not low - ROUNDING <= score.value <= high + ROUNDING:
             yield f"scores: {score.metric}: value: must be {CARDS[score.metric].bounds}, found {score.value:g}"
 
 
@@ -192,17 +187,12 @@ def _untrue_figures(place: str, stated: Mapping[str, Any]) -> Iterator[str]:
     except ConfigError as refusal:
         yield str(refusal).rstrip(".")
         return
-    yield from _at(place, figures)
     if figures.how == REACHABLE and figures.share is not None and figures.share > 1:
         yield f"{place}: share: states {figures.share:g} of what can be reached, which is 1 at most"
 
 
 def _table(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _at(place: str, record: Any) -> Iterator[str]:
-    return (f"{place}: {name}: {told}" for name, told in outside(record))
 
 
 def stated(results: Iterable[Result], key: str) -> str:

@@ -28,8 +28,12 @@ def test_the_schema_lists_what_a_file_must_say():
     result = shown["result"]
     assert set(result["properties"]) == {field.name for field in dataclasses.fields(Result)}
     assert "errors" not in result["required"] and "task_hash" in result["required"]
-    assert result["properties"]["status"] == {"enum": ["complete", "failed"]}
-    assert result["properties"]["scores"]["items"]["properties"]["value"] == {"type": "number"}
+    assert result["properties"]["status"] == {"type": "string", "enum": ["complete", "failed"]}
+    assert result["properties"]["scores"]["items"]["properties"]["n"] == {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 2**31 - 1,
+    }
     assert result["additionalProperties"] is False
 
 

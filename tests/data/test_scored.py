@@ -215,4 +215,4 @@ def test_the_schema_says_what_the_reader_takes():
         "RankingLine": ["ranking"],
     }
     assert all(one["additionalProperties"] is False and "$schema" not in one for one in kinds.values())
-    assert kinds["ScoredHeader"]["properties"]["schema"] == {"enum": [1]}
+    assert kinds["ScoredHeader"]["properties"]["schema"] == {"type": "integer", "const": 1}
