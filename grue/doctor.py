@@ -37,6 +37,7 @@ NEEDED = (
     "jinja2",
     "pyarrow",
     "pydantic",
+    "filelock",
     "scipy",
 )
 OPTIONAL = {
