@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -19,7 +19,6 @@ from grue.stats.paired import DRAWS
 if TYPE_CHECKING:
     from grue.evaluation.comparison import Disagreement, Side
     from grue.leaderboard.compare import Comparison, TaskComparison
-    from grue.records import Axis
     from grue.stats.intervals import Interval
 
 PIPED = 120  # columns where there is no terminal to ask
@@ -33,7 +32,7 @@ UNKNOWN = "–"
 @click.argument("a", shell_complete=completion.whole(completion.systems))
 @click.argument("b", shell_complete=completion.whole(completion.systems))
 @options.suite
-@options.option("--task", "task_names", multiple=True, help="Compare on this task only, by name or file; may repeat.")
+@options.option("--task", "tasks", multiple=True, help="Compare on this task only, by name or file; may repeat.")
 @options.option(
     "--axis", type=click.Choice(["preference", "naturalness"]), default="preference", help="Score to compare."
 )
@@ -52,20 +51,7 @@ UNKNOWN = "–"
 )
 @options.offline
 @options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def compare(
-    a: str,
-    b: str,
-    suite: str,
-    task_names: tuple[str, ...],
-    axis: "Axis",
-    runs: Path,
-    submissions: Path,
-    draws: int,
-    seed: int,
-    show: int,
-    offline: bool,
-    as_json: bool,
-) -> None:
+def compare(a: str, b: str, tasks: tuple[str, ...], seed: int, as_json: bool, **arguments: Any) -> None:
     """Compare two systems, task by task, from their predictions.
 
     A and B are names of systems under --submissions or --runs, the --algo that made one, or folders with results. A
@@ -84,20 +70,7 @@ def compare(
     from grue.cli.console import evaluation_progress
 
     with evaluation_progress("Rescoring") as progress:
-        compared = api.compare(
-            a,
-            b,
-            suite=suite,
-            tasks=task_names or None,
-            axis=axis,
-            runs=runs,
-            submissions=submissions,
-            draws=draws,
-            seed=seed,
-            show=show,
-            offline=offline,
-            progress=progress,
-        )
+        compared = api.compare(a, b, tasks=tasks or None, seed=seed, progress=progress, **arguments)
     if as_json:
         click.echo(json.dumps({**files.plain(compared), "seed": seed}, indent=2))
         return

@@ -1,12 +1,14 @@
 """`grue push`, `grue export` and `grue import`: results elsewhere, and others' answers here."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import click
 
 from grue.cli import options
 from grue.exchange.formats import FORMATS
+
+Source = Literal["lm-eval", "inspect"]
 
 
 def _warn(message: str) -> None:
@@ -36,16 +38,7 @@ def _benchmark(function: options.F) -> options.F:
 )
 @options.option("--force", is_flag=True, help="Push to a repository that holds something else.")
 @options.option("--dry-run", is_flag=True, help="List the files and upload nothing; needs no token.")
-def push(
-    folder: Path,
-    to: str,
-    private: bool,
-    samples: bool,
-    benchmark: str,
-    endpoint_url: str,
-    force: bool,
-    dry_run: bool,
-) -> None:
+def push(folder: Path, to: str, **arguments: Any) -> None:
     """Upload a checkpoint to the Hugging Face hub, with its card and its scores.
 
     The token is the one of `hf auth login` or HF_TOKEN. All files go into one commit; the same command
@@ -54,17 +47,7 @@ def push(
     """
     from grue.api import exchange as api
 
-    pushed = api.push(
-        folder,
-        to,
-        private=private,
-        samples=samples,
-        benchmark=benchmark,
-        endpoint_url=endpoint_url,
-        force=force,
-        dry_run=dry_run,
-        warn=_warn,
-    )
+    pushed = api.push(folder, to, warn=_warn, **arguments)
     for path, size in pushed.sizes.items():
         click.echo(f"{size:>15,}  {path}")
     total = f"{len(pushed.sizes)} files, {sum(pushed.sizes.values()):,} bytes"
@@ -88,16 +71,7 @@ def push(
 @_benchmark
 @options.option("--source-url", default="", show_default=False, help="Where outputs or logs can be seen.")
 @options.option("--force", is_flag=True, help="Replace a file that is there.")
-def export(
-    results: tuple[Path, ...],
-    form: str,
-    output: Path,
-    model: str,
-    organization: str,
-    benchmark: str,
-    source_url: str,
-    force: bool,
-) -> None:
+def export(results: tuple[Path, ...], form: str, output: Path, **arguments: Any) -> None:
     """Write a system's results in a format of others.
 
     RESULTS are result.json files, or folders that hold some. Several seeds become their mean, with its
@@ -108,43 +82,22 @@ def export(
     """  # noqa: D301 (click reads the escape)
     from grue.api import exchange as api
 
-    api.export(
-        results,
-        form,
-        output,
-        model=model,
-        organization=organization,
-        benchmark=benchmark,
-        source_url=source_url,
-        force=force,
-    )
+    api.export(results, form, output, **arguments)
     click.echo(str(output))
 
 
 @click.command("import")
 @click.argument("log", type=click.Path(path_type=Path))
-@options.option("--from", "source", required=True, type=click.Choice(["lm-eval", "inspect"]), help="Whose log it is.")
+@options.option("--from", "source", required=True, type=click.Choice(get_args(Source)), help="Whose log it is.")
 @options.option("--task", "task_name", required=True, help="Task that was answered.")
 @options.suite
 @options.option("--split", help="Split that was answered, or a file of rows. [default: the task's evaluation split]")
 @options.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="File to write.")
-@options.option("--filter", "filter_name", help="Whose answers to take, where lm-eval applied several filters.")
+@options.option("--filter", help="Whose answers to take, where lm-eval applied several filters.")
 @options.option("--epoch", type=click.IntRange(min=1), help="Which answers to take, where inspect ran several epochs.")
 @options.option("--force", is_flag=True, help="Replace a file that is there.")
 @options.data
-def import_log(
-    log: Path,
-    source: Literal["lm-eval", "inspect"],
-    task_name: str,
-    suite: str,
-    split: str | None,
-    output: Path,
-    filter_name: str | None,
-    epoch: int | None,
-    force: bool,
-    data_dir: Path | None,
-    offline: bool,
-) -> None:
+def import_log(log: Path, output: Path, task_name: str, source: Source, **arguments: Any) -> None:
     """Take predictions for a task from the log of another harness, to score them with `grue score`.
 
     LOG is lm-evaluation-harness's samples_*.jsonl (--log_samples), or inspect's .eval or .json. Each answer
@@ -156,19 +109,6 @@ def import_log(
     """  # noqa: D301 (click reads the escape)
     from grue.api import exchange as api
 
-    found = api.import_predictions(
-        log,
-        output,
-        task_name,
-        source,
-        suite=suite,
-        split=split,
-        filter=filter_name,
-        epoch=epoch,
-        data_dir=data_dir,
-        offline=offline,
-        force=force,
-        warn=_warn,
-    )
-    ways = ", ".join(f"{count} by {way}" for way, count in found.ways.most_common())
-    click.echo(f"{output}: {len(found.predictions)} predictions, matched {ways}")
+    matched = api.import_predictions(log, output, task_name, source, warn=_warn, **arguments)
+    ways = ", ".join(f"{count} by {way}" for way, count in matched.ways.most_common())
+    click.echo(f"{output}: {len(matched.predictions)} predictions, matched {ways}")

@@ -1,6 +1,7 @@
 """`grue generate`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,22 +31,7 @@ from grue.errors import ConfigError
 @options.option("--reward", help="What scores them, as for training. [default: the task's]")
 @options.option("--temperature", type=float, help="Of the samples. [default: that of the task's rollouts]")
 @options.data
-def generate(
-    checkpoint: str,
-    task_name: str | None,
-    suite: str,
-    output: Path,
-    split: str | None,
-    limit: int | None,
-    batch_size: int,
-    seed: int | None,
-    samples: int | None,
-    score: bool,
-    reward: str | None,
-    temperature: float | None,
-    data_dir: Path | None,
-    offline: bool,
-) -> None:
+def generate(checkpoint: str, output: Path, task_name: str | None, score: bool, **arguments: Any) -> None:
     """Write predictions without scoring them; or several scored samples to each prompt, which algorithms learn from.
 
     The same command resumes an interrupted one and leaves a finished file alone. With other settings, and where
@@ -58,6 +44,7 @@ def generate(
     from grue.api import evaluate as api
     from grue.cli.console import evaluation_progress
 
+    samples = arguments["samples"]
     if samples is not None and not score:
         raise ConfigError(
             "--samples draws responses to learn from, which need scores: add --score, and --reward if it is not the "
@@ -68,25 +55,8 @@ def generate(
             "--score scores several samples to each prompt: say how many with --samples N. Predictions are scored by "
             "`grue evaluate` and `grue score`."
         )
-    if samples is None and (reward is not None or temperature is not None):
-        raise ConfigError("--reward and --temperature are of samples: add --samples N --score.")
     with evaluation_progress(f"Answering with {checkpoint}") as progress:
-        made = api.generate(
-            checkpoint,
-            output,
-            task_name,
-            samples=samples,
-            reward=reward,
-            temperature=temperature,
-            seed=seed,
-            suite=suite,
-            split=split,
-            limit=limit,
-            batch_size=batch_size,
-            data_dir=data_dir,
-            offline=offline,
-            progress=progress,
-        )
+        made = api.generate(checkpoint, output, task_name, progress=progress, **arguments)
     click.echo(str(output))
     if made is not None and made.responses < made.reward_calls:
         left = made.reward_calls - made.responses

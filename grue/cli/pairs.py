@@ -26,24 +26,23 @@ def pairs() -> None:
 
 
 def _choice(function: F) -> F:
-    """Add the options that all three share; the function gets what they choose as `choice`."""
+    """Add the options that all three share."""
 
     @wraps(function)
-    def chosen(*, count: int | None, seed: int, ties: str, shares: str, **others: Any) -> Any:
-        choice = {"pairs": count, "seed": seed, "ties": ties, "shares": parse_shares(shares)}
-        return function(choice=choice, **others)
+    def command(*, shares: str, **arguments: Any) -> Any:
+        return function(shares=parse_shares(shares), **arguments)
 
     for one in (
         options.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="File to write."),
-        options.option("--pairs", "count", type=click.IntRange(min=1), help="How many. [default: all]"),
+        options.option("--pairs", type=click.IntRange(min=1), help="How many. [default: all]"),
         options.option("--seed", type=int, default=1, help="Of the choice, the annotator and the parts."),
         options.option(
             "--ties", type=click.Choice(["drop", "keep"]), default="drop", help="Leave ties out, or record them."
         ),
         options.option("--shares", default="0.6,0.2,0.2", help="Shares of the prompts: train, validation and test."),
     ):
-        chosen = one(chosen)
-    return chosen  # type: ignore[return-value]  # click calls it with what the options say
+        command = one(command)
+    return command  # type: ignore[return-value]  # click calls it with what the options say
 
 
 def _noise(function: F) -> F:
@@ -60,17 +59,7 @@ def _noise(function: F) -> F:
 @_noise
 @_choice
 @options.data
-def from_samples(
-    samples: Path,
-    task_name: str | None,
-    suite: str,
-    split: str | None,
-    noise: str,
-    output: Path,
-    choice: dict[str, Any],
-    data_dir: Path | None,
-    offline: bool,
-) -> None:
+def from_samples(samples: Path, output: Path, task_name: str | None, **arguments: Any) -> None:
     """Make pairs of scored samples, judged by their rewards.
 
     \b
@@ -79,8 +68,7 @@ def from_samples(
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
 
-    where = {"suite": suite, "data_dir": data_dir, "offline": offline, "split": split}
-    _say(output, api.pairs_from_samples(samples, output, task_name, noise=noise, **where, **choice))  # type: ignore[arg-type]
+    _report(output, api.pairs_from_samples(samples, output, task_name, **arguments))
 
 
 @pairs.command(short_help="Make pairs of two systems' predictions.")
@@ -93,19 +81,7 @@ def from_samples(
 @_noise
 @_choice
 @options.data
-def from_predictions(
-    a: Path,
-    b: Path,
-    task_name: str,
-    suite: str,
-    split: str,
-    reward: str | None,
-    noise: str,
-    output: Path,
-    choice: dict[str, Any],
-    data_dir: Path | None,
-    offline: bool,
-) -> None:
+def from_predictions(a: Path, b: Path, output: Path, task_name: str, **arguments: Any) -> None:
     """Make pairs of two systems' predictions, judged by a reward.
 
     \b
@@ -115,9 +91,7 @@ def from_predictions(
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
 
-    where = {"suite": suite, "data_dir": data_dir, "offline": offline, "split": split}
-    made = api.pairs_from_predictions(a, b, output, task_name, reward=reward, noise=noise, **where, **choice)  # type: ignore[arg-type]
-    _say(output, made)
+    _report(output, api.pairs_from_predictions(a, b, output, task_name, **arguments))
 
 
 @pairs.command(short_help="Make pairs of people's answers in a study.")
@@ -127,16 +101,7 @@ def from_predictions(
 @options.option("--split", help="That the study is of. [default: the task's evaluation split]")
 @_choice
 @options.data
-def from_study(
-    answers: Path,
-    task_name: str,
-    suite: str,
-    split: str | None,
-    output: Path,
-    choice: dict[str, Any],
-    data_dir: Path | None,
-    offline: bool,
-) -> None:
+def from_study(answers: Path, output: Path, task_name: str, **arguments: Any) -> None:
     """Make pairs of what most people answered in a study of pairs; where programs answered, the file says so.
 
     \b
@@ -146,27 +111,26 @@ def from_study(
     from grue.api import preferences as api
     from grue.preferences.answers import PEOPLE
 
-    where = {"suite": suite, "data_dir": data_dir, "offline": offline, "split": split}
-    made = api.pairs_from_study(answers, output, task_name, **where, **choice)  # type: ignore[arg-type]
-    _say(output, made)
+    made = api.pairs_from_study(answers, output, task_name, **arguments)
+    _report(output, made)
     if made.noise != PEOPLE:
         click.echo(f"Answered by {made.noise}: answers of programs are no opinions of people.", err=True)
 
 
-def parse_shares(said: str) -> dict[str, float]:
+def parse_shares(text: str) -> dict[str, float]:
     """Return "0.6,0.2,0.2" as part → share.
 
     Raises:
         ConfigError: It is not three numbers.
     """
     try:
-        values = [float(value) for value in said.split(",")]
+        values = [float(value) for value in text.split(",")]
         return dict(zip(PARTS, values, strict=True))
     except ValueError as error:
-        raise ConfigError(f"--shares {said}: give three numbers, such as 0.6,0.2,0.2.") from error
+        raise ConfigError(f"--shares {text}: give three numbers, such as 0.6,0.2,0.2.") from error
 
 
-def _say(output: Path, made: "PairsHeader") -> None:
+def _report(output: Path, made: "PairsHeader") -> None:
     click.echo(str(output))
     click.echo(
         f"{made.pairs:,} pairs of {made.prompts:,} prompts, {made.ties:,} of them ties; {made.dropped_ties:,} ties "

@@ -1,15 +1,12 @@
 """`grue reward`: train a reward model on pairs, and judge it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import click
 
 from grue import files
 from grue.cli import options
-
-if TYPE_CHECKING:
-    from grue.preferences.judge import Chosen
 
 
 @click.group()
@@ -29,18 +26,7 @@ def reward() -> None:
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, such as epochs=2; repeat for several."
 )
 @options.data
-def train(
-    pairs: Path,
-    output: Path,
-    backbone: str | None,
-    task_name: str | None,
-    suite: str,
-    split: str | None,
-    seed: int,
-    settings: tuple[str, ...],
-    data_dir: Path | None,
-    offline: bool,
-) -> None:
+def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str, ...], **arguments: Any) -> None:
     """Train a reward model on a file of pairs.
 
     The same command resumes an interrupted training and leaves a finished folder alone.
@@ -65,14 +51,9 @@ def train(
             pairs,
             output,
             task_name,
-            backbone=backbone,
-            suite=suite,
-            split=split,
-            data_dir=data_dir,
-            offline=offline,
             progress=progress,
             stop=lambda: bool(stop),
-            **{"seed": seed, **options.parse_settings(settings)},
+            **{**arguments, **options.parse_settings(settings)},
         )
     click.echo(str(output))
     if made.held_out is None:
@@ -96,31 +77,12 @@ def train(
 @options.option("--split", help="Whose prompts are answered. [default: the file's, or train]")
 @options.data
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def evaluate(
-    folder: Path,
-    pairs: Path,
-    part: str | None,
-    task_name: str | None,
-    suite: str,
-    split: str | None,
-    data_dir: Path | None,
-    offline: bool,
-    as_json: bool,
-) -> None:
+def evaluate(folder: Path, pairs: Path, task_name: str | None, as_json: bool, **arguments: Any) -> None:
     """Judge a reward model by the pairs of a file: accuracy, log-loss and calibration."""
     from grue.api import preferences as api
     from grue.preferences.card import bins, said
 
-    found = api.evaluate_reward(
-        folder,
-        pairs,
-        task_name,
-        part=cast("Chosen | None", part),
-        suite=suite,
-        split=split,
-        data_dir=data_dir,
-        offline=offline,
-    )
+    found = api.evaluate_reward(folder, pairs, task_name, **arguments)
     if as_json:
         click.echo(files.indented_json(found), nl=False)
         return

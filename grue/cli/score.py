@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 @options.data
 @options.option(
     "--examples",
-    "examples_path",
+    "own_examples",
     type=click.Path(path_type=Path),
     help='Instead of a task: one {"id": …, "references": […], "prompt": …, "meta": {…}} per line.',
 )
 @options.option(
     "--references",
-    "reference_paths",
+    "references",
     type=click.Path(path_type=Path),
     multiple=True,
     help="Instead of a task: plain text, one reference per line, as PREDICTIONS then is too; repeat for several.",
@@ -56,15 +56,11 @@ def score(
     predictions: Path,
     task_name: str | None,
     suite: str,
-    split: str | None,
-    data_dir: Path | None,
-    offline: bool,
-    examples_path: Path | None,
-    reference_paths: tuple[Path, ...],
     metrics: str | None,
     settings: tuple[str, ...],
     per_example: Path | None,
     as_json: bool,
+    **source: Any,
 ) -> None:
     """Score a predictions file: one {"id": …, "text": …} per line, for every example of the split.
 
@@ -80,8 +76,8 @@ def score(
     from grue.task_files import load_task
 
     if per_example is not None:
-        inputs = [predictions, examples_path, *reference_paths, *(Path(one) for one in (task_name, split) if one)]
-        files.refuse_input(per_example, [one for one in inputs if one is not None])
+        inputs = (predictions, source["own_examples"], *source["references"], task_name, source["split"])
+        files.refuse_input(per_example, [Path(path) for path in inputs if path])
     wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
     if wanted == []:
         raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
@@ -90,14 +86,10 @@ def score(
         scored = api.score(
             predictions,
             task,
-            split=split,
-            own_examples=examples_path,
-            references=reference_paths,
             metrics=wanted,
             options=parse_metric_settings(settings),
-            data_dir=data_dir,
-            offline=offline,
             progress=progress,
+            **source,
         )
     for error in scored.errors:
         click.echo(f"Not scored by {error}", err=True)
@@ -110,7 +102,12 @@ def score(
         click.echo(json.dumps(head | files.plain(scored), indent=2))
         return
     places = {}
-    if task is not None and split in (None, task.data.evaluation) and not settings and has_all(task, scored.ids):
+    if (
+        task is not None
+        and source["split"] in (None, task.data.evaluation)
+        and not settings
+        and has_all(task, scored.ids)
+    ):
         places = places_of(task, scored.preference, scored.naturalness, scored.hashes)
     blank = scored.counts["empty"]
     texts = len(scored.ids) * scored.counts.get("samples", 1)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from grue.stats.intervals import Interval
     from grue.study.agreement import Agreement, Correlated
     from grue.study.analysis import PairsAnalysis, Reliability, ScaleAnalysis, StudyAnalysis
-    from grue.study.template import Kind
 
 PIPED = 120  # columns where there is no terminal to ask
 UNKNOWN = "–"
@@ -54,21 +53,7 @@ def study() -> None:
 )
 @options.data
 @options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New folder to write.")
-def make(
-    task_name: str,
-    suite: str,
-    systems: str,
-    items: int,
-    annotators: int,
-    template: str | None,
-    kind: "Kind | None",
-    seed: int,
-    runs: Path,
-    submissions: Path,
-    data_dir: Path | None,
-    offline: bool,
-    output: Path,
-) -> None:
+def make(output: Path, task_name: str, systems: str, items: int, annotators: int, **arguments: Any) -> None:
     """Write one page an annotator, which needs no network and names no system, and the key to all of them.
 
     Send the files in OUTPUT/pages, and nothing else; put what comes back into OUTPUT/answers.
@@ -82,21 +67,9 @@ def make(
     from grue.render.questionnaire import PAGES
 
     with evaluation_progress("Reading systems") as progress:
+        names = [name.strip() for name in systems.split(",") if name.strip()]
         key = api.make_study(
-            output,
-            task_name,
-            [name.strip() for name in systems.split(",") if name.strip()],
-            items=items,
-            annotators=annotators,
-            template=template,
-            kind=kind,
-            seed=seed,
-            suite=suite,
-            runs=runs,
-            submissions=submissions,
-            data_dir=data_dir,
-            offline=offline,
-            progress=progress,
+            output, task_name, names, items=items, annotators=annotators, progress=progress, **arguments
         )
     asked = len(key.annotators[0].screens)
     click.echo(f"Study {key.study}: {len(key.systems)} systems, {items} items, {asked} pages for each of {annotators}.")
@@ -120,14 +93,7 @@ def make(
 )
 @options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def analyse(
-    folder: Path,
-    answers: tuple[Path, ...],
-    draws: int,
-    seed: int,
-    complete: bool,
-    output: Path | None,
-    lines: Path | None,
-    as_json: bool,
+    folder: Path, answers: tuple[Path, ...], output: Path | None, lines: Path | None, as_json: bool, **how: Any
 ) -> None:
     """Say what the answers to a study mean: means, agreement, tests, and which metrics see what people see.
 
@@ -142,7 +108,7 @@ def analyse(
     from grue.api import study as api
 
     choices = None if lines is None else choices_for(lines, folder, answers)
-    found = api.analyse_study(folder, answers, draws=draws, seed=seed, complete=complete)
+    found = api.analyse_study(folder, answers, **how)
     if output is not None:
         from grue.plots.people import draw_study
 
