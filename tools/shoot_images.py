@@ -115,7 +115,7 @@ def shoot_board(browser: Any, name: str) -> None:
 def shoot_study(browser: Any, folder: Path) -> None:
     """Take a picture of a page of a study, one of its questions answered."""
     systems = "supervised,supervised+ppo,supervised+nlpo,nearest"
-    grue(f"study make --task commongen --systems {systems} --annotators 1 -o {folder / 'study'} --runs {folder}")
+    grue(f"tools study make --task commongen --systems {systems} --annotators 1 -o {folder / 'study'} --runs {folder}")
     size(browser, 900, 700)
     browser.get((folder / "study" / "pages" / "annotator-1.html").as_uri())
     browser.execute_script("begin.click(); document.querySelectorAll('input[type=radio]')[3].click()")

@@ -43,7 +43,7 @@ def push(
     dry_run: bool = False,
     warn: Warn = warnings.warn,
 ) -> Pushed:
-    """Upload a checkpoint, its card and its scores to the Hugging Face hub, as `grue push` does.
+    """Upload a checkpoint, its card and its scores to the Hugging Face hub, as `grue tools push` does.
 
     Args:
         what: What `train` returned, a run's folder or a checkpoint.
@@ -96,7 +96,7 @@ def export(
     source_url: str = "",
     force: bool = False,
 ) -> None:
-    """Write a system's results in a format of others, as `grue export` does.
+    """Write a system's results in a format of others, as `grue tools export` does.
 
     Args:
         results: A file `result.json` or a folder that holds some, or several of these; several seeds become a mean with
@@ -140,7 +140,7 @@ def import_predictions(
     force: bool = False,
     warn: Warn = warnings.warn,
 ) -> "Matched":
-    """Write the answers in another harness's log as predictions for a task, as `grue import` does.
+    """Write the answers in another harness's log as predictions for a task, as `grue tools import` does.
 
     Args:
         log: A sample log of lm-evaluation-harness (samples_*.jsonl), or a log of inspect_ai (.eval or .json).

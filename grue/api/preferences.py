@@ -34,7 +34,7 @@ def pairs_from_samples(
     seed: int = 1,
     shares: Shares | None = None,
 ) -> "PairsHeader":
-    """Write preference pairs of scored samples, judged by their rewards, as `grue pairs from-samples` does.
+    """Write preference pairs of scored samples, judged by their rewards, as `grue tools pairs from-samples` does.
 
     Args:
         samples: What `grue generate --samples N --score` wrote.
@@ -75,7 +75,7 @@ def pairs_from_predictions(
     seed: int = 1,
     shares: Shares | None = None,
 ) -> "PairsHeader":
-    """Write preference pairs of two predictions files, judged by a reward, as `grue pairs from-predictions` does.
+    """Write preference pairs of two predictions files, judged by a reward, as `grue tools pairs from-predictions` does.
 
     Args:
         split: Whose examples were answered; only pairs of "train" can be learned from by a policy.
@@ -107,10 +107,10 @@ def pairs_from_study(
     seed: int = 1,
     shares: Shares | None = None,
 ) -> "PairsHeader":
-    """Write preference pairs of people's answers in a study, as `grue pairs from-study` does.
+    """Write preference pairs of people's answers in a study, as `grue tools pairs from-study` does.
 
     Args:
-        answers: What `grue study analyse DIR --answers FILE` wrote.
+        answers: What `grue tools study analyse DIR --answers FILE` wrote.
         split: That the study is of. [default: the task's evaluation split]
 
     Other arguments and errors as for `pairs_from_samples`.
@@ -156,7 +156,7 @@ def train_reward(
     stop: Callable[[], bool] = lambda: False,
     **settings: Any,
 ) -> "RewardManifest":
-    """Train a reward model on pairs, as `grue reward train` does; the same call resumes an interrupted training.
+    """Train a reward model on pairs, as `grue tools reward train` does; the same call resumes an interrupted training.
 
     Args:
         task: The task. [default: the file's]
@@ -203,7 +203,7 @@ def evaluate_reward(
     data_dir: str | Path | None = None,
     offline: bool = False,
 ) -> "Evaluation":
-    """Judge a reward model by pairs, as `grue reward evaluate` does.
+    """Judge a reward model by pairs, as `grue tools reward evaluate` does.
 
     Args:
         part: "train", "validation", "test" or "all". [default: test, if the file says which that is; else all]

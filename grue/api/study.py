@@ -31,7 +31,7 @@ def make_study(
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> "Key":
-    """Write the pages on which people judge systems' texts, and their key, as `grue study make` does.
+    """Write the pages on which people judge systems' texts, and their key, as `grue tools study make` does.
 
     Args:
         output: A new folder: `pages/` is for the annotators, `key.json` stays.
@@ -74,7 +74,7 @@ def analyse_study(
     seed: int = 0,
     complete: bool = False,
 ) -> "StudyAnalysis":
-    """Say what the answers to a study mean, as `grue study analyse` does.
+    """Say what the answers to a study mean, as `grue tools study analyse` does.
 
     Args:
         folder: What `make_study` wrote.

@@ -1,4 +1,4 @@
-"""`grue check`: do results reach what they must? For the CI of a repository of one's own."""
+"""`grue tools check`: do results reach what they must? For the CI of a repository of one's own."""
 
 import json
 from collections.abc import Sequence
@@ -57,8 +57,8 @@ def check(
     seeds of one system: their mean is checked.
 
     \b
-    grue check runs/mini/imdb/ppo/seed-*/result.json --at-least preference=60
-    grue check predictions.jsonl --task commongen --at-least preference=supervised --tolerance 1
+    grue tools check runs/mini/imdb/ppo/seed-*/result.json --at-least preference=60
+    grue tools check predictions.jsonl --task commongen --at-least preference=supervised --tolerance 1
     """  # noqa: D301 (click reads the escape)
     from grue.leaderboard import bars
     from grue.leaderboard.published import shipped

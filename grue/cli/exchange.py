@@ -1,4 +1,4 @@
-"""`grue push`, `grue export` and `grue import`: results elsewhere, and others' answers here."""
+"""`grue tools push`, `grue tools export` and `grue tools import`: results elsewhere, and others' answers here."""
 
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -78,7 +78,7 @@ def export(results: tuple[Path, ...], form: str, output: Path, **arguments: Any)
     95 % interval.
 
     \b
-    grue export runs/mini/commongen/ppo --format every-eval-ever -o ppo.json
+    grue tools export runs/mini/commongen/ppo --format every-eval-ever -o ppo.json
     """  # noqa: D301 (click reads the escape)
     from grue.api import exchange as api
 
@@ -104,7 +104,7 @@ def import_log(log: Path, output: Path, task_name: str, source: Source, **argume
     is matched with an example by its document's id, its prompt, or its position.
 
     \b
-    grue import samples_commongen_2026.jsonl --from lm-eval --task commongen -o predictions.jsonl
+    grue tools import samples_commongen_2026.jsonl --from lm-eval --task commongen -o predictions.jsonl
     grue score predictions.jsonl --task commongen
     """  # noqa: D301 (click reads the escape)
     from grue.api import exchange as api

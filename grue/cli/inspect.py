@@ -1,4 +1,4 @@
-"""`grue schema` and `grue doctor`."""
+"""`grue tools schema` and `grue tools doctor`."""
 
 import json
 

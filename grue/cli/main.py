@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -23,30 +24,41 @@ COMMANDS = {
     "evaluate": ("grue.cli.evaluate", "Generate and score: a checkpoint, a model or a baseline.", "evaluate"),
     "sweep": ("grue.cli.sweep", "Carry out a grid of tasks, algorithms and seeds.", "sweep"),
     "generate": ("grue.cli.generate", "Write predictions, or scored samples to learn from.", "generate"),
-    "pairs": ("grue.cli.pairs", "Make pairs of texts of which one is better.", "pairs"),
-    "reward": ("grue.cli.reward", "Train a reward model on pairs, and judge it.", "reward"),
     "score": ("grue.cli.score", "Score a predictions file.", "score"),
-    "check": ("grue.cli.check", "Check results against a threshold or a row of the board.", "check"),
     "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),
     "plot": ("grue.cli.plot", "Draw learning curves, the frontier and the board.", "plot"),
     "frontier": ("grue.cli.frontier", "Show what training could gain at each KL from a start.", "frontier"),
     "compare": ("grue.cli.compare", "Compare two systems, task by task.", "compare"),
-    "study": ("grue.cli.study", "Ask people about systems' outputs, and analyse their answers.", "study"),
     "submit": ("grue.cli.submit", "Pack runs into a submission, and check submissions.", "submit"),
-    "push": ("grue.cli.exchange", "Upload a checkpoint, its card and its scores to the hub.", "push"),
-    "export": ("grue.cli.exchange", "Write results in a format of others.", "export"),
-    "import": ("grue.cli.exchange", "Take predictions from another harness's log.", "import_log"),
     "data": ("grue.cli.data", "Fetch, find and verify the tasks' data.", "data"),
     "algorithms": ("grue.cli.algorithms", "List algorithms, and show their settings.", "algorithms"),
     "metrics": ("grue.cli.metrics", "List and show metrics.", "metrics"),
     "tasks": ("grue.cli.tasks", "List, show, validate and compare tasks.", "tasks"),
+    "tools": ("grue.cli.main", "What is needed less often: preferences, studies, exchange, checks.", "tools"),
+}
+TOOLS = {
+    "pairs": ("grue.cli.pairs", "Make pairs of texts of which one is better.", "pairs"),
+    "reward": ("grue.cli.reward", "Train a reward model on pairs, and judge it.", "reward"),
+    "check": ("grue.cli.check", "Check results against a threshold or a row of the board.", "check"),
+    "study": ("grue.cli.study", "Ask people about systems' outputs, and analyse their answers.", "study"),
+    "push": ("grue.cli.exchange", "Upload a checkpoint, its card and its scores to the hub.", "push"),
+    "export": ("grue.cli.exchange", "Write results in a format of others.", "export"),
+    "import": ("grue.cli.exchange", "Take predictions from another harness's log.", "import_log"),
     "schema": ("grue.cli.inspect", "Print the JSON Schema of a file.", "schema"),
     "doctor": ("grue.cli.inspect", "Say what is installed, and what is missing for what.", "doctor"),
 }
 
 
 class Commands(click.Group):
-    """A group that loads its commands late and turns our errors into one message and an exit code."""
+    """A group that loads its commands late and turns our errors into one message and an exit code.
+
+    Args:
+        late: Name → module, help and attribute.
+    """
+
+    def __init__(self, *args: Any, late: Mapping[str, tuple[str, str, str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.late = late
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run as a program, on a terminal or pipe of any encoding; what the machine refuses is one message."""
@@ -62,27 +74,29 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which a newcomer needs them."""
-        return list(COMMANDS)
+        return list(self.late)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import and return a command."""
-        if name not in COMMANDS:
+        if name not in self.late:
             return None
-        module, _, attribute = COMMANDS[name]
+        module, _, attribute = self.late[name]
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, help_text) for name, (_, help_text, _) in COMMANDS.items()])
+            formatter.write_dl([(name, help_text) for name, (_, help_text, _) in self.late.items()])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Find a command, with the nearest spelling where there is none."""
         from grue.errors import did_you_mean
 
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"There is no command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}")
+        name = args[0]
+        if name not in self.late and not name.startswith("-"):
+            cure = f" It is `grue tools {name}`." if name in TOOLS else did_you_mean(name, self.late)
+            ctx.fail(f"There is no command {name!r}.{cure}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -141,6 +155,7 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 @click.group(
     cls=Commands,
+    late=COMMANDS,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 110,
@@ -155,3 +170,8 @@ def main() -> None:
     with real data and models. Nearly every option can also be set by the environment: GRUE_RUNS is `--runs`.
     """
     warnings.formatwarning = lambda message, *_, **__: f"Warning: {message}\n"
+
+
+@click.group(cls=Commands, late=TOOLS)
+def tools() -> None:
+    """Pairs and reward models, studies with people, exchange with the hub and other harnesses, checks, the machine."""

@@ -1,4 +1,4 @@
-"""`grue pairs`: preference pairs from samples, predictions or people's answers."""
+"""`grue tools pairs`: preference pairs from samples, predictions or people's answers."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -64,7 +64,7 @@ def from_samples(samples: Path, output: Path, task_name: str | None, **arguments
 
     \b
     grue generate --checkpoint RUN --samples 4 --score --output samples.jsonl
-    grue pairs from-samples samples.jsonl --pairs 1000 --noise bradley-terry:0.1 --output pairs.jsonl
+    grue tools pairs from-samples samples.jsonl --pairs 1000 --noise bradley-terry:0.1 --output pairs.jsonl
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
 
@@ -87,7 +87,7 @@ def from_predictions(a: Path, b: Path, output: Path, task_name: str, **arguments
     \b
     grue generate --checkpoint RUN_A --split train --output a.jsonl
     grue generate --checkpoint RUN_B --split train --output b.jsonl
-    grue pairs from-predictions a.jsonl b.jsonl --task imdb --output pairs.jsonl
+    grue tools pairs from-predictions a.jsonl b.jsonl --task imdb --output pairs.jsonl
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
 
@@ -105,8 +105,8 @@ def from_study(answers: Path, output: Path, task_name: str, **arguments: Any) ->
     """Make pairs of what most people answered in a study of pairs; where programs answered, the file says so.
 
     \b
-    grue study analyse DIR --answers answers.jsonl
-    grue pairs from-study answers.jsonl --task imdb --output pairs.jsonl
+    grue tools study analyse DIR --answers answers.jsonl
+    grue tools pairs from-study answers.jsonl --task imdb --output pairs.jsonl
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
     from grue.preferences.answers import PEOPLE

@@ -1,4 +1,4 @@
-"""`grue reward`: train a reward model on pairs, and judge it."""
+"""`grue tools reward`: train a reward model on pairs, and judge it."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
     The same command resumes an interrupted training and leaves a finished folder alone.
 
     \b
-    grue reward train pairs.jsonl --backbone mini:causal -o reward-model
+    grue tools reward train pairs.jsonl --backbone mini:causal -o reward-model
     grue train --task imdb --algo ppo --reward model:reward-model
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api

@@ -1,4 +1,4 @@
-"""`grue study`: people asked about systems' outputs, and their answers analysed."""
+"""`grue tools study`: people asked about systems' outputs, and their answers analysed."""
 
 import json
 import sys
@@ -59,8 +59,8 @@ def make(output: Path, task_name: str, systems: str, items: int, annotators: int
     Send the files in OUTPUT/pages, and nothing else; put what comes back into OUTPUT/answers.
 
     \b
-    grue study make --task commongen --systems supervised,supervised+ppo -o study
-    grue study make --task imdb --systems ours=mine.jsonl,theirs=theirs.jsonl --kind pairs -o study
+    grue tools study make --task commongen --systems supervised,supervised+ppo -o study
+    grue tools study make --task imdb --systems ours=mine.jsonl,theirs=theirs.jsonl --kind pairs -o study
     """  # noqa: D301 (click reads the escape)
     from grue.api import study as api
     from grue.cli.console import evaluation_progress
@@ -101,9 +101,9 @@ def analyse(
     but a new one to write; a file that is there is never replaced.
 
     \b
-    grue study analyse study
-    grue study analyse study alice.json bob.json --complete -o study.png
-    grue study analyse study --answers preferences.jsonl --json
+    grue tools study analyse study
+    grue tools study analyse study alice.json bob.json --complete -o study.png
+    grue tools study analyse study --answers preferences.jsonl --json
     """  # noqa: D301 (click reads the escape)
     from grue.api import study as api
 

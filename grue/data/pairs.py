@@ -12,7 +12,7 @@ from grue.errors import ConfigError, DataError, escaped
 
 KIND: Final = "preference pairs"
 SCHEMA_VERSION: Final = 1
-MAKE = "`grue pairs from-samples FILE --output PAIRS` writes such a file"
+MAKE = "`grue tools pairs from-samples FILE --output PAIRS` writes such a file"
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")

@@ -1,7 +1,7 @@
 """The lines of a file of scored responses: its header, and what is said of the responses to a prompt.
 
 The first line may be a header, which says how the responses were made and what they took; `grue generate --score` and
-`grue pairs` write one. Every other line judges responses to one prompt, all lines of a file in the same form.
+`grue tools pairs` write one. Every other line judges responses to one prompt, all lines of a file in the same form.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

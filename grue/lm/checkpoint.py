@@ -29,7 +29,7 @@ MANIFEST, README = "grue.json", "README.md"
 ANSWERS = "evaluation"
 """The folder of the answers in a checkpoint's repository on the hub."""
 INERT = re.compile(rf"\.gitattributes|\.eval_results/[\w.-]+\.yaml|{ANSWERS}/[\w.-]+\.jsonl?|\.cache/huggingface/.+")
-"""What `grue push` and the hub leave beside a checkpoint's files; nothing reads it when a model is loaded."""
+"""What `grue tools push` and the hub leave beside a checkpoint's files; nothing reads it when a model is loaded."""
 RUN_ID = "run_id"
 """The file beside a checkpoint that is there while its run is not finished; see `grue.runs.folder`."""
 FINAL = "final"

@@ -121,16 +121,18 @@ def read_reward_manifest(folder: Path) -> RewardManifest:
         DataError: It is no reward model's, or is not what was written.
     """
     if not folder.is_dir():
-        raise DataError(f"{escaped(folder)}: no such folder of a reward model; `grue reward train` writes one.")
+        raise DataError(f"{escaped(folder)}: no such folder of a reward model; `grue tools reward train` writes one.")
     path = folder / REWARD
     if not path.is_file():
-        raise DataError(f"{escaped(folder)}: not a reward model: it has no {REWARD}; `grue reward train` writes one.")
+        raise DataError(
+            f"{escaped(folder)}: not a reward model: it has no {REWARD}; `grue tools reward train` writes one."
+        )
     check_file(path, LARGEST_JSON)
     data = files.read_json(path)
     if not isinstance(data, dict) or data.get("grue") != KIND or data.get("schema") != SCHEMA_VERSION:
         said = {key: data.get(key) for key in ("grue", "schema")} if isinstance(data, dict) else shown(data)
         raise DataError(f"{path}: this version of grue reads a {KIND} of schema {SCHEMA_VERSION}, found {said!r:.80}.")
-    cure = "Train it again with `grue reward train`, or copy the whole folder anew."
+    cure = "Train it again with `grue tools reward train`, or copy the whole folder anew."
     try:
         manifest = from_dict(RewardManifest, data, str(path))
     except ConfigError as error:
@@ -169,7 +171,7 @@ def check_reward_task(manifest: RewardManifest, folder: Path, task: Task) -> Non
     if manifest.examples != examples_of(task):
         raise DataError(
             f"{folder}: a reward model of another version of {task.suite}/{task.name}, with other examples; train it "
-            "again with `grue reward train`."
+            "again with `grue tools reward train`."
         )
 
 

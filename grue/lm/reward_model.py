@@ -198,7 +198,7 @@ def _loaded(folder: str, sha256: str) -> tuple[RewardModel, PreTrainedTokenizerB
     model = RewardModel(backbone, manifest.pooling)
     shapes = header(Path(folder) / HEAD)
     if shapes != {"weight": tuple(model.head.weight.shape)}:
-        raise DataError(f"{folder}: its {HEAD} is of another backbone; train it again with `grue reward train`.")
+        raise DataError(f"{folder}: its {HEAD} is of another backbone; train it again with `grue tools reward train`.")
     weight = load_file(Path(folder) / HEAD)["weight"]
     require_finite(folder, HEAD, weight)
     model.head.weight.data.copy_(weight)

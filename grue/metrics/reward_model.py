@@ -1,4 +1,4 @@
-"""A reward model that `grue reward train` made, as a metric: `model:DIR`, or `model` with the option `dir`."""
+"""A reward model that `grue tools reward train` made, as a metric: `model:DIR`, or `model` with the option `dir`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ def reward_model(dir: str, batch_size: int = 32) -> Average:
     weight in a sum of rewards means the same for every reward model.
 
     Args:
-        dir: Folder that `grue reward train` wrote.
+        dir: Folder that `grue tools reward train` wrote.
         batch_size: Inputs at a time; does not change the values.
 
     Raises:

@@ -1,6 +1,6 @@
 """What people answered in a study of pairs: a JSON-lines file, read strictly, and what most of them said.
 
-`grue study analyse DIR --answers FILE` writes it. Each line is one answer of one person:
+`grue tools study analyse DIR --answers FILE` writes it. Each line is one answer of one person:
 
     {"item": …, "annotator": …, "prompt": …, "id": … or null, "a": text, "b": text, "systems": [of a, of b],
      "choice": "a", "b" or "tie"}
@@ -89,7 +89,7 @@ def read_judged_items(path: Path) -> list[JudgedItem]:
         votes[_choice(answer, shown, where)] += 1
         votes[-1] += answer.synthetic
     if not items:
-        raise DataError(f"{path}: holds no answers; `grue study analyse DIR --answers FILE` writes them.")
+        raise DataError(f"{path}: holds no answers; `grue tools study analyse DIR --answers FILE` writes them.")
     return [
         JudgedItem(where, shown.item, shown.prompt, shown.id, shown.a, shown.b, *votes)
         for where, shown, votes in items.values()
@@ -112,14 +112,14 @@ def _answers(path: Path) -> Iterator[tuple[str, PairAnswer]]:
         where = f"{path}, line {number}"
         if not {"item", "annotator", "choice"} <= record.keys():
             raise DataError(
-                f"{where}: no answer to a study of pairs, but something else; `grue study analyse DIR --answers FILE` "
-                "writes a file of answers."
+                f"{where}: not an answer to a study of pairs; `grue tools study analyse DIR --answers FILE` writes a "
+                "file of answers."
             )
         try:
             yield where, from_dict(PairAnswer, record, where)
         except ConfigError as error:
             said = escaped("; ".join(str(error).splitlines()), 600)
-            raise DataError(f"{said} `grue study analyse DIR --answers FILE` writes them.") from error
+            raise DataError(f"{said} `grue tools study analyse DIR --answers FILE` writes them.") from error
 
 
 def _choice(answer: PairAnswer, shown: PairAnswer, where: str) -> int:

@@ -76,7 +76,7 @@ def read_pairs(
         )
     if data.rewards or any(len(group.texts) != 2 for group in data.groups):
         raise DataError(
-            f"{path}: holds no pairs; `grue pairs from-samples {path.name} --output PAIRS` makes some of it."
+            f"{path}: holds no pairs; `grue tools pairs from-samples {path.name} --output PAIRS` makes some of it."
         )
     named = data.groups[0].part is not None
     pairs = [_pair(group, seed) for group in data.groups]
@@ -140,5 +140,5 @@ def require_parts(found: PairsFile, path: Path, needed: Sequence[Part] = PARTS[:
             counts = ", ".join(f"{len(found.of(one))} {one}" for one in PARTS)
             raise DataError(
                 f"{path}: its part {part!r} {what} (pairs: {counts}). Make more pairs of more prompts, or divide them "
-                "otherwise with `grue pairs … --shares`."
+                "otherwise with `grue tools pairs … --shares`."
             )

@@ -107,7 +107,9 @@ def read_key(folder: Path) -> Key:
     """
     path = folder / KEY
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file: name the folder that `grue study make` wrote, with its key.")
+        raise DataError(
+            f"{path}: there is no such file: name the folder that `grue tools study make` wrote, with its key."
+        )
     key = files.load_json(path, Key)
     if signed(key).study != key.study:
         raise DataError(

@@ -208,7 +208,7 @@ _WARNINGS = {
     37: ("the seeds of a task have different configurations", "Run all seeds of a task with one configuration."),
     39: (
         "could not be checked on this machine",
-        "Check it on a machine that has what is missing; `grue doctor` lists it.",
+        "Check it on a machine that has what is missing; `grue tools doctor` lists it.",
     ),
     45: (
         "declared to have kept its initial policy",

@@ -1,4 +1,4 @@
-"""`grue check`: a threshold or a row of the board, for results and for predictions."""
+"""`grue tools check`: a threshold or a row of the board, for results and for predictions."""
 
 import pytest
 from support.commands import grue, printed_json
@@ -39,12 +39,12 @@ def made(tmp_path, monkeypatch):
 
 def test_the_mean_over_files_is_held_against_numbers_and_a_row_of_the_board():
     below, above = f"preference={MEAN - 0.001}", f"preference={MEAN + 0.001}"
-    grue("check", *SEEDS, "--at-least", below)
-    failed = grue("check", *SEEDS, "--at-least", below, "--at-least", above, code=1)
+    grue("tools", "check", *SEEDS, "--at-least", below)
+    failed = grue("tools", "check", *SEEDS, "--at-least", below, "--at-least", above, code=1)
     assert [line[:4] for line in failed.output.splitlines()] == ["mini", "ok  ", "FAIL"]
     behind = ROW - MEAN
     assert behind > 0
-    asked = ("check", *SEEDS, "--at-least", "preference=supervised+ppo", "--tolerance")
+    asked = ("tools", "check", *SEEDS, "--at-least", "preference=supervised+ppo", "--tolerance")
     grue(*asked, behind + 0.01)
     said = grue(*asked, behind - 0.01, code=1).output
     assert f"supervised+ppo on the board: {ROW:.4g}, seeds: 5" in said
@@ -60,7 +60,7 @@ def test_predictions_are_scored_again(tmp_path, refused):
     predictions = tmp_path / "predictions.jsonl"
     files.write_jsonl(predictions, [{"id": str(n), "text": text} for n, text in enumerate(texts)])
     bars = "--at-least rougeL=0.6666 --at-least rougeL=0.6667 --at-most ter=33.4 --at-most ter=33.3".split()
-    command = ("check", predictions, "--task", tmp_path / "scenes.toml")
+    command = ("tools", "check", predictions, "--task", tmp_path / "scenes.toml")
     found = printed_json(*command, *bars, code=1)
     assert [one["passed"] for one in found] == [True, False, True, False]
     refused.command(*command, "--at-least", "rougeL=supervised", code=3)
@@ -69,13 +69,13 @@ def test_predictions_are_scored_again(tmp_path, refused):
 @pytest.mark.parametrize("text", ['{"id": "0", "text": "x"}\n', "", '{"id": "0", "txt": "x"}\n'])
 def test_predictions_that_cannot_be_used_are_no_missed_bar(text, tmp_path, refused):
     (tmp_path / "predictions.jsonl").write_text(text)
-    command = ("check", tmp_path / "predictions.jsonl", "--task", "imdb", "--at-least", "preference=1")
+    command = ("tools", "check", tmp_path / "predictions.jsonl", "--task", "imdb", "--at-least", "preference=1")
     refused.command(*command, code=3)
 
 
 def test_the_suite_of_the_environment_is_for_predictions(refused):
     """The action sets GRUE_SUITE to mini where nobody names one; another one is meant."""
-    command = ("check", SEEDS[0], "--at-least", "preference=1")
+    command = ("tools", "check", SEEDS[0], "--at-least", "preference=1")
     grue(*command, GRUE_SUITE="mini")
     refused.command(*command, code=3, GRUE_SUITE="grue")
 
@@ -119,4 +119,4 @@ def test_the_suite_of_the_environment_is_for_predictions(refused):
 @pytest.mark.usefixtures("made")
 def test_what_proves_nothing_is_refused(code, asked, refused):
     """With one message, in which untrusted text is escaped."""
-    refused.command("check", *asked.split(), code=code)
+    refused.command("tools", "check", *asked.split(), code=code)

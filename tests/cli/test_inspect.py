@@ -1,4 +1,4 @@
-"""`grue schema`, `grue doctor` and `grue tasks validate`: small things that must be true."""
+"""`grue tools schema`, `grue tools doctor` and `grue tasks validate`: small things that must be true."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ KINDS = ("result", "task", "example", "prediction", "submission", "board", "repo
 
 
 def test_the_schema_lists_what_a_file_must_say():
-    shown = {kind: json.loads(grue("schema", kind).stdout) for kind in KINDS}
+    shown = {kind: json.loads(grue("tools", "schema", kind).stdout) for kind in KINDS}
     titles = [one["title"] for one in shown.pop("scored")["anyOf"]]
     assert titles == ["ScoredHeader", "PairsHeader", "RewardedLine", "PairLine", "RankingLine"]
     assert {schema["type"] for schema in shown.values()} == {"object"}
@@ -50,7 +50,7 @@ def test_the_doctor_finds_what_there_is_and_says_what_the_machine_is(monkeypatch
     monkeypatch.setattr(doctor.hub.constants, "HF_HUB_OFFLINE", False)
     read = []
     monkeypatch.setattr(assets, "read_rows", lambda *which: read.append(which))  # tests/mini reads them all
-    said = grue("doctor").stdout
+    said = grue("tools", "doctor").stdout
     assert len(read) == 7 * 3
     for name in ("torch", "transformers", "rows of mini/imdb", "mini:causal", "mini:seq2seq"):
         assert f"ok  {name}" in said
@@ -67,7 +67,7 @@ def test_what_is_damaged_or_full_is_found_by_the_doctor(monkeypatch):
     monkeypatch.setattr(assets, "locate", damaged)
     monkeypatch.setattr(assets, "read_rows", damaged)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(2**40, 2**40, 2**20))
-    said = grue("doctor", code=3).stdout
+    said = grue("tools", "doctor", code=3).stdout
     assert "  --  rows of mini/imdb             imdb is damaged\n" in said and "--  mini:causal" in said
     assert f"  --  disk of this folder           0.0 GiB free in {Path.cwd()}\n" in said
 

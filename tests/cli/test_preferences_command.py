@@ -1,4 +1,4 @@
-"""`grue pairs` and `grue reward`: the road from scored samples to a reward model, and what each command says."""
+"""`grue tools pairs` and `grue tools reward`: the road from scored samples to a reward model, and what each command says."""
 
 import pytest
 from support.commands import grue, printed_json
@@ -32,7 +32,7 @@ def lines_of(path):
 
 def test_from_samples_to_a_judged_reward_model(samples, tmp_path):
     pairs, folder = tmp_path / "pairs.jsonl", tmp_path / "rm"
-    made = grue("pairs", "from-samples", samples, "--task", "imdb", "--pairs", 60, "-o", pairs)
+    made = grue("tools", "pairs", "from-samples", samples, "--task", "imdb", "--pairs", 60, "-o", pairs)
     prompts = len({line["id"] for line in lines_of(pairs)})
     said = f"60 pairs of {prompts} prompts, 0 of them ties; 0 ties left out; 0 judged both ways.\n"
     assert (made.stdout, made.stderr) == (f"{pairs}\n", said)
@@ -43,12 +43,12 @@ def test_from_samples_to_a_judged_reward_model(samples, tmp_path):
         "of samples, prompts of train, judged by an unknown reward, noise none, seed 1",
     ):
         assert part in said
-    trained = grue("reward", "train", pairs, "-o", folder, *QUICK)
+    trained = grue("tools", "reward", "train", pairs, "-o", folder, *QUICK)
     assert trained.stdout == f"{folder}\n" and "validation: accuracy" in trained.stderr and "log-loss" in trained.stderr
-    found = printed_json("reward", "evaluate", folder, pairs)
+    found = printed_json("tools", "reward", "evaluate", folder, pairs)
     assert (found["part"], found["seen"]) == ("test", 0)
     assert found["found"] == files.read_json(folder / "reward.json")["held_out"]
-    whole = grue("reward", "evaluate", folder, pairs, "--part", "all")
+    whole = grue("tools", "reward", "evaluate", folder, pairs, "--part", "all")
     assert "of the prompts were learned from: this is not what it does on new ones." in whole.stderr
     few = examples("imdb")[:3]
     scored = score(["I loved all of it."] * 3, own_examples=few, metrics=[f"model:{folder}"])
@@ -60,12 +60,12 @@ def test_the_split_is_the_headers_and_no_other(samples, tmp_path, refused):
     said = {"annotator": "ann", "a": "Good.", "b": "Bad.", "systems": ["A", "B"], "choice": "a"}
     shown = examples("imdb")[:30]  # of the evaluation split
     files.write_jsonl(answers, [{"item": one.id, "prompt": one.prompt, "id": one.id, **said} for one in shown])
-    grue("pairs", "from-study", answers, "--task", "imdb", "-o", pairs)
+    grue("tools", "pairs", "from-study", answers, "--task", "imdb", "-o", pairs)
     assert "of study, prompts of test, judged by people, seed 1" in grue("data", "check", pairs).stdout
-    for command in (["data", "check", pairs], ["reward", "train", pairs, "-o", tmp_path / "rm"]):
+    for command in (["data", "check", pairs], ["tools", "reward", "train", pairs, "-o", tmp_path / "rm"]):
         refused.command(*command, "--split", "train", code=2)
     files.write_jsonl(bare, lines_of(pairs))
-    train = ("reward", "train", bare, "--task", "imdb", "--split", "test", *QUICK, "-o")
+    train = ("tools", "reward", "train", bare, "--task", "imdb", "--split", "test", *QUICK, "-o")
     grue(*train, tmp_path / "rm")
     assert files.read_json(tmp_path / "rm/reward.json")["split"] == "test"
     files.write_jsonl(bare, [line for line in lines_of(bare) if line["part"] != "test"])
@@ -103,7 +103,7 @@ def test_choices_of_python_are_those_of_the_command(samples, tmp_path, refused):
 
 
 def test_a_file_without_a_task_and_a_wrong_setting_are_refused(samples, refused):
-    refused.command("pairs", "from-samples", samples, "-o", "x", code=2)
-    train = ("reward", "train", samples, "--task", "imdb", "-o", "x")
+    refused.command("tools", "pairs", "from-samples", samples, "-o", "x", code=2)
+    train = ("tools", "reward", "train", samples, "--task", "imdb", "-o", "x")
     refused.command(*train, "--set", "epoch=1", code=2)
     refused.command(*train, code=3)

@@ -1,4 +1,4 @@
-"""`grue study`: from systems' predictions over (synthetic) answers to what they say, on a few examples of mini IMDB."""
+"""`grue tools study`: from systems' predictions over (synthetic) answers to what they say, on a few examples of mini IMDB."""
 
 import importlib
 import sys
@@ -49,7 +49,7 @@ def systems(tmp_path_factory):
 
 def make(systems, study, *more, code=0):
     named = ",".join(f"{name}={systems / name}.jsonl" for name in ("whole", "praise", "scorn"))
-    return grue("study", "make", "--task", "imdb", "--systems", named, *more, "-o", study, code=code)
+    return grue("tools", "study", "make", "--task", "imdb", "--systems", named, *more, "-o", study, code=code)
 
 
 def answered(synthetic, study, **how):
@@ -69,7 +69,7 @@ def published(folder, template=SCALES, rule=None, **about):
 
 
 def analyse(*arguments, code=0):
-    return grue("study", "analyse", *arguments, "--draws", 100, code=code)
+    return grue("tools", "study", "analyse", *arguments, "--draws", 100, code=code)
 
 
 def test_the_whole_road(systems, synthetic, tmp_path):
@@ -93,7 +93,7 @@ def test_the_whole_road(systems, synthetic, tmp_path):
         assert part in said
     assert (tmp_path / "study.png").read_bytes().startswith(b"\x89PNG")
 
-    found = printed_json("study", "analyse", study, "--draws", 200)
+    found = printed_json("tools", "study", "analyse", study, "--draws", 200)
     means = {one["system"]: one["mean"] for one in found["scales"][0]["systems"]}
     assert means["praise"] > means["scorn"] + 1
     agreement = {one["metric"]: one["kendall"]["value"] for one in found["agreement"] if one["question"] == "coherence"}
@@ -112,7 +112,7 @@ def test_pairs_and_the_file_of_choices(systems, synthetic, tmp_path):
     lines = [line for _, line in files.read_jsonl(choices)]
     keys = {"item", "annotator", "prompt", "id", "a", "b", "systems", "choice", "synthetic"}
     assert len(lines) == 18 and set(lines[0]) == keys and all(line["synthetic"] is True for line in lines)
-    told = grue("pairs", "from-study", choices, "--task", "imdb", "-o", pairs).stderr
+    told = grue("tools", "pairs", "from-study", choices, "--task", "imdb", "-o", pairs).stderr
     assert "Answered by programs: answers of programs are no opinions of people" in told
     assert "annotator-1 9 of 18, annotator-2 9 of 18" in analyse(study, "--complete", code=3).stderr
 
@@ -142,7 +142,9 @@ def test_what_make_refuses_leaves_nothing(systems, code, asked, tmp_path, monkey
     Path("short.jsonl").write_text("".join(whole.splitlines(keepends=True)[:-1]))
     published(tmp_path / "there")
     before = sorted(tmp_path.rglob("*")), Path("there/key.json").read_bytes()
-    refused.command("study", "make", "--task", "imdb", "--items", 12, "-o", "s", "--systems", *asked.split(), code=code)
+    refused.command(
+        "tools", "study", "make", "--task", "imdb", "--items", 12, "-o", "s", "--systems", *asked.split(), code=code
+    )
     assert (sorted(tmp_path.rglob("*")), Path("there/key.json").read_bytes()) == before
 
 
@@ -208,4 +210,6 @@ def test_a_picture_is_the_same_for_the_same_answers_and_needs_a_known_ending(tmp
     drawn = (tmp_path / "one.svg").read_text()
     assert drawn == (tmp_path / "two.svg").read_text()
     assert "alpha – beta" in drawn and "6 items, 3 annotators" in drawn
-    refused.command("study", "analyse", tmp_path / "s", *paths, "--draws", 100, "-o", tmp_path / "x.txt", code=2)
+    refused.command(
+        "tools", "study", "analyse", tmp_path / "s", *paths, "--draws", 100, "-o", tmp_path / "x.txt", code=2
+    )

@@ -38,7 +38,7 @@ def test_a_pipe_gets_utf_8_whatever_the_locale(monkeypatch):
 @pytest.mark.parametrize(
     ("encoding", "command"),
     [
-        ("iso8859-15", ("check", RESULT, "--at-least", "preference=1")),
+        ("iso8859-15", ("tools", "check", RESULT, "--at-least", "preference=1")),
         ("ascii", ("leaderboard", "--task", "imdb", "--no-local", "--format", "rich")),
         ("ascii", ("metrics", "list")),
         ("iso8859-15", ("tasks", "show", "wmt16", "--suite", "grue", "--json")),

@@ -47,7 +47,7 @@ def refuse(refused, tmp_path):
 
     def call(*results, form="every-eval-ever", code=2, options=()):
         output = tmp_path / "never"
-        refused.command("export", *results, "--format", form, "-o", output, *options, code=code)
+        refused.command("tools", "export", *results, "--format", form, "-o", output, *options, code=code)
         assert not output.exists()
 
     return call
@@ -187,11 +187,11 @@ def test_a_file_that_is_there_is_replaced_by_force_only_and_never_one_that_is_re
     path, (result, *_) = tmp_path / "there.json", sorted(folder.rglob("result.json"))
     path.write_text("a thousand predictions\n")
     before = result.read_bytes()
-    command = ["export", folder, "--format", "model-index", "-o"]
+    command = ["tools", "export", folder, "--format", "model-index", "-o"]
     refused.command(*command, path, code=2)
     refused.command(*command, result, "--force", code=2)
     assert (path.read_text(), result.read_bytes()) == ("a thousand predictions\n", before)
-    export.main([str(part) for part in (*command[1:], path, "--force")], standalone_mode=False)
+    export.main([str(part) for part in (*command[2:], path, "--force")], standalone_mode=False)
     assert path.read_text().startswith("model-index:")
     grue.export(str(folder), "model-index", tmp_path / "one.yaml")  # in Python one path will do
     assert (tmp_path / "one.yaml").read_text() == path.read_text()

@@ -38,7 +38,7 @@ def home(tmp_path):
 
 
 def command(home, log, source):
-    return ["import", log, "--from", source, "--task", home / "asked.toml", "-o", home / "out.jsonl"]
+    return ["tools", "import", log, "--from", source, "--task", home / "asked.toml", "-o", home / "out.jsonl"]
 
 
 @pytest.fixture

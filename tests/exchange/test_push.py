@@ -80,7 +80,7 @@ def push(run):
     """Push the run; return what is printed and told."""
 
     def call(*more, to="me/words"):
-        done = CliRunner().invoke(main, ["push", str(run), "--to", to, *more])
+        done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", to, *more])
         assert done.exit_code == 0 and TOKEN not in done.output, done.output
         return done
 
@@ -90,7 +90,7 @@ def push(run):
 @pytest.fixture
 def refuse(run, refused):
     """Expect that the run is not pushed."""
-    return lambda code, *more, to="me/words": refused.command("push", run, "--to", to, *more, code=code)
+    return lambda code, *more, to="me/words": refused.command("tools", "push", run, "--to", to, *more, code=code)
 
 
 def contents(folder):
@@ -130,7 +130,7 @@ def test_a_push_brings_the_checkpoint_its_card_and_its_scores_once(written, held
 def test_the_last_policy_of_a_run_brings_its_own_scores(written, held, run, trained):
     made = grue.evaluate(run / "final", trained / "words.toml")
     assert made.system["name"] == "ppo+last"
-    done = CliRunner().invoke(main, ["push", str(run / "final"), "--to", "me/words", "--samples"])
+    done = CliRunner().invoke(main, ["tools", "push", str(run / "final"), "--to", "me/words", "--samples"])
     assert done.exit_code == 0, done.output
     sent = json.loads(held()["evaluation/result.json"])
     assert (sent["system"]["name"], sent["system"]["weights"]) == ("ppo+last", made.system["weights"])
@@ -167,7 +167,7 @@ def test_a_dry_run_needs_no_token_and_sends_nothing(hub, waited, push, run, monk
     names = {line.split()[-1] for line in lines}
     assert names >= {"model.safetensors", "README.md", SCORES, "evaluation/predictions.jsonl"}
     monkeypatch.chdir(run / "checkpoint")  # from within its folder
-    done = CliRunner().invoke(main, ["push", ".", "--to", "me/words", "--samples", "--dry-run"])
+    done = CliRunner().invoke(main, ["tools", "push", ".", "--to", "me/words", "--samples", "--dry-run"])
     assert done.exit_code == 0 and "evaluation/predictions.jsonl" in done.stdout
     assert hub.requests == []
 
@@ -224,7 +224,7 @@ def test_the_hub_s_address_is_taken_from_the_option(written, held, push, run, mo
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     push("--endpoint-url", f"{written.address}/", "--benchmark", "a/b")
     assert {one["source"]["url"] for one in yaml.safe_load(held()[SCORES])} == {f"{written.address}/me/words"}
-    done = CliRunner().invoke(main, ["push", str(run), "--to", "me/words"])
+    done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", "me/words"])
     assert done.exit_code == 3 and "the upload was cut off: " in done.stderr
 
 
@@ -267,7 +267,7 @@ def test_refusals_say_what_to_do(written, run, refuse):
         refuse(2, "--endpoint-url", address)
     refuse(2, "--benchmark", "words")
     (run / "checkpoint/README.md").write_text("---\nlanguage: [\n---\n")
-    done = CliRunner().invoke(main, ["push", str(run), "--to", "me/words"])
+    done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", "me/words"])
     assert done.exit_code == 3 and "README.md: its front matter is not what the hub reads" in done.stderr
     (run / "checkpoint/README.md").unlink()
     refuse(3)
@@ -287,7 +287,7 @@ def test_without_a_token_or_with_an_old_one(written, monkeypatch, refuse):
 
 def test_an_interrupted_push_goes_on(written, held, push, run):
     def told():
-        done = CliRunner().invoke(main, ["push", str(run), "--to", "me/words"])
+        done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", "me/words"])
         assert done.exit_code == 3 and TOKEN not in done.output, done.output
         return done.stderr
 
