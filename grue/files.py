@@ -5,13 +5,11 @@ file beside it and rename that.
 """
 
 import codecs
-import fcntl
 import gzip
 import hashlib
 import json
 import math
 import os
-import re
 import secrets
 import tomllib
 import zlib
@@ -23,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import tomli_w
+from filelock import FileLock, Timeout
 
 from grue.errors import ConfigError, DataError, GrueError
 from grue.shapes import from_dict, shown
@@ -33,8 +32,6 @@ LOCK = ".lock"
 """The file of a folder's lock; it stays there when the lock is released."""
 TORN = "{}: the last line is incomplete, as after a kill, and was left out."
 """What a reader says of a file whose last line has no end."""
-YAML_KEY = re.compile(r"(?!(?:yes|no|on|off|true|false|null|y|n)$)[a-z_][a-z0-9_-]*", re.IGNORECASE)
-"""A key that YAML takes for a text without quotes."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MARK = "\ufeff"
 """The byte order mark, with which some editors begin a file; it is no part of its text."""
@@ -57,7 +54,7 @@ def read_text(path: Path, error_class: type[GrueError] = DataError) -> str:
         cure = "; it is UTF-16: save it as UTF-8" if error.object[:2] in UTF_16 else ""
         raise error_class(f"{path}: not valid UTF-8 at byte {error.start}{cure}.") from error
     except OSError as error:
-        raise error_class(f"{path}: cannot be read: {_reason(error)}.") from error
+        raise error_class(f"{path}: cannot be read: {reason(error)}.") from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -175,7 +172,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, record
     except (OSError, EOFError, zlib.error) as error:
         after = f" after line {number}" if number else ""
-        raise DataError(f"{path}: cannot be read{after}: {_reason(error)}.") from error
+        raise DataError(f"{path}: cannot be read{after}: {reason(error)}.") from error
 
 
 def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
@@ -189,7 +186,7 @@ def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bo
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {_reason(error)}.") from error
+        raise DataError(f"{path}: cannot be read: {reason(error)}.") from error
     *lines, rest = content.split(b"\n")
     parsed = ((number, _parse_line(raw, f"{path}, line {number}")) for number, raw in enumerate(lines, start=1))
     return [(number, record) for number, record in parsed if record is not None], bool(rest)
@@ -295,39 +292,17 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # --- YAML ------------------------------------------------------------------------------------------------------------
 
 
-def yaml_text(value: Mapping[str, Any] | Sequence[Any], indent: str = "") -> str:
-    """Return a table or list as YAML, a key or an item a line; every scalar is spelled as JSON, which is YAML, too.
+def yaml_text(value: Any) -> str:
+    """Return a table or list as YAML, its keys in their own order.
 
     Raises:
         ValueError: It contains NaN or an infinity.
     """
-    if not isinstance(value, Mapping):
-        return "".join(_yaml_item(item, indent) for item in value)
-    lines = []
-    for name, item in value.items():
-        key = name if YAML_KEY.fullmatch(name) else _yaml_scalar(name)
-        if isinstance(item, Mapping) and item:
-            lines.append(f"{indent}{key}:\n{yaml_text(item, indent + '  ')}")
-        elif isinstance(item, list) and item:
-            lines.append(f"{indent}{key}:\n{yaml_text(item, indent)}")
-        else:
-            lines.append(f"{indent}{key}: {_yaml_scalar(item)}\n")
-    return "".join(lines)
+    import yaml
 
-
-def _yaml_item(value: Any, indent: str) -> str:
-    if isinstance(value, Mapping) and value:
-        inner = yaml_text(value, indent + "  ")
-        return f"{indent}- {inner[len(indent) + 2 :]}"
-    return f"{indent}- {_yaml_scalar(value)}\n"
-
-
-def _yaml_scalar(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if isinstance(value, float) and "." not in text:
-        text = text.replace("e", ".0e")  # YAML 1.1 takes 1e-05 for a text
-    # JSON leaves these as they are; to YAML they are line ends or not printable.
-    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text)
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    data = json.loads(text.encode("utf-8", "replace"))  # no tuples, nothing that is there twice by reference
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=float("inf")))
 
 
 # --- text and hashes -------------------------------------------------------------------------------------------------
@@ -346,7 +321,7 @@ def write_text(path: Path, text: str) -> None:
         try:
             path.write_bytes(data)
         except OSError as error:
-            raise DataError(f"{path}: cannot be written: {_reason(error)}.") from error
+            raise DataError(f"{path}: cannot be written: {reason(error)}.") from error
         return
     try:
         with replacing(path) as temporary:
@@ -398,11 +373,7 @@ def refuse_input(output: Path, inputs: Iterable[Path]) -> None:
 
 
 def _cannot_write(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path}: cannot be written: {_reason(error)}; what was saved before is untouched.")
-
-
-def _reason(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    return DataError(f"{path}: cannot be written: {reason(error)}; what was saved before is untouched.")
 
 
 def sha256_text(text: str) -> str:
@@ -425,7 +396,7 @@ def sha256_file(path: Path) -> str:
         with path.open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {_reason(error)}.") from error
+        raise DataError(f"{path}: cannot be read: {reason(error)}.") from error
 
 
 # --- writing that survives a crash -----------------------------------------------------------------------------------
@@ -463,15 +434,21 @@ def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
         DataError: The folder cannot be written, or its file system gives no locks.
     """
     path = folder / LOCK
+    lock = _lock_of(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = path.open("w")
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
-    with handle:
-        if not _locked(handle, path, fcntl.LOCK_EX):
-            raise ConfigError(refusal)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise ConfigError(refusal) from error
+    except OSError as error:
+        raise _cannot_lock(path, error) from error
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def is_held(folder: Path) -> bool:
@@ -481,26 +458,23 @@ def is_held(folder: Path) -> bool:
         DataError: The lock cannot be read, or the file system gives none.
     """
     path = folder / LOCK
-    try:
-        handle = path.open("r")
-    except FileNotFoundError:
+    if not path.exists():
         return False
+    try:
+        with _lock_of(path):
+            return False
+    except Timeout:
+        return True
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {_reason(error)}.") from error
-    with handle:
-        return not _locked(handle, path, fcntl.LOCK_SH)
+        raise _cannot_lock(path, error) from error
 
 
-def _locked(handle: IO[str], path: Path, kind: int) -> bool:
-    """Lock an open file, which closing it undoes; return False where another process holds it."""
-    try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be locked: {_reason(error)}. Without a lock two processes could write here at once; some "
-            "network file systems give none. Choose a folder on another file system with --runs, or mount this one "
-            "with locks."
-        ) from error
-    return True
+def _lock_of(path: Path) -> FileLock:
+    return FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
+
+
+def _cannot_lock(path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"{path}: cannot be locked: {reason(error)}. Without a lock two processes could write here at once; some network "
+        "file systems give none. Choose a folder on another file system with --runs, or mount this one with locks."
+    )

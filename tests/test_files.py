@@ -308,7 +308,7 @@ def test_a_file_that_is_still_written_is_read_up_to_its_last_whole_line(path):
 def test_a_lock_that_cannot_be_given_or_opened_is_no_other_process(tmp_path, monkeypatch, refused):
     (tmp_path / ".lock").touch()
     for number in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO):
-        monkeypatch.setattr(files.fcntl, "flock", failing(OSError(number, os.strerror(number))))
+        monkeypatch.setattr("fcntl.flock", failing(OSError(number, os.strerror(number))))
         for look in (lambda: files.is_held(tmp_path), lambda: files.sole_owner(tmp_path, "another").__enter__()):
             with refused(DataError):
                 look()
