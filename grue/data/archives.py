@@ -7,28 +7,19 @@ import csv
 import hashlib
 import io
 import json
-import struct
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
-from zipfile import BadZipFile
 
-from grue.data.limits import LARGEST_TEXT, LONGEST_CELL, MOST_COLUMNS, open_zip
+from grue.data.limits import DAMAGED, LARGEST_TEXT, LONGEST_CELL, MOST_COLUMNS, open_zip
 from grue.data.rows import Row, Rows
 from grue.errors import DataError, escaped
-from grue.files import LONGEST_LINE, MARK, lines_of, sha256_file
+from grue.files import MARK, lines_of, reason, sha256_file
 
 DEPTH = 6  # levels of nested folders and archives that are searched
-DAMAGED = (
-    *(OSError, EOFError, BadZipFile, zlib.error, LZMAError, struct.error),
-    *(NotImplementedError, RuntimeError, ValueError),
-)
-"""What zipfile raises for what is no archive, or a damaged one."""
 SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
 
 
@@ -162,7 +153,7 @@ def _children(container: File) -> Iterator[File]:
     with opened(container) as handle:
         try:
             names = open_zip(handle, container).namelist()
-        except DAMAGED as error:
+        except (*DAMAGED, OSError) as error:
             raise DataError(f"{container}: not a readable zip archive: {error}.") from error
     for name in names:
         # An archive made on a Mac has a second entry for each file that is not data: __MACOSX/._name.
@@ -187,9 +178,8 @@ def opened(file: File) -> Iterator[IO[bytes]]:
                 archive = stack.enter_context(open_zip(handle, file))
                 handle = stack.enter_context(archive.open(member))
             yield handle
-        except (*DAMAGED, KeyError) as error:
-            reason = (isinstance(error, OSError) and error.strerror) or escaped(error)
-            raise DataError(f"{escaped(file)}: cannot be read: {reason}.") from error
+        except (*DAMAGED, OSError, KeyError) as error:
+            raise DataError(f"{escaped(file)}: cannot be read: {escaped(reason(error))}.") from error
 
 
 def text(file: File) -> str:
@@ -256,44 +246,31 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
     """
     csv.field_size_limit(LONGEST_CELL)
     with opened(file) as handle:
-        row_bytes = [0]
-        raw = _csv_lines(file, handle, row_bytes)
+        raw = (part for line in lines_of(handle, file) for part in _csv_lines(line))
+        number = 1
         try:
-            first = next(raw, "")
-        except UnicodeDecodeError as error:
-            raise DataError(f"{file}, line 1: not a csv file in UTF-8: {error}; save it as one.") from error
-        separator = next((sign for sign in ",;\t" if sign in first), ",")
-        reader = csv.DictReader(chain([first], raw), delimiter=separator)
-        try:
-            missing = [column for column in columns if column not in (reader.fieldnames or ())]
-            if missing:
-                found = escaped(", ".join(reader.fieldnames or ())) or "nothing"
-                raise DataError(f"{file}: no column {' and no column '.join(missing)}; found {found}.")
-            if len(reader.fieldnames or ()) > MOST_COLUMNS:
+            first = next(raw, "").removeprefix(MARK)
+            separator = next((sign for sign in ",;\t" if sign in first), ",")
+            reader = csv.DictReader(chain([first], raw), delimiter=separator)
+            names = reader.fieldnames or ()
+            if missing := [column for column in columns if column not in names]:
+                known = escaped(", ".join(names)) or "nothing"
+                raise DataError(f"{file}: no column {' and no column '.join(missing)}; found {known}.")
+            if len(names) > MOST_COLUMNS:
                 raise DataError(f"{file}: more than {MOST_COLUMNS:,} columns.")
+            number = reader.line_num + 1
             for row in reader:
-                row_bytes[0] = 0
                 if None in row or None in row.values():
                     raise DataError(f"{file}, line {reader.line_num}: more or fewer fields than the first line names.")
                 yield row
+                number = reader.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(
-                f"{file}, line {reader.line_num + 1}: not a csv file in UTF-8: {error}; save it as one."
-            ) from error
+            raise DataError(f"{file}, line {number}: not a csv file in UTF-8: {error}; save it as one.") from error
 
 
-def _csv_lines(file: File, handle: IO[bytes], row_bytes: list[int]) -> Iterator[str]:
-    """Yield the lines of a csv file, and count what they have into `row_bytes`, which the reader of rows sets to 0.
-
-    A row may have several lines, since line ends may be quoted, but not without end.
-    """
-    encoding = "utf-8-sig"
-    for line in lines_of(handle, file):
-        row_bytes[0] += len(line)
-        if row_bytes[0] > LONGEST_LINE:
-            raise DataError(f"{file}: a row is longer than {LONGEST_LINE:,} bytes; is a quotation mark missing?")
-        yield from io.StringIO(line.decode(encoding), newline="")
-        encoding = "utf-8"
+def _csv_lines(line: bytes) -> Iterator[str]:
+    """Yield the lines of a csv file in what ends at a line feed: a carriage return alone ends one, too."""
+    return iter(io.StringIO(line.decode("utf-8"), newline=""))
 
 
 def _decoded(raw: bytes, where: str) -> str:

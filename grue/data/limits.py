@@ -4,12 +4,21 @@ The bounds are far above what the data sets hold: WMT16 has 4.5 million rows, IM
 line is in `grue.files`.
 """
 
+import struct
+import tarfile
+import zipfile
+import zlib
+from lzma import LZMAError
 from pathlib import Path
 from typing import IO
-from zipfile import ZipFile
 
 from grue.errors import DataError, escaped
 
+DAMAGED = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, LZMAError, struct.error, EOFError),
+    *(NotImplementedError, RuntimeError, ValueError),
+)
+"""What zipfile and tarfile raise, beside errors of the system, for what is no archive, or a damaged one."""
 LARGEST = 20 * 1000**3  # bytes that an archive may unpack to
 RATIO, SLACK = 200, 16 * 1000**2  # times its packed size that data may have unpacked; text has up to 20 times
 MOST_MEMBERS = 300_000  # of an archive
@@ -43,14 +52,14 @@ def check_count(where: object, members: int) -> None:
         raise DataError(f"{escaped(where)}: refused: it has more than {MOST_MEMBERS:,} members.")
 
 
-def open_zip(handle: IO[bytes] | Path, where: object) -> ZipFile:
+def open_zip(handle: IO[bytes] | Path, where: object) -> zipfile.ZipFile:
     """Open a zip archive whose members, as stated, unpack to no more than data does; zipfile reads no more of them.
 
     Raises:
         DataError: They unpack to more, or there are too many.
         BadZipFile: It is no zip archive, or damaged; zipfile raises others, too.
     """
-    archive = ZipFile(handle)
+    archive = zipfile.ZipFile(handle)
     members, packed = archive.infolist(), archive.fp.seek(0, 2) if archive.fp else 0
     check_count(where, len(members))
     check_ratio(where, sum(member.file_size for member in members), packed)

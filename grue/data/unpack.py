@@ -5,23 +5,14 @@ What leads out of the folder is an error, and so is an archive that unpacks to f
 
 import errno
 import shutil
-import struct
 import tarfile
-import zipfile
-import zlib
-from lzma import LZMAError
 from pathlib import Path
 
 from grue.data.cache import translate_disk_errors
-from grue.data.limits import check_count, check_ratio, open_zip
+from grue.data.limits import DAMAGED, check_count, check_ratio, open_zip
 from grue.errors import DataError, escaped
 
 TARS = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
-DAMAGED = (
-    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, LZMAError, struct.error, EOFError),
-    *(NotImplementedError, RuntimeError, ValueError),
-)
-"""What zipfile and tarfile raise for what is no archive, or a damaged one."""
 DAMAGE = (None, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL)
 """Numbers of the system's errors that an archive causes; those that gzip and bz2 raise have none."""
 

@@ -9,8 +9,7 @@ from zipfile import ZipFile, ZipInfo
 
 import pyarrow as pa
 
-from grue.data.archives import DAMAGED
-from grue.data.limits import LARGEST_TEXT, open_zip
+from grue.data.limits import DAMAGED, LARGEST_TEXT, open_zip
 from grue.errors import DataError, escaped
 
 ZSTANDARD = 93  # section 4.4.5 of PKWARE's APPNOTE
@@ -29,7 +28,7 @@ def zip_members(path: Path) -> Iterator[tuple[list[ZipInfo], Reader]]:
     try:
         with open_zip(path, path) as archive:
             yield archive.infolist(), lambda member: _read(path, archive, member)
-    except DAMAGED as error:
+    except (*DAMAGED, OSError) as error:
         raise DataError(
             f"{path}: no zip archive, or a damaged one: {escaped(error) or type(error).__name__}."
         ) from error

@@ -164,8 +164,8 @@ def test_any_damage_is_one_error(tmp_path):
 
 
 def test_a_line_without_an_end_is_not_read_whole(tmp_path, monkeypatch, refused):
-    for module in (files, archives):
-        monkeypatch.setattr(module, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(archives, "LONGEST_CELL", 1000)
     lines = b'{"a": 1}\n{"a": "' + b"x" * 5000 + b'"}\n'
     for name, content in {
         "a.jsonl": lines,

@@ -150,14 +150,7 @@ def _refuse_foreign(name: str, held: Mapping[str, Any]) -> None:
 
 def _read(api: Any, name: str, path: str, commit: str) -> bytes:
     """Return the content of a small file of a repository."""
-    from huggingface_hub import utils
-
-    library: Any = utils  # it does not declare what it exports
-    url = f"{api.endpoint}/{name}/resolve/{commit}/{path}"
-    headers = library.build_hf_headers(token=api.token)
-    response = library.get_session().get(url, headers=headers, follow_redirects=True, timeout=30)
-    library.hf_raise_for_status(response)
-    return bytes(response.content)
+    return Path(api.hf_hub_download(name, path, revision=commit)).read_bytes()
 
 
 def _lacking(content: Content, held: Mapping[str, Any]) -> list[str]:
