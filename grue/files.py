@@ -476,5 +476,6 @@ def _lock_of(path: Path) -> FileLock:
 def _cannot_lock(path: Path, error: OSError) -> DataError:
     return DataError(
         f"{path}: cannot be locked: {reason(error)}. Without a lock two processes could write here at once; some "
-        "network file systems give none. Choose a folder on another file system with --runs, or mount this one with locks."
+        "network file systems give none. Choose a folder on another file system with --runs, or mount this one with "
+        "locks."
     )

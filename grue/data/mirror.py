@@ -56,9 +56,9 @@ class MirrorManifest:
         asked: The revision in the task file.
         revision: The commit that it stood for at the time; for official files, the hash of their addresses.
         files: File name → file; a split's rows are in `<split>.parquet`.
-        unpacked: Hash of the names and sizes of everything that official files unpack to.
-        contents: Hash of the names and sha256s of the same; empty if an older version of grue fetched it. It pins
-            official files whose address has no sha256 in the task file: fetched again, they must hold the same.
+        unpacked: Written by older versions, and not read.
+        contents: Hash of the names and sha256s of everything that official files unpack to. It pins those whose address
+            has no sha256 in the task file: fetched again, they must hold the same.
         ids: Task → split → hash of the example ids after fetching.
         grue: The version of grue that fetched it.
         fetched: When it was fetched, in UTC.
@@ -102,7 +102,7 @@ class Held:
         """A hash of the content."""
         if self.manifest.kind == "hub":
             return self.manifest.files[self.file].sha256
-        return files.sha256_json([self.manifest.unpacked, *(file.sha256 for file in self.manifest.files.values())])
+        return files.sha256_json([self.manifest.contents, *(file.sha256 for file in self.manifest.files.values())])
 
     @property
     def bytes(self) -> int:
@@ -176,14 +176,8 @@ def check(held: Held) -> None:
         found = files.sha256_file(path)
         if found != listed.sha256:
             raise DataError(f"{path}: sha256 is {found}, manifest.json says {listed.sha256}: it is damaged. {cure}")
-    if held.manifest.kind == "files" and not _holds_the_same(held.folder / "unpacked", held.manifest):
+    if held.manifest.kind == "files" and _contents_hash(held.folder / "unpacked") != held.manifest.contents:
         raise DataError(f"{held.folder / 'unpacked'}: differs from what the official files unpack to. {cure}")
-
-
-def _holds_the_same(unpacked: Path, manifest: MirrorManifest) -> bool:
-    if manifest.contents:
-        return _contents_hash(unpacked) == manifest.contents
-    return _unpacked_hash(unpacked) == manifest.unpacked
 
 
 def rows(held: Held) -> Iterator[Mapping[str, Any]]:
@@ -246,7 +240,6 @@ def _record(
     revision: str,
     licence: str,
     added: Mapping[str, HeldFile],
-    unpacked: str = "",
     contents: str = "",
 ) -> MirrorManifest:
     """Write the folder's manifest, with files added to those it lists already."""
@@ -263,7 +256,6 @@ def _record(
         grue=__version__,
         fetched=datetime.now(UTC).isoformat(timespec="milliseconds"),
         files={**(before.files if before else {}), **added},
-        unpacked=unpacked,
         contents=contents,
         ids=before.ids if before else {},
     )
@@ -341,8 +333,7 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
             fetched[name] = HeldFile(path.stat().st_size, files.sha256_file(path), (url,))
         unpacked = folder / "unpacked"
         _replace_unpacked([folder / name for name in fetched], unpacked, before, fresh)
-        sums = _unpacked_hash(unpacked), _contents_hash(unpacked)
-        manifest = _record(folder, source, revision, licence, fetched, *sums)
+        manifest = _record(folder, source, revision, licence, fetched, _contents_hash(unpacked))
     return Held(folder, manifest, split)
 
 
@@ -377,7 +368,7 @@ def _replace_unpacked(
     try:
         for archive in archives:
             _unpack(archive, temporary, fresh.get(archive))
-        if before is not None and not _holds_the_same(temporary, before):
+        if before is not None and _contents_hash(temporary) != before.contents:
             raise DataError(
                 f"{folder}: the official files have changed since they were fetched first, {before.fetched}. If that "
                 f"is meant to be, delete {folder.parent} and fetch them again."
@@ -399,13 +390,6 @@ def _unpack(archive: Path, folder: Path, url: str | None) -> None:
             f"{url}: the server sent no archive, or a damaged one: {error.reason}. It is not kept: check the address, "
             "and rerun the command to download it again."
         ) from error
-
-
-def _unpacked_hash(folder: Path) -> str:
-    found = sorted(
-        (path.relative_to(folder).as_posix(), path.stat().st_size) for path in folder.rglob("*") if path.is_file()
-    )
-    return files.sha256_json(found)
 
 
 def _contents_hash(folder: Path) -> str:
