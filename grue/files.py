@@ -11,6 +11,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 import tomllib
 import zlib
 from collections import Counter
@@ -413,6 +414,60 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder beside `folder` to fill; flushed to disk, it takes its place if the block succeeds.
+
+    The real name never refers to a half-written folder. What a killed process left is cleared by the next one, and
+    `restore_folder` undoes a replacement that was interrupted between its two renames.
+
+    Raises:
+        OSError: It cannot be written; what was there is untouched, and nothing is left behind.
+    """
+    restore_folder(folder)
+    new = _beside(folder, "new")
+    try:
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        yield new
+        for path in (*new.rglob("*"), new):
+            if not path.is_symlink():
+                flush_to_disk(path)
+        _swap(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _swap(new: Path, folder: Path) -> None:
+    previous = _beside(folder, "previous")
+    shutil.rmtree(previous, ignore_errors=True)
+    for attempt in ("first", "last"):
+        if folder.exists():
+            os.replace(folder, previous)
+        try:
+            os.replace(new, folder)
+            break
+        except OSError:
+            # A concurrent reader may have just restored the old folder: try once more.
+            if attempt == "last" or not folder.exists():
+                restore_folder(folder)
+                raise
+    flush_to_disk(folder.absolute().parent)
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def restore_folder(folder: Path) -> None:
+    """Restore the folder that a crash between the two renames of a replacement left under its temporary name."""
+    previous = _beside(folder, "previous")
+    if previous.exists() and not folder.exists():
+        os.replace(previous, folder)
+
+
+def _beside(folder: Path, what: str) -> Path:
+    absolute = folder.absolute()
+    return absolute.with_name(f".{absolute.name}.{what}")
 
 
 def reason(error: BaseException) -> str:

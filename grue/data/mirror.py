@@ -363,20 +363,14 @@ def _replace_unpacked(
     Raises:
         DataError: An archive is refused or none, or holds something else than when it was first fetched.
     """
-    temporary = folder.with_name(".unpacking")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
+    with files.replacing_folder(folder) as new:
         for archive in archives:
-            _unpack(archive, temporary, fresh.get(archive))
-        if before is not None and _contents_hash(temporary) != before.contents:
+            _unpack(archive, new, fresh.get(archive))
+        if before is not None and _contents_hash(new) != before.contents:
             raise DataError(
                 f"{folder}: the official files have changed since they were fetched first, {before.fetched}. If that "
                 f"is meant to be, delete {folder.parent} and fetch them again."
             )
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _unpack(archive: Path, folder: Path, url: str | None) -> None:

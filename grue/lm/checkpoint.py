@@ -6,7 +6,6 @@ name never refers to a half-written folder.
 """
 
 import dataclasses
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from grue import files
 from grue.errors import DataError, escaped
-from grue.files import flush_to_disk, reason, sha256_json
+from grue.files import reason, sha256_json
 from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
 from grue.records import LAST
 from grue.task_files import OWN
@@ -100,25 +99,16 @@ def save_checkpoint(
     """
     from safetensors import SafetensorError
 
-    restore_interrupted(folder)
-    temporary = folder.absolute().parent / f".{folder.absolute().name}.new"
     try:
-        shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed while writing
-        temporary.mkdir(parents=True)
-        _write_model(temporary, model, tokenizer, decoding)
-        sums = {name: files.sha256_file(temporary / name) for name in sorted(_contents(temporary))}
-        files.write_json(temporary / MANIFEST, dataclasses.replace(manifest, files=sums))
-        files.write_text(temporary / README, readme)
-        for path in temporary.iterdir():
-            flush_to_disk(path)
-        flush_to_disk(temporary)
-        _replace_folder(temporary, folder)
+        with files.replacing_folder(folder) as new:
+            _write_model(new, model, tokenizer, decoding)
+            sums = {name: files.sha256_file(new / name) for name in sorted(_contents(new))}
+            files.write_json(new / MANIFEST, dataclasses.replace(manifest, files=sums))
+            files.write_text(new / README, readme)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise DataError(
             f"{folder}: the checkpoint cannot be written: {reason(error)}. The previous one is untouched."
         ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_model(
@@ -175,40 +165,10 @@ def generation_config(
     )
 
 
-def _replace_folder(new: Path, folder: Path) -> None:
-    previous = _set_aside(folder)
-    shutil.rmtree(previous, ignore_errors=True)
-    for attempt in ("first", "last"):
-        if folder.exists():
-            os.replace(folder, previous)
-        try:
-            os.replace(new, folder)
-            break
-        except OSError:
-            # A concurrent reader may have just restored the old folder: try once more.
-            if attempt == "last" or not folder.exists():
-                restore_interrupted(folder)
-                raise
-    flush_to_disk(folder.absolute().parent)
-    shutil.rmtree(previous, ignore_errors=True)
-
-
-def _set_aside(folder: Path) -> Path:
-    absolute = folder.absolute()
-    return absolute.parent / f".{absolute.name}.previous"
-
-
-def restore_interrupted(folder: Path) -> None:
-    """Restore the checkpoint that a crash between the two renames of a replacement left under its temporary name."""
-    previous = _set_aside(folder)
-    if previous.exists() and not folder.exists():
-        os.replace(previous, folder)
-
-
 def find_checkpoint(folder: Path) -> Path:
     """Return the checkpoint folder, given the folder itself or that of its run."""
     inner = folder / "checkpoint"
-    restore_interrupted(inner)
+    files.restore_folder(inner)
     return inner if inner.is_dir() and not (folder / MANIFEST).exists() else folder
 
 
@@ -251,7 +211,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
         DataError: The folder is not a checkpoint of GRUE, one of its files is missing or damaged, or it holds more than
             the manifest lists: transformers would read an adapter or a shard that lies beside verified weights.
     """
-    restore_interrupted(folder)
+    files.restore_folder(folder)
     if not folder.is_dir():
         raise DataError(f"{folder}: no such checkpoint folder; `grue train` writes one.")
     path = folder / MANIFEST

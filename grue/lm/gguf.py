@@ -4,8 +4,6 @@ The folder is named by the sha256 of the file, so that a file has one copy where
 those of the file: a float16 scale times a small integer fits into float32, and into nothing smaller.
 """
 
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import lru_cache
@@ -101,13 +99,8 @@ def appearing(folder: Path) -> Iterator[Path | None]:
         if folder.is_dir():
             yield None
             return
-        temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
-        temporary.mkdir()
-        try:
-            yield temporary
-            temporary.rename(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with files.replacing_folder(folder) as new:
+            yield new
 
 
 def _check_file(name: str, path: Path) -> None:

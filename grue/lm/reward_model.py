@@ -8,7 +8,6 @@ the head has no bias.
 B = texts, L = tokens, H = hidden size.
 """
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
 from grue.errors import ConfigError, DataError
-from grue.files import flush_to_disk, reason
+from grue.files import reason
 from grue.lm.device import scoring_device
 from grue.lm.folder import header
 from grue.lm.load import load_pretrained, require_finite
@@ -149,30 +148,21 @@ def save_reward_model(
     Raises:
         DataError: It cannot be written.
     """
-    temporary = folder.absolute().parent / f".{folder.absolute().name}.new"
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        with quiet():
-            model.backbone.save_pretrained(temporary)
-            save_tokenizer(tokenizer, temporary)
-        save_file({"weight": model.head.weight.detach().cpu().contiguous()}, temporary / HEAD)
-        for path in temporary.glob("*.safetensors"):
-            shutil.copymode(temporary / "config.json", path)
-        files.write_json(temporary / SEEN, sorted(set(seen)))
-        sums = {path.name: files.sha256_file(path) for path in sorted(temporary.iterdir())}
-        whole = sealed(replace(manifest, files=sums))
-        files.write_json(temporary / REWARD, whole)
-        files.write_text(temporary / README, readme)
-        for path in temporary.iterdir():
-            flush_to_disk(path)
-        flush_to_disk(temporary)
-        os.rename(temporary, folder)
-        flush_to_disk(folder.absolute().parent)
+        with files.replacing_folder(folder) as new:
+            with quiet():
+                model.backbone.save_pretrained(new)
+                save_tokenizer(tokenizer, new)
+            save_file({"weight": model.head.weight.detach().cpu().contiguous()}, new / HEAD)
+            for path in new.glob("*.safetensors"):
+                shutil.copymode(new / "config.json", path)
+            files.write_json(new / SEEN, sorted(set(seen)))
+            sums = {path.name: files.sha256_file(path) for path in sorted(new.iterdir())}
+            whole = sealed(replace(manifest, files=sums))
+            files.write_json(new / REWARD, whole)
+            files.write_text(new / README, readme)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise DataError(f"{folder}: the reward model cannot be written: {reason(error)}.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return whole
 
 

@@ -342,7 +342,7 @@ def train(
     observer.planned(plan)
     if distributed.is_main:
         for folder in (plan.checkpoint, plan.folder / checkpoint.FINAL):
-            checkpoint.restore_interrupted(folder)
+            files.restore_folder(folder)
     distributed.barrier()
     if not finished(plan):
         _carry_out(plan, observer, stop, distributed)

@@ -114,7 +114,7 @@ def test_a_submission_is_replaced_as_a_whole_and_only_by_force(packed, refused):
 
 def test_a_pack_that_fails_leaves_what_was_there(packed, monkeypatch, refused):
     folder, before = packed
-    rename = os.rename
+    rename = os.replace
 
     def full(*arguments):
         raise OSError(28, "No space left on device")
@@ -124,7 +124,7 @@ def test_a_pack_that_fails_leaves_what_was_there(packed, monkeypatch, refused):
             raise PermissionError(13, "Permission denied")
         rename(source, target)
 
-    for owner, place, fault in ((packing, "manifest", full), (packing, "zipped", full), (os, "rename", denied)):
+    for owner, place, fault in ((packing, "manifest", full), (packing, "zipped", full), (os, "replace", denied)):
         with monkeypatch.context() as patched, refused(DataError):
             patched.setattr(owner, place, fault)
             pack([a_run()], folder.parent.parent, force=True)
@@ -143,7 +143,7 @@ def pack_and_be_killed(owner, place, when, *arguments, **options):
 
 
 def test_what_a_killed_pack_left_is_cleared_and_never_read(tmp_path):
-    pack_and_be_killed(packing, "_put_in_place", lambda *_: True, [a_run()], tmp_path)
+    pack_and_be_killed(files, "_swap", lambda *_: True, [a_run()], tmp_path)
     (leaving,) = (tmp_path / "mini").iterdir()
     assert leaving.name.startswith(".ours.")
     assert systems(tmp_path) == []
@@ -154,7 +154,7 @@ def test_what_a_killed_pack_left_is_cleared_and_never_read(tmp_path):
 def test_a_pack_that_is_killed_between_its_renames_loses_no_submission(packed, refused):
     (folder, before), new = packed, [a_run(text="better")]
     output = folder.parent.parent
-    pack_and_be_killed(os, "rename", lambda source, target: target == folder, new, output, force=True)
+    pack_and_be_killed(os, "replace", lambda source, target: target == folder, new, output, force=True)
     assert not folder.exists()
     with refused(ConfigError):
         pack(new, output)

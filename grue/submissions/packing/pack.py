@@ -3,9 +3,6 @@
 import gzip
 import hashlib
 import io
-import os
-import secrets
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,17 +42,14 @@ def pack(
     if not SYSTEM_NAME.fullmatch(submission.name):
         raise ConfigError(f"--name {submission.name}: use letters, digits, '_', '-', '+' and '.'.")
     folder = output / runs[0].result.suite / submission.name
-    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     try:
-        _restore_interrupted(folder)
+        files.restore_folder(folder)
         if folder.exists() and not force:
             raise ConfigError(f"{folder}: exists; replace it with --force, or choose another --name.")
-        _fill(temporary, runs, submission)
-        _put_in_place(temporary, folder)
+        with files.replacing_folder(folder) as new:
+            _fill(new, runs, submission)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {error.strerror or error}.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return folder
 
 
@@ -99,28 +93,3 @@ def manifest(folder: Path) -> str:
     return "".join(
         f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names if name != MANIFEST
     )
-
-
-def _put_in_place(temporary: Path, folder: Path) -> None:
-    previous = _set_aside(folder)
-    if folder.exists():
-        shutil.rmtree(previous, ignore_errors=True)  # left by a packing that was killed once its own was in place
-        os.rename(folder, previous)
-    try:
-        os.rename(temporary, folder)
-    finally:
-        _restore_interrupted(folder)
-    shutil.rmtree(previous, ignore_errors=True)
-    for leaving in folder.parent.glob(f".{folder.name}.{'[0-9a-f]' * 16}"):  # likewise, before that
-        shutil.rmtree(leaving, ignore_errors=True)
-
-
-def _set_aside(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.previous")
-
-
-def _restore_interrupted(folder: Path) -> None:
-    """Restore the submission that a packing set aside and could not replace."""
-    previous = _set_aside(folder)
-    if previous.exists() and not folder.exists():
-        os.rename(previous, folder)
