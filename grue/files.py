@@ -506,6 +506,20 @@ def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
         lock.release()
 
 
+def refuse_other(where: Path, what: str, held: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
+    """Refuse a folder or a file whose claim is of other work than is wanted.
+
+    Args:
+        what: What it holds: "responses".
+
+    Raises:
+        ConfigError: A value differs; names the first.
+    """
+    for key in wanted:
+        if held.get(key) != wanted[key]:
+            raise ConfigError(f"{where}: holds {what} with {key} = {held.get(key)!r}, not {wanted[key]!r}. {cure}")
+
+
 def is_held(folder: Path) -> bool:
     """Whether a process holds the lock of a folder; looking makes no folder.
 

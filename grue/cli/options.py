@@ -19,8 +19,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
-    """Declare an option that can also be set by the environment: `--batch-size` is GRUE_BATCH_SIZE."""
-    flags = [flag for part in declarations for flag in part.split("/") if flag.startswith("--")]
+    """Declare an option that can also be set by the environment: `--batch-size` is GRUE_BATCH_SIZE.
+
+    Of a switch `--chat/--completions`, only the first has a variable, which may be false.
+    """
+    flags = [part.partition("/")[0] for part in declarations if part.startswith("--")]
     names = [f"GRUE_{flag.removeprefix('--').replace('-', '_').upper()}" for flag in flags]
     defaults: dict[str, Any] = {"shell_complete": OF_OPTIONS.get(flags[0])}
     if isinstance(settings.get("type"), click.IntRange | click.FloatRange) or settings.get("type") is float:
@@ -97,9 +100,9 @@ def run(*left_out: str) -> Callable[[F], Callable[..., Any]]:
             return function(request, **values)
 
         types, helps = get_type_hints(RunRequest), meanings(RunRequest)
-        decorated = data(settings(command))
-        for name in ("runs", "warm_start", "backbone", "init", "preset", "system", "seed", "reward"):
-            if name not in left_out:
+        decorated = offline(settings(command))
+        for name in reversed(ARGUMENTS):
+            if name not in (*left_out, "offline"):
                 flag, default = f"--{name.replace('_', '-')}", RunRequest.__dataclass_fields__[name].default
                 decorated = option(flag, default=default, help=helps[name], **_TYPES[types[name]])(decorated)
         decorated = option("--algo", "algorithm", required=True, help=helps["algorithm"])(decorated)

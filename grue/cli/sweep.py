@@ -62,13 +62,7 @@ DRIVERS = ("nvidiactl", "nvhost-gpu", "nvgpu", "nvmap", "dxg", "kfd")
 @options.option("--dry-run", is_flag=True, help="Print what would run and how long it may take.")
 def sweep(
     context: click.Context,
-    config_path: Path | None,
-    tasks: str | None,
-    algos: str | None,
-    suite: str | None,
-    seed_range: str | None,
-    settings: tuple[str, ...],
-    vary: tuple[str, ...],
+    /,
     runs: Path,
     data_dir: Path | None,
     offline: bool,
@@ -78,8 +72,8 @@ def sweep(
     threads: int,
     gpus: float,
     retries: int,
-    no_evaluate: bool,
     dry_run: bool,
+    **grid_flags: Any,
 ) -> None:
     """Train and evaluate a grid of tasks, algorithms and seeds.
 
@@ -98,7 +92,7 @@ def sweep(
     from grue.sweep.record import Record
     from grue.sweep.work import JobContext
 
-    grid = _grid(config_path, tasks, algos, suite, seed_range, settings, vary, no_evaluate)
+    grid = _grid(**grid_flags)
     planned, record = plan_jobs(grid), Record(runs.absolute())
     place = JobContext(runs=runs.absolute(), data_dir=data_dir, offline=offline, threads=threads)
     if executor == "local" and address is not None:

@@ -136,10 +136,9 @@ def check_same(found: T, wanted: T, where: Path, besides: Collection[str]) -> No
     Raises:
         ConfigError: They differ; names the first field that does.
     """
-    for key in (field.name for field in fields(type(wanted)) if field.name not in besides):  # type: ignore[arg-type]
-        there, asked = getattr(found, key), getattr(wanted, key)
-        if there != asked:
-            raise ConfigError(f"{where}: holds responses with {key} = {there!r}, not {asked!r}. {CURE}")
+    names = [field.name for field in fields(type(wanted)) if field.name not in besides]  # type: ignore[arg-type]
+    held, asked = ({name: getattr(claim, name) for name in names} for claim in (found, wanted))
+    files.refuse_other(where, "responses", held, asked, CURE)
 
 
 def check_unfinished(partial: Path, kept: str) -> None:

@@ -208,15 +208,12 @@ def _claim_partial(path: Path, claim: Mapping[str, Any]) -> None:
 
 
 def _refuse_other(found: Mapping[str, Any], claim: Mapping[str, Any], where: Path) -> None:
-    flat = [
-        {**one, **{f"config.{k}": v for k, v in one.get("config", {}).items()}, "config": ""} for one in (found, claim)
-    ]
-    for key in flat[1]:
-        if flat[0].get(key) != flat[1][key]:
-            raise ConfigError(
-                f"{where}: holds a reward model with {key} = {flat[0].get(key)!r}, not {flat[1][key]!r}. Choose "
-                "another folder with --output, or remove it."
-            )
+    held, wanted = (
+        {**each, **{f"config.{k}": v for k, v in each.get("config", {}).items()}, "config": ""}
+        for each in (found, claim)
+    )
+    cure = "Choose another folder with --output, or remove it."
+    files.refuse_other(where, "a reward model", held, wanted, cure)
 
 
 # --- training --------------------------------------------------------------------------------------------------------

@@ -65,6 +65,8 @@ class RunRequest:
 
 ARGUMENTS = tuple(field.name for field in fields(RunRequest) if field.name not in ("task", "algorithm", "settings"))
 """What a run may be given by name beside its task, its algorithm and the algorithm's settings."""
+VARIED = ("reward", "preset", "backbone")
+"""What a sweep may vary beside the algorithm's settings."""
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -11,11 +11,8 @@ from grue.algorithms import system_of
 from grue.errors import ConfigError
 from grue.evaluation.endpoint import Endpoint
 from grue.records import check_seed, with_backbone
-from grue.runs.request import canonical, parse_seeds
+from grue.runs.request import VARIED, canonical, parse_seeds
 from grue.task_files import is_named, task_names
-
-# What may vary beside the keys of an algorithm's configuration.
-ABOUT_A_RUN = ("reward", "preset", "backbone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +49,7 @@ class GridEntry:
         for values in product(*self.vary.values()):
             chosen = dict(zip(self.vary, values, strict=True))
             name = self._name(chosen)
-            about = {key: chosen.pop(key) for key in ABOUT_A_RUN if key in chosen}
-            fixed = {"preset": self.preset, "reward": self.reward, "backbone": self.backbone} | about
+            fixed = {key: chosen.pop(key, getattr(self, key)) for key in VARIED}
             variants.append(
                 GridEntry(algorithm=self.algorithm, system=name, tasks=self.tasks, set={**self.set, **chosen}, **fixed)
             )

@@ -13,6 +13,7 @@ from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
 from grue.metrics.registry import own_code
 from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name, with_backbone
+from grue.runs.request import VARIED, RunRequest
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
 from grue.task_files import load_task
 from grue.tasks import Task
@@ -109,22 +110,10 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
         UnknownName, ConfigError: Its algorithm, a key of its configuration or a value is wrong.
     """
     from grue.runs import plan
-    from grue.runs.request import RunRequest
 
-    request = RunRequest(
-        task=task,
-        algorithm=job.algorithm,
-        seed=job.seed,
-        runs=runs,
-        settings=job.set,
-        preset=job.preset,
-        reward=job.reward,
-        system=job.system,
-        backbone=job.backbone,
-        data_dir=data_dir,
-        offline=offline,
-    )
-    return plan.stages_of(request)
+    about: dict[str, Any] = {name: getattr(job, name) for name in ("algorithm", "seed", "system", *VARIED)}
+    where: dict[str, Any] = {"runs": runs, "data_dir": data_dir, "offline": offline}
+    return plan.stages_of(RunRequest(task=task, settings=job.set, **about, **where))
 
 
 def refuse_other_runs(
@@ -210,9 +199,7 @@ def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGr
     job = Job(
         algorithm=entry.algorithm,
         system=system,
-        preset=entry.preset,
-        reward=entry.reward,
-        backbone=backbone,
+        **{**{name: getattr(entry, name) for name in VARIED}, "backbone": backbone},
         set={**_known_values(grid.set, entry), **entry.set},
         evaluate=grid.evaluate,
         after=first[0].id if first else None,
@@ -245,7 +232,7 @@ def _check_shared_values(grid: SweepGrid, entries: Sequence[GridEntry]) -> None:
 
 
 def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
-    given = [key for key in ("preset", "reward", "backbone", "set", "vary") if getattr(entry, key)]
+    given = [key for key in (*VARIED, "set", "vary") if getattr(entry, key)]
     if given or system != entry.algorithm:
         raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {given[0] if given else 'other name'}.")
     if entry.algorithm in LOOKUPS:

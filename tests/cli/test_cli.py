@@ -1,6 +1,7 @@
 """The command line as its user meets it: what is printed, where, and with which exit code."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,14 @@ def test_a_dry_run_says_what_the_run_fetches_and_refuses_it_offline(refused):
     command = "train --suite grue --task imdb --algo ppo --dry-run".split()
     assert "  starts from = lvwerra/gpt2-imdb (not on this machine: fetched from the hub)\n" in grue(*command).stdout
     refused.message(grue(*command, "--offline", code=3).stderr.strip())
+
+
+def test_every_argument_of_a_run_is_an_option_of_train():
+    """Of the request's fields none can be forgotten: they are where the options come from."""
+    shown = grue("train", "--help").stdout
+    for field in fields(RunRequest):
+        flag = {"algorithm": "algo", "settings": "set", "seed": "seeds, --seed"}.get(field.name, field.name)
+        assert f"  --{flag.replace('_', '-')} " in shown, field.name
 
 
 def test_flags_win_over_the_config_file():
