@@ -223,7 +223,7 @@ def json_lines(file: File) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def parsed(source: str, where: str) -> Any:
+def parsed(source: str | bytes, where: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
@@ -232,7 +232,7 @@ def parsed(source: str, where: str) -> Any:
     try:
         return json.loads(source)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not valid JSON: {error}.") from error
+        raise DataError(f"{where}: not valid JSON: {escaped(error)}.") from error
 
 
 def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:

@@ -1,27 +1,14 @@
-"""JSON that others wrote: as ours, but a NaN among their metrics is no error, and is read as null."""
+"""JSON that others wrote: as ours, but NaN among their metrics and repeated keys are no error."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grue.data.limits import LARGEST_TEXT
-from grue.errors import DataError, escaped
-from grue.files import lines_of
+from grue.data.archives import File, lines, parsed, text
+from grue.errors import DataError
 
 USER = "user"
-
-
-def parse(content: bytes, where: object) -> Any:
-    """Return what JSON says.
-
-    Raises:
-        DataError: It is none, or not UTF-8.
-    """
-    try:
-        return json.loads(content.decode("utf-8-sig"), parse_constant=lambda name: None)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not valid JSON: {escaped(error)}.") from error
 
 
 def read(path: Path) -> Any:
@@ -30,48 +17,34 @@ def read(path: Path) -> Any:
     Raises:
         DataError: It cannot be read, is too large, or is none.
     """
-    try:
-        _check_size(path)
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}.") from error
-    return parse(content, path)
-
-
-def _check_size(path: Path) -> None:
-    if path.stat().st_size > LARGEST_TEXT:
-        raise DataError(f"{path}: refused: more than the {LARGEST_TEXT:,} bytes that a log may have.")
+    return parsed(text(File(path)), str(path))
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield (place, value) of a JSON-lines file, blank lines left out.
 
     Raises:
-        DataError: It cannot be read, is too large, or a line is not JSON; names it.
+        DataError: It cannot be read, a line is too long or not JSON; names it.
     """
-    try:
-        _check_size(path)
-        with path.open("rb") as handle:
-            for number, line in enumerate(lines_of(handle, path), start=1):
-                if line.strip():
-                    yield f"{path}, line {number}", parse(line, f"{path}, line {number}")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}.") from error
+    for number, line in enumerate(lines(File(path)), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield where, parsed(line, where)
 
 
-def checked_text(text: Any, where: str, what: str) -> str:
+def checked_text(value: Any, where: str, what: str) -> str:
     """Return a text that can be written as UTF-8.
 
     Raises:
         DataError: It is no text, or has half of a surrogate pair.
     """
-    if not isinstance(text, str):
+    if not isinstance(value, str):
         raise DataError(f"{where}: {what} is no text.")
     try:
-        text.encode("utf-8")
+        value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError(f"{where}: {what} has half of a surrogate pair, which UTF-8 cannot encode.") from error
-    return text
+    return value
 
 
 def shown_prompt(given: Any) -> str:
@@ -96,13 +69,13 @@ def content_of(message: dict[str, Any]) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _chat_in(text: str) -> list[Any] | None:
+def _chat_in(source: str) -> list[Any] | None:
     """Return the messages of a chat that was written as JSON; None if the text is no such thing."""
-    if not text.startswith("[{"):
+    if not source.startswith("[{"):
         return None
     try:
-        found = json.loads(text)
+        turns = json.loads(source)
     except (ValueError, RecursionError):
         return None
-    roles = isinstance(found, list) and all(isinstance(turn, dict) and "role" in turn for turn in found)
-    return found if roles else None
+    roles = isinstance(turns, list) and all(isinstance(turn, dict) and "role" in turn for turn in turns)
+    return turns if roles else None

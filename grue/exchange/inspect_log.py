@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from grue.data.archives import parsed
 from grue.data.zipped import zip_members
 from grue.errors import ConfigError, DataError, escaped
 from grue.exchange import foreign_json
@@ -95,11 +96,11 @@ def _samples(path: Path, warn: Callable[[str], None]) -> Iterator[tuple[str, Any
         if not {"header.json", "_journal/start.json"} & newest.keys():
             raise DataError(f"{path}: no log of inspect: it has neither header.json nor _journal/start.json.")
         header = newest.get("header.json")  # written at the end
-        said = {"status": "started"} if header is None else foreign_json.parse(read(header), f"{path}/header.json")
+        said = {"status": "started"} if header is None else parsed(read(header), f"{path}/header.json")
         _note(said if isinstance(said, dict) else {}, path, warn)
         for name, member in newest.items():
             if name.startswith("samples/") and name.endswith(".json"):
-                yield f"{path}/{name!a}", foreign_json.parse(read(member), f"{path}/{name!a}")
+                yield f"{path}/{name!a}", parsed(read(member), f"{path}/{name!a}")
 
 
 def _sample(sample: Any, where: str) -> dict[str, Any]:
