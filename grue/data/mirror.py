@@ -322,17 +322,26 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
         if held is not None and _undamaged(held):
             return held
         before = _read_manifest(folder) if (folder / "manifest.json").exists() else None
-        fetched, fresh = {}, {}
+        fetched, fresh = {}, set()
         for name, url in _names(source).items():
             path = folder / name
             expected = source.sha256.get(url, "")
             pinned = expected or (before.files[name].sha256 if before and name in before.files else "")
             if not path.exists() or (pinned and files.sha256_file(path) != pinned):
                 download(url, path, expected, progress)
-                fresh[path] = url
+                fresh.add(path)
             fetched[name] = HeldFile(path.stat().st_size, files.sha256_file(path), (url,))
         unpacked = folder / "unpacked"
-        _replace_unpacked([folder / name for name in fetched], unpacked, before, fresh)
+        try:
+            _replace_unpacked([folder / name for name in fetched], unpacked, before)
+        except DamagedArchive as error:
+            if error.archive not in fresh:
+                raise
+            error.archive.unlink()  # else it would be there, and never be fetched again
+            raise DataError(
+                f"{fetched[error.archive.name].origin[0]}: the server sent no archive, or a damaged one: "
+                f"{error.reason}. It is not kept: check the address, and rerun the command to download it again."
+            ) from error
         manifest = _record(folder, source, revision, licence, fetched, _contents_hash(unpacked))
     return Held(folder, manifest, split)
 
@@ -352,38 +361,20 @@ def _names(source: Source) -> dict[str, str]:
     return named
 
 
-def _replace_unpacked(
-    archives: list[Path], folder: Path, before: MirrorManifest | None, fresh: Mapping[Path, str]
-) -> None:
+def _replace_unpacked(archives: list[Path], folder: Path, before: MirrorManifest | None) -> None:
     """Unpack into a temporary folder beside the folder, and put it in its place.
-
-    Args:
-        fresh: Those archives that were just downloaded, with their addresses; one that is none is not kept.
 
     Raises:
         DataError: An archive is refused or none, or holds something else than when it was first fetched.
     """
     with files.replacing_folder(folder) as new:
         for archive in archives:
-            _unpack(archive, new, fresh.get(archive))
+            unpack(archive, new)
         if before is not None and _contents_hash(new) != before.contents:
             raise DataError(
                 f"{folder}: the official files have changed since they were fetched first, {before.fetched}. If that "
                 f"is meant to be, delete {folder.parent} and fetch them again."
             )
-
-
-def _unpack(archive: Path, folder: Path, url: str | None) -> None:
-    try:
-        unpack(archive, folder)
-    except DamagedArchive as error:
-        if url is None:
-            raise
-        archive.unlink()  # else it would be there, and never be fetched again
-        raise DataError(
-            f"{url}: the server sent no archive, or a damaged one: {error.reason}. It is not kept: check the address, "
-            "and rerun the command to download it again."
-        ) from error
 
 
 def _contents_hash(folder: Path) -> str:

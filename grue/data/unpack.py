@@ -22,7 +22,7 @@ class DamagedArchive(DataError):
 
     def __init__(self, archive: Path, reason: str) -> None:
         super().__init__(f"{archive}: the archive is damaged: {reason}. Delete it and fetch it again.")
-        self.reason = reason
+        self.archive, self.reason = archive, reason
 
 
 def unpack(archive: Path, folder: Path) -> None:

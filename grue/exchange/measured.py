@@ -211,7 +211,15 @@ def _read(path: Path) -> Result:
     if result.status != "complete":
         raise DataError(f"{path}: the evaluation {result.status}; evaluate again.")
     if path.name == RESULT and (path.parent / CLAIM).exists():
-        fault = fault_of(path.parent)
-        if fault is not None:
-            raise DataError(f"{path.parent / fault[0]}: {fault[1]}; `grue evaluate` again makes it whole.")
+        check_whole(path.parent)
     return result
+
+
+def check_whole(folder: Path) -> None:
+    """Refuse an evaluation's folder that is not what was written.
+
+    Raises:
+        DataError: A file is missing or was changed.
+    """
+    if fault := fault_of(folder):
+        raise DataError(f"{folder / fault[0]}: {fault[1]}; `grue evaluate` again makes it whole.")

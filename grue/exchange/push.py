@@ -8,10 +8,10 @@ from grue import files
 from grue.data.hub.cards import with_results
 from grue.data.hub.upload import Content
 from grue.errors import ConfigError, DataError
-from grue.evaluation.folder import PREDICTIONS, RESULT, SCORES, fault_of
+from grue.evaluation.folder import PREDICTIONS, RESULT, SCORES
 from grue.exchange.described import Described
 from grue.exchange.eval_results import FOLDER, eval_results
-from grue.exchange.measured import Measured, measured_of, of_a_part
+from grue.exchange.measured import Measured, check_whole, measured_of, of_a_part
 from grue.exchange.model_index import NAMES, results_of
 from grue.lm.checkpoint import (
     ANSWERS,
@@ -93,9 +93,7 @@ def _evaluated(folder: Path, manifest: CheckpointManifest, warn: Callable[[str],
         warn(f"{path} is not there, so no scores go along; `grue evaluate --checkpoint {folder}` writes it.")
         return None
     result = read_result(path)
-    fault = fault_of(path.parent)
-    if fault is not None:
-        raise DataError(f"{path.with_name(fault[0])}: {fault[1]}; `grue evaluate` again makes it whole.")
+    check_whole(path.parent)
     if result.system.get("weights") != manifest.weights:
         warn(f"{path} is of other weights than {folder}, so no scores go along.")
         return None
