@@ -283,11 +283,11 @@ def _parse_float(digits: str) -> float:
 
 
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    table = dict(pairs)
+    if len(table) < len(pairs):
         twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"the key {twin!r} is repeated in an object")
-    return found
+    return table
 
 
 # --- YAML ------------------------------------------------------------------------------------------------------------
@@ -368,9 +368,9 @@ def refuse_input(output: Path, inputs: Iterable[Path]) -> None:
     Raises:
         ConfigError: The file to write is one of the files to read.
     """
-    for one in inputs:
-        if output.exists() and one.exists() and output.samefile(one):
-            raise ConfigError(f"{output}: is read as {one}, and would be lost; name another file to write.")
+    for path in inputs:
+        if output.exists() and path.exists() and output.samefile(path):
+            raise ConfigError(f"{output}: is read as {path}, and would be lost; name another file to write.")
 
 
 def _cannot_write(path: Path, error: OSError) -> DataError:

@@ -95,12 +95,12 @@ def nearest(folder: Path, *patterns: str) -> list[File]:
     A zip archive is a level like a folder. A pattern is matched from the right: "test/dialogues.txt" includes the
     folder.
     """
-    return next((found for found in _levels(folder, patterns) if found), [])
+    return next((matching for matching in _levels(folder, patterns) if matching), [])
 
 
 def everywhere(folder: Path, *patterns: str) -> list[File]:
     """Return the files that match on all levels, the nearest first."""
-    return [file for found in _levels(folder, patterns) for file in found]
+    return [file for matching in _levels(folder, patterns) for file in matching]
 
 
 def the_one(folder: Path, *patterns: str) -> File:
@@ -109,10 +109,10 @@ def the_one(folder: Path, *patterns: str) -> File:
     Raises:
         DataError: No file matches, or two match the same pattern.
     """
-    found = nearest(folder, *patterns)
-    if not found:
+    matching = nearest(folder, *patterns)
+    if not matching:
         raise DataError(f"{folder}: no {' and no '.join(patterns)} in it, in its folders or in its zip archives.")
-    best = next(fitting for pattern in patterns if (fitting := [file for file in found if _fits(file, pattern)]))
+    best = next(fitting for pattern in patterns if (fitting := [file for file in matching if _fits(file, pattern)]))
     if len(best) > 1:
         raise DataError(f"{folder}: both {' and '.join(map(str, best[:2]))} match; give a folder with one of them.")
     return best[0]

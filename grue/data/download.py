@@ -44,11 +44,11 @@ def download(url: str, target: Path, sha256: str = "", progress: Progress = no_p
             part.unlink(missing_ok=True)  # the server may have another file by now
         with _translated(url, part), part.open("ab") as handle:
             http_get(url, handle, resume_size=handle.tell(), headers=headers, tqdm_class=_meter(url, progress, most))
-        found = files.sha256_file(part)
-        if sha256 and found != sha256:
+        actual = files.sha256_file(part)
+        if sha256 and actual != sha256:
             part.unlink()
             raise DataError(
-                f"{url}: the file's sha256 is {found}, the task file says {sha256}. It was damaged in transfer or has "
+                f"{url}: the file's sha256 is {actual}, the task file says {sha256}. It was damaged in transfer or has "
                 "changed; rerun the command to download it again."
             )
         part.replace(target)

@@ -101,8 +101,8 @@ class ScoredExamples(Sequence[Example]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Example]: ...
     def __getitem__(self, index: int | slice) -> Example | Sequence[Example]:
-        found = self._examples[index]
-        return as_scored(found) if isinstance(found, Example) else ScoredExamples(found)
+        chosen = self._examples[index]
+        return as_scored(chosen) if isinstance(chosen, Example) else ScoredExamples(chosen)
 
     def __iter__(self) -> Iterator[Example]:
         return map(as_scored, self._examples)

@@ -110,9 +110,9 @@ def load_examples(
     if is_file(task, split):
         return _load_file(task, Path(split), data_dir, offline)
     loaded = read_split(task, split, data_dir, offline, progress)
-    for what, found, expected in differences(task.data.splits[split], loaded) if loaded.checked else ():
+    for what, value, expected in differences(task.data.splits[split], loaded) if loaded.checked else ():
         raise DataError(
-            f"{task.suite}/{task.name}, split {split!r} of {loaded.source}@{loaded.revision}: {what} {found}, the task "
+            f"{task.suite}/{task.name}, split {split!r} of {loaded.source}@{loaded.revision}: {what} {value}, the task "
             f"file says {expected}. The data set has changed; `grue data verify {task.name}` compares everything."
         )
     return loaded
@@ -120,13 +120,13 @@ def load_examples(
 
 def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, object]]:
     """Yield (what, found, expected) for each figure in the task file from which the data differs."""
-    for what, found, expected in (
+    for what, value, expected in (
         ("rows", loaded.rows, split.rows),
         ("examples", len(loaded.examples), split.examples),
         ("ids_sha256", loaded.ids_sha256, split.ids_sha256),
     ):
-        if expected and found != expected:
-            yield what, found, expected
+        if expected and value != expected:
+            yield what, value, expected
 
 
 def read_split(
@@ -308,7 +308,7 @@ def local_data_id(task: Task, data_dir: Path | None = None, *splits: str) -> str
         DataError: One of them does not exist.
     """
     if data_dir is not None:
-        return files.sha256_json([_contents_in(data_dir, task, one) for one in splits if not is_file(task, one)])
+        return files.sha256_json([_contents_in(data_dir, task, split) for split in splits if not is_file(task, split)])
     read = [split for split in splits if not is_file(task, split)]
     sums: list[Any] = []
     for source in (source for source in task.data.sources if source.kind == "local"):
@@ -472,12 +472,12 @@ def _key(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offli
 @cache
 def _code_hash(function: Callable[..., Any]) -> str:
     """Return the hash of the modules that a function's own is made with, so that what changed code made is outdated."""
-    package, pending, found = function.__module__.partition(".")[0], [function.__module__], {"": __version__}
+    package, pending, hashes = function.__module__.partition(".")[0], [function.__module__], {"": __version__}
     while pending:
         module = sys.modules[pending.pop()]
-        if module.__name__ in found or not module.__file__:
+        if module.__name__ in hashes or not module.__file__:
             continue
-        found[module.__name__] = files.sha256_file(Path(module.__file__))
+        hashes[module.__name__] = files.sha256_file(Path(module.__file__))
         named = {getattr(each, "__module__", None) or getattr(each, "__name__", "") for each in vars(module).values()}
         pending += [name for name in named if f"{name}.".startswith(f"{package}.") and name in sys.modules]
-    return files.sha256_json(found)
+    return files.sha256_json(hashes)

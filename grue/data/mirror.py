@@ -173,9 +173,9 @@ def check(held: Held) -> None:
         path, listed = held.folder / name, held.manifest.files[name]
         if not path.exists():
             raise DataError(f"{path}: is missing, though manifest.json lists it. {cure}")
-        found = files.sha256_file(path)
-        if found != listed.sha256:
-            raise DataError(f"{path}: sha256 is {found}, manifest.json says {listed.sha256}: it is damaged. {cure}")
+        sha256 = files.sha256_file(path)
+        if sha256 != listed.sha256:
+            raise DataError(f"{path}: sha256 is {sha256}, manifest.json says {listed.sha256}: it is damaged. {cure}")
     if held.manifest.kind == "files" and _contents_hash(held.folder / "unpacked") != held.manifest.contents:
         raise DataError(f"{held.folder / 'unpacked'}: differs from what the official files unpack to. {cure}")
 

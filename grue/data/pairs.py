@@ -83,9 +83,9 @@ def check_shares(shares: Mapping[str, float]) -> None:
     """
     values = [shares.get(part, -1.0) for part in PARTS]
     if len(shares) != len(PARTS) or min(values) < 0 or not abs(sum(values) - 1) <= 1e-9 or not values[0]:
-        said = ",".join(f"{value:g}" for value in shares.values())
+        listed = ",".join(f"{value:g}" for value in shares.values())
         raise ConfigError(
-            f"shares {said}: give three of train, validation and test with the sum 1, such as 0.6,0.2,0.2."
+            f"shares {listed}: give three of train, validation and test with the sum 1, such as 0.6,0.2,0.2."
         )
 
 
@@ -125,9 +125,9 @@ def check_parts(lines: Iterable[tuple[str, str, Part | None]]) -> None:
 def contradictions(judged: Iterable[Judged]) -> set[tuple[Hashable, frozenset[str]]]:
     """Return the pairs of texts, each with its prompt, that were judged both ways."""
     seen: dict[tuple[Hashable, frozenset[str]], str] = {}
-    found = set()
+    both_ways = set()
     for prompt, better, worse in judged:
         key = prompt, frozenset((better, worse))
         if seen.setdefault(key, better) != better:
-            found.add(key)
-    return found
+            both_ways.add(key)
+    return both_ways

@@ -48,12 +48,12 @@ class ScoredGroup:
     @property
     def texts(self) -> tuple[str, ...]:
         """The responses' texts."""
-        return tuple(one.text for one in self.responses)
+        return tuple(response.text for response in self.responses)
 
     @property
     def scores(self) -> tuple[float, ...]:
         """What the responses are worth."""
-        return tuple(one.reward for one in self.responses)
+        return tuple(response.reward for response in self.responses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
     made, numbered = _read(path)
     if made is not None:
         _check_task(made, f"{path}, line 1", task)
-    found = _Examples(task, examples, made, [line for _, line in numbered], split)
-    groups = tuple(_group(line, f"{path}, line {number}", found) for number, line in numbered)
+    asked = _Examples(task, examples, made, [line for _, line in numbered], split)
+    groups = tuple(_group(line, f"{path}, line {number}", asked) for number, line in numbered)
     places = zip(groups, numbered, strict=True)
     check_parts((f"{path}, line {number}", group.example.prompt, group.part) for group, (number, _) in places)
     if made is not None:
@@ -199,13 +199,13 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(f"{error}{_cure(path, str(error))}") from error
 
 
-def _cure(path: Path, said: str) -> str:
+def _cure(path: Path, problem: str) -> str:
     """Return what to do about a line that cannot be read; nothing if it is the whole file that cannot."""
-    if not said.startswith(f"{path}, line "):
+    if not problem.startswith(f"{path}, line "):
         return ""
     content = path.read_bytes()
     last = content.count(b"\n") + 1
-    if not content.endswith(b"\n") and said.startswith(f"{path}, line {last}:"):
+    if not content.endswith(b"\n") and problem.startswith(f"{path}, line {last}:"):
         return " It is the last line and has no end: the file was cut off. Copy or make it again, or remove that line."
     return " Write one JSON object a line, or make the file again."
 
@@ -215,9 +215,9 @@ def _header(record: Mapping[str, Any], where: str) -> Header:
     if kind is None:
         raise DataError(f"{where}: a file of {escaped(shown(record['grue']))}, not of {KIND!r}; {MAKE}.")
     if record.get("schema") != SCHEMA_VERSION:
-        found = escaped(shown(record.get("schema")))
+        version = escaped(shown(record.get("schema")))
         raise DataError(
-            f"{where}: schema: this version of grue reads {SCHEMA_VERSION}, found {found}; upgrade grue, or make the "
+            f"{where}: schema: this version of grue reads {SCHEMA_VERSION}, found {version}; upgrade grue, or make the "
             "file again."
         )
     try:
@@ -251,7 +251,7 @@ def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
     if line.id is None and line.prompt is None:
         raise DataError(f"{where}: says neither id nor prompt; name the training example that it answers.")
     judged = line.judged()
-    texts = [one.text for one in judged]
+    texts = [response.text for response in judged]
     if len(texts) < (1 if form is RewardedLine else 2):
         what = "no response" if form is RewardedLine else f"a ranking of {len(texts)}"
         raise DataError(f"{where}: {what}; add responses, or leave the line out.")
@@ -260,11 +260,11 @@ def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
         raise DataError(
             f"{where}: the text {escaped(shown(twin))} is better than itself; leave out one of the two, or the line."
         )
-    for one in judged:
-        check_text(one.text, where)
-        if abs(one.reward) > LARGEST_REWARD:
+    for response in judged:
+        check_text(response.text, where)
+        if abs(response.reward) > LARGEST_REWARD:
             raise DataError(
-                f"{where}: a reward of {one.reward:g}; at most {LARGEST_REWARD:g} is allowed. Scale rewards."
+                f"{where}: a reward of {response.reward:g}; at most {LARGEST_REWARD:g} is allowed. Scale rewards."
             )
     return line
 
@@ -288,31 +288,31 @@ class _Examples:
                 self._by_prompt.setdefault(example.prompt, example)
         what = "no training example of" if split == "train" else f"no example of the split {escaped(repr(split))} of"
         self._of = f"{what} {task.suite}/{task.name}"
-        said = split if made is None else made.split
-        note = "" if said == split else f" The header says that the split {escaped(repr(said))} was answered."
+        answered = split if made is None else made.split
+        note = "" if answered == split else f" The header says that the split {escaped(repr(answered))} was answered."
         self._cure = (
             f"`grue data export {task.name} --suite {task.suite} --split {escaped(split)}` shows them all.{note}"
         )
 
     def answered_by(self, line: Line, where: str) -> Example:
         if line.id is None:
-            found = self._by_prompt.get(str(line.prompt))
+            example = self._by_prompt.get(str(line.prompt))
             what = f"the prompt {escaped(shown(line.prompt))}"
         else:
-            found, what = self._by_id.get(line.id), f"the id {escaped(repr(line.id))}"
-        if found is None:
+            example, what = self._by_id.get(line.id), f"the id {escaped(repr(line.id))}"
+        if example is None:
             raise DataError(f"{where}: {what} is of {self._of}. {self._cure}")
-        if line.prompt is not None and line.prompt != found.prompt:
+        if line.prompt is not None and line.prompt != example.prompt:
             raise DataError(
                 f"{where}: the prompt {escaped(shown(line.prompt))} is not that of {what}, "
-                f"{escaped(shown(found.prompt))}. Correct one, or leave one out."
+                f"{escaped(shown(example.prompt))}. Correct one, or leave one out."
             )
-        return found
+        return example
 
 
-def _group(line: Line, where: str, found: _Examples) -> ScoredGroup:
+def _group(line: Line, where: str, asked: _Examples) -> ScoredGroup:
     part = line.part if isinstance(line, PairLine) else None
-    return ScoredGroup(found.answered_by(line, where), tuple(line.judged()), part)
+    return ScoredGroup(asked.answered_by(line, where), tuple(line.judged()), part)
 
 
 # --- what the header says --------------------------------------------------------------------------------------------
@@ -337,15 +337,15 @@ def _check_counts(made: Header, path: Path, groups: Sequence[ScoredGroup]) -> No
     prompts = len({group.example.id for group in groups})
     cure = "Make or copy the file again; or remove the header, and what the responses took is unknown."
     if isinstance(made, PairsHeader):
-        stated, found, noun = made.pairs, len(groups), "pairs"
+        stated, count, noun = made.pairs, len(groups), "pairs"
         ties = sum(group.scores[0] == group.scores[-1] for group in groups)
-        least = {"prompts": prompts, "judgements": found, "ties": ties, "dropped_ties": 0, "reward_calls": 0}
+        least = {"prompts": prompts, "judgements": count, "ties": ties, "dropped_ties": 0, "reward_calls": 0}
     else:
-        stated, found, noun = made.responses, held, "responses"
-        said = sum(bool(text) for group in groups for text in group.texts)
-        least = {"prompts": prompts, "reward_calls": held, "generated_tokens": said, "samples": 1, "seconds": 0}
-    if stated != found:
-        raise DataError(f"{path}: holds {found:,} {noun}, and its header says {stated:,}: it was cut or edited. {cure}")
+        stated, count, noun = made.responses, held, "responses"
+        written = sum(bool(text) for group in groups for text in group.texts)
+        least = {"prompts": prompts, "reward_calls": held, "generated_tokens": written, "samples": 1, "seconds": 0}
+    if stated != count:
+        raise DataError(f"{path}: holds {count:,} {noun}, and its header says {stated:,}: it was cut or edited. {cure}")
     for key, count in least.items():
         if getattr(made, key) < count:
             raise DataError(

@@ -162,7 +162,7 @@ def as_records(made: Header, lines: Iterable[RewardedLine | PairLine]) -> Iterat
     yield {key: value for key, value in header.items() if key not in LEFT_OUT or value}
     for line in lines:
         if isinstance(line, RewardedLine):
-            yield {"id": line.id, "responses": [_stated(one, ("text", "reward")) for one in line.responses]}
+            yield {"id": line.id, "responses": [_stated(response, ("text", "reward")) for response in line.responses]}
         else:
             yield _stated(line)
 

@@ -77,8 +77,8 @@ def answer_all(
     try:
         _ask_each(client, lacking, keep, lambda: progress(len(done)))
     except GrueError as error:
-        told = f"{error} {len(done):,} of {len(questions):,} answers are kept; the same command asks for the others."
-        raise type(error)(told) from error
+        message = f"{error} {len(done):,} of {len(questions):,} answers are kept; the same command asks for the others."
+        raise type(error)(message) from error
     return done
 
 
@@ -147,13 +147,13 @@ def _ask_each(
     fault: BaseException | None = None
     try:
         for _ in threads:
-            while (one := made.get()) is not None:
-                name, found = one
-                if isinstance(found, Reply):
-                    keep(name, found)
+            while (item := made.get()) is not None:
+                name, outcome = item
+                if isinstance(outcome, Reply):
+                    keep(name, outcome)
                     progress()
                 elif fault is None:
-                    fault = type(found)(f"{name}: {found}") if isinstance(found, GrueError) else found
+                    fault = type(outcome)(f"{name}: {outcome}") if isinstance(outcome, GrueError) else outcome
     except BaseException:
         client.stop.set()
         _keep_what_came(made, keep)
@@ -166,9 +166,9 @@ def _keep_what_came(
     made: "SimpleQueue[tuple[str, Reply | BaseException] | None]", keep: Callable[[str, Reply], None]
 ) -> None:
     while not made.empty():
-        one = made.get()
-        if one is not None and isinstance(one[1], Reply):
-            keep(one[0], one[1])
+        item = made.get()
+        if item is not None and isinstance(item[1], Reply):
+            keep(item[0], item[1])
 
 
 def predictions_of(
@@ -179,13 +179,13 @@ def predictions_of(
     Args:
         stop: The stop strings that were sent. A server may not know them, or leave them in a text.
     """
-    found = []
+    predictions = []
     for example in examples:
         reply = replies[example.id]
         ended = before_stop(reply.text, stop)
         text = asking.answer_in(reply.text if ended is None else ended)
-        found.append(Prediction(example.id, text, ended is None and reply.finish == CUT))
-    return found
+        predictions.append(Prediction(example.id, text, ended is None and reply.finish == CUT))
+    return predictions
 
 
 def mostly_empty(predictions: Sequence[Prediction], replies: Mapping[str, Reply]) -> str:
@@ -209,7 +209,7 @@ def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
         "completion": sum(reply.completion_tokens or 0 for reply in every),
     }
     uncounted = sum(None in (reply.prompt_tokens, reply.completion_tokens) for reply in every)
-    found = {
+    record = {
         "url": endpoint.url,
         "urls": _counted(reply.url for reply in every),
         "path": endpoint.path,
@@ -223,27 +223,27 @@ def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
         "answers_without_usage": uncounted,
         "sent": _distinct(reply.sent for reply in every),
     }
-    return found if endpoint.prices is None else priced(found, endpoint.prices)
+    return record if endpoint.prices is None else priced(record, endpoint.prices)
 
 
-def priced(said: Mapping[str, Any], prices: tuple[float, float]) -> dict[str, Any]:
+def priced(record: Mapping[str, Any], prices: tuple[float, float]) -> dict[str, Any]:
     """Return what a result says of an endpoint, with what it cost.
 
     Args:
-        said: By `summary`, without prices or with others.
+        record: By `summary`, without prices or with others.
         prices: Of a million tokens of prompts and of answers.
     """
     into, out = prices
-    spent = (said["tokens"]["prompt"] * into + said["tokens"]["completion"] * out) / 1e6
-    cost = None if said["answers_without_usage"] else spent  # a part of it would be taken for all
-    return {**said, "prices_per_million": {"prompt": into, "completion": out}, "cost": cost}
+    spent = (record["tokens"]["prompt"] * into + record["tokens"]["completion"] * out) / 1e6
+    cost = None if record["answers_without_usage"] else spent  # a part of it would be taken for all
+    return {**record, "prices_per_million": {"prompt": into, "completion": out}, "cost": cost}
 
 
 def _counted(values: Iterator[str]) -> dict[str, int]:
     """Return value → how often a server said it, the most frequent first; "" where it said nothing."""
-    found = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
-    others = sum(count for _, count in found[MOST_SHOWN:])
-    return dict(found[:MOST_SHOWN]) | ({"others": others} if others else {})
+    counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
+    others = sum(count for _, count in counts[MOST_SHOWN:])
+    return dict(counts[:MOST_SHOWN]) | ({"others": others} if others else {})
 
 
 def _distinct(values: Iterator[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

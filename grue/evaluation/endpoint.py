@@ -73,24 +73,24 @@ def checked_url(url: str) -> str:
     Raises:
         ConfigError: It is none, or holds what would be shown: a password, or a query.
     """
-    usual = "give the server's base address, such as http://localhost:8000/v1"
+    cure = "give the server's base address, such as http://localhost:8000/v1"
     if not (url.isascii() and url.isprintable()) or " " in url or not url.startswith(("http://", "https://")):
-        raise ConfigError(f"--endpoint: {_without_secrets(url)} does not begin with http:// or https://; {usual}.")
+        raise ConfigError(f"--endpoint: {_without_secrets(url)} does not begin with http:// or https://; {cure}.")
     try:
         parts = urlsplit(url)
-        found, _ = bool(parts.hostname), parts.port
+        has_host, _ = bool(parts.hostname), parts.port
     except ValueError as error:
-        raise ConfigError(f"--endpoint: {_without_secrets(url)}: {error}; {usual}.") from None
-    if not found:
-        raise ConfigError(f"--endpoint: {_without_secrets(url)} names no host; {usual}.")
+        raise ConfigError(f"--endpoint: {_without_secrets(url)}: {error}; {cure}.") from None
+    if not has_host:
+        raise ConfigError(f"--endpoint: {_without_secrets(url)} names no host; {cure}.")
     if "@" in parts.netloc or "?" in url or "#" in url:
         raise ConfigError(
-            f"--endpoint: {_without_secrets(url)}: a password, a query or a fragment is not sent; {usual}, and an API "
+            f"--endpoint: {_without_secrets(url)}: a password, a query or a fragment is not sent; {cure}, and an API "
             "key by --api-key-env."
         )
     path = parts.path.rstrip("/")
     if path.endswith("/completions"):
-        raise ConfigError(f"--endpoint: {url} is the address of one function; {usual}.")
+        raise ConfigError(f"--endpoint: {url} is the address of one function; {cure}.")
     return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
 
 

@@ -95,7 +95,7 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     for example in examples:
         by_prompt[example.prompt.strip()].append(example)
     prompts = _Prompts(by_prompt)
-    found: dict[str, Prediction] = {}
+    predictions: dict[str, Prediction] = {}
     ways: Counter[Way] = Counter()
     problems: dict[Misfit, list[str]] = {what: [] for what in (STRANGER, SHARED, SECOND)}
     alike = 0
@@ -107,22 +107,22 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
             problems[its].append(answer.name)
             continue
         example, way = its
-        if example.id in found:
+        if example.id in predictions:
             problems[SECOND].append(example.id)
             continue
-        found[example.id] = Prediction(example.id, legible(answer.text).strip(), answer.truncated)
+        predictions[example.id] = Prediction(example.id, legible(answer.text).strip(), answer.truncated)
         ways[way] += 1
         alike += _shows(answer, example)
-    said = [f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names]
-    missing = [name for name in by_id if name not in found]
-    said += [f"{len(missing)} examples have no answer ({_few(missing)})"] if missing else []
-    if said:
+    faults = [f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names]
+    missing = [name for name in by_id if name not in predictions]
+    faults += [f"{len(missing)} examples have no answer ({_few(missing)})"] if missing else []
+    if faults:
         raise SubmissionError(
-            f"{where}: its {len(answers)} answers do not fit the split's {len(examples)} examples: {'; '.join(said)}. "
-            "An answer is matched by its document's `id`, by its whole prompt, or by its position where the prompt "
+            f"{where}: its {len(answers)} answers do not fit the split's {len(examples)} examples: {'; '.join(faults)}."
+            " An answer is matched by its document's `id`, by its whole prompt, or by its position where the prompt "
             "asks the example's: ask the other harness the prompts that `grue data export` writes, with their ids."
         )
-    return Matched(tuple(found[example.id] for example in examples), ways, alike)
+    return Matched(tuple(predictions[example.id] for example in examples), ways, alike)
 
 
 def _example_of(

@@ -15,13 +15,13 @@ from grue.exchange.measured import LEVEL, Measure, Measured
 FOLDER = ".eval_results"
 
 
-def eval_results(found: Sequence[Measured], described: Described) -> str:
+def eval_results(tasks: Sequence[Measured], described: Described) -> str:
     """Return the content of a file in `.eval_results/`.
 
     Raises:
         ConfigError: A task's data are not on the hub, and no benchmark is named.
     """
-    return files.yaml_text([entry for measured in found for entry in entries(measured, described)])
+    return files.yaml_text([entry for measured in tasks for entry in entries(measured, described)])
 
 
 def entries(measured: Measured, described: Described) -> list[dict[str, Any]]:

@@ -19,24 +19,24 @@ NOT_OURS = (EXTERNAL, "zero-shot", "few-shot")
 """What a result calls the algorithm of a model that was trained elsewhere."""
 
 
-def every_eval_ever(found: Sequence[Measured], described: Described) -> str:
+def every_eval_ever(tasks: Sequence[Measured], described: Described) -> str:
     """Return a record, as JSON."""
-    return files.indented_json(record(found, described, time.time()))
+    return files.indented_json(record(tasks, described, time.time()))
 
 
-def record(found: Sequence[Measured], described: Described, now: float) -> dict[str, Any]:
+def record(tasks: Sequence[Measured], described: Described, now: float) -> dict[str, Any]:
     """Return the record of a system's results.
 
     Args:
         now: When the record is made, in seconds since 1970.
     """
-    first = found[0]
-    suites = "+".join(dict.fromkeys(f"grue-{measured.first.suite}" for measured in found))
+    first = tasks[0]
+    suites = "+".join(dict.fromkeys(f"grue-{measured.first.suite}" for measured in tasks))
     others = first.first.system.get("algorithm") in NOT_OURS or is_by_endpoint(first.first)
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{suites}/{(described.model or first.system).replace('/', '_')}/{now}",
-        "evaluation_timestamp": str(int(max(measured.written for measured in found))),
+        "evaluation_timestamp": str(int(max(measured.written for measured in tasks))),
         "retrieved_timestamp": str(now),
         "source_metadata": {
             "source_name": "GRUE",
@@ -48,7 +48,7 @@ def record(found: Sequence[Measured], described: Described, now: float) -> dict[
         "eval_library": {"name": "grue", "version": first.version, "additional_details": _texts(first.first.grue)},
         "model_info": _model(first, described),
         "evaluation_results": [
-            _result(measured, measure) for measured in found for measure in (*measured.axes, *measured.metrics)
+            _result(measured, measure) for measured in tasks for measure in (*measured.axes, *measured.metrics)
         ],
     }
 
@@ -61,12 +61,12 @@ def _model(first: Measured, described: Described) -> dict[str, Any]:
         "model_availability": "open_weights" if described.model else "unknown",
         **_texts({key: system.get(key) for key in ("algorithm", "backbone", "parameters", "reward")}),
     }
-    found: dict[str, Any] = {"name": first.system, "id": described.model or first.system, "additional_details": details}
+    info: dict[str, Any] = {"name": first.system, "id": described.model or first.system, "additional_details": details}
     if "/" in described.model:
-        found["developer"] = described.model.partition("/")[0]
+        info["developer"] = described.model.partition("/")[0]
     if engine is not None and ran_here:
-        found["inference_engine"] = {"name": "transformers", "version": str(engine)}
-    return found
+        info["inference_engine"] = {"name": "transformers", "version": str(engine)}
+    return info
 
 
 def _result(measured: Measured, measure: Measure) -> dict[str, Any]:
@@ -122,9 +122,9 @@ def _uncertainty(measure: Measure) -> dict[str, Any]:
 def _data(measured: Measured) -> dict[str, Any]:
     first, on_hub = measured.first, measured.hub_data
     details = {"task_version": first.task_version, "task_hash": first.task_hash, "split": first.split}
-    told = _texts({**details, **{key: first.data.get(key) for key in ("source", "revision", "ids_sha256")}})
+    texts = _texts({**details, **{key: first.data.get(key) for key in ("source", "revision", "ids_sha256")}})
     if on_hub is None:
-        return {"dataset_name": measured.task, "source_type": "other", "additional_details": told}
+        return {"dataset_name": measured.task, "source_type": "other", "additional_details": texts}
     examples = first.data.get("examples")
     return {
         "dataset_name": measured.task,
@@ -132,7 +132,7 @@ def _data(measured: Measured) -> dict[str, Any]:
         "hf_repo": on_hub[0],
         "hf_split": first.split,
         **({"samples_number": examples} if isinstance(examples, int) else {}),
-        "additional_details": told,
+        "additional_details": texts,
     }
 
 

@@ -55,8 +55,8 @@ def shown_prompt(given: Any) -> str:
     if not isinstance(given, list) or not given:
         return ""
     if all(isinstance(turn, dict) for turn in given):
-        said = [content_of(turn) for turn in given if turn.get("role") == USER]
-        return said[-1] if said else ""
+        asked = [content_of(turn) for turn in given if turn.get("role") == USER]
+        return asked[-1] if asked else ""
     return shown_prompt(given[0]) if len(given) == 1 else ""
 
 

@@ -35,24 +35,26 @@ def read_answers(
         ConfigError: There are several epochs and none is chosen, or there is no such epoch.
         DataError: The log cannot be read, is none, or has samples that ended with an error.
     """
-    found = [_read(sample, where) for where, sample in _samples(path, warn)]  # without transcripts, which may be large
-    if not found:
+    samples = [
+        _read(sample, where) for where, sample in _samples(path, warn)
+    ]  # without transcripts, which may be large
+    if not samples:
         raise DataError(f"{path}: no sample; inspect leaves them out with --no-log-samples.")
-    epochs = sorted({one.epoch for one in found})
+    epochs = sorted({sample.epoch for sample in samples})
     listed = ", ".join(map(str, epochs))
     if epoch is None and len(epochs) > 1:
         raise ConfigError(f"{path}: holds answers of several epochs ({listed}); choose one with --epoch N.")
     if epoch is not None and epoch not in epochs:
         raise ConfigError(f"{path}: has no epoch {epoch}; it has {listed}.")
-    wanted = [one for one in found if one.epoch == (epoch or epochs[0])]
-    failed = [one.where for one in wanted if one.failed]
+    wanted = [sample for sample in samples if sample.epoch == (epoch or epochs[0])]
+    failed = [sample.where for sample in wanted if sample.failed]
     if failed:
         raise DataError(
             f"{path}: {len(failed)} of {len(wanted)} samples ended with an error or without an output, the first at "
             f"{failed[0]}: finish the evaluation with `inspect eval-retry`."
         )
-    counted = {one.answer.position for one in wanted} == set(range(len(wanted)))
-    return [replace(one.answer, numbered=counted) for one in wanted]
+    counted = {sample.answer.position for sample in wanted} == set(range(len(wanted)))
+    return [replace(sample.answer, numbered=counted) for sample in wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,11 @@ def _note(log: dict[str, Any], path: Path, warn: Callable[[str], None]) -> None:
 def _samples(path: Path, warn: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
     if path.suffix != ".eval":
         log = foreign_json.read(path)
-        found = log.get("samples") if isinstance(log, dict) else None
+        listed = log.get("samples") if isinstance(log, dict) else None
         if not isinstance(log, dict) or "eval" not in log:
             raise DataError(f"{path}: no log of inspect: give its .eval file, or its .json.")
         _note(log, path, warn)
-        for number, sample in enumerate(found if isinstance(found, list) else (), start=1):
+        for number, sample in enumerate(listed if isinstance(listed, list) else (), start=1):
             yield f"{path}, sample {number}", sample
         return
     if not path.is_file():
@@ -96,8 +98,8 @@ def _samples(path: Path, warn: Callable[[str], None]) -> Iterator[tuple[str, Any
         if not {"header.json", "_journal/start.json"} & newest.keys():
             raise DataError(f"{path}: no log of inspect: it has neither header.json nor _journal/start.json.")
         header = newest.get("header.json")  # written at the end
-        said = {"status": "started"} if header is None else parsed(read(header), f"{path}/header.json")
-        _note(said if isinstance(said, dict) else {}, path, warn)
+        parsed_header = {"status": "started"} if header is None else parsed(read(header), f"{path}/header.json")
+        _note(parsed_header if isinstance(parsed_header, dict) else {}, path, warn)
         for name, member in newest.items():
             if name.startswith("samples/") and name.endswith(".json"):
                 yield f"{path}/{name!a}", parsed(read(member), f"{path}/{name!a}")
@@ -107,8 +109,8 @@ def _sample(sample: Any, where: str) -> dict[str, Any]:
     fits = isinstance(sample, dict) and {"id", "input", "output"} <= sample.keys()
     if not fits or not isinstance(sample.setdefault("epoch", 1), int) or not isinstance(sample["output"], dict):
         raise DataError(f"{where}: no sample of inspect: expected id, epoch, input and output.")
-    found: dict[str, Any] = sample
-    return found
+    checked: dict[str, Any] = sample
+    return checked
 
 
 def _answer(sample: dict[str, Any], where: str) -> LoggedAnswer:

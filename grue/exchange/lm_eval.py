@@ -46,20 +46,20 @@ def read_answers(
     if filter_name is not None and filter_name not in filters:
         raise ConfigError(f"{path}: no answers of the filter {filter_name!r}; it has those of {listed}.")
     wanted = filter_name or filters[0]
-    found, invalid = [], 0
+    answers, invalid = [], 0
     for where, line in foreign_json.read_lines(path):
         if _filter(line) == wanted:
             answer = _answer(line, where)
             if answer.text.strip() == INVALID and INVALID not in json.dumps(line.get("resps")):
                 answer = replace(answer, text="")
                 invalid += 1
-            found.append(answer)
+            answers.append(answer)
     if invalid:
         warn(
-            f"{path}: the filter '{escaped(wanted)}' found no answer in {invalid} of {len(found)} texts and wrote "
+            f"{path}: the filter '{escaped(wanted)}' found no answer in {invalid} of {len(answers)} texts and wrote "
             f"{INVALID}, which is read as an empty answer. For the texts themselves log a filter such as take_first."
         )
-    return found
+    return answers
 
 
 def _filter(line: dict[str, Any]) -> str:

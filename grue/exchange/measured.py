@@ -115,24 +115,24 @@ def read_measured(given: Sequence[Path]) -> list[Measured]:
         ConfigError: They are of several systems, or not of the same split, or a seed is there twice.
         DataError: There is none, one cannot be read, was changed, is of a part of a split, or of another version.
     """
-    found = [(_read(path), path) for path in result_files(given)]
-    systems = sorted({str(result.system["name"]) for result, _ in found})
+    results = [(_read(path), path) for path in result_files(given)]
+    systems = sorted({str(result.system["name"]) for result, _ in results})
     if len(systems) > 1:
         listed = escaped(", ".join(systems))
         raise ConfigError(f"These are results of {len(systems)} systems ({listed}); export each by itself.")
-    found.sort(key=lambda pair: (pair[0].suite, pair[0].task, pair[0].seed))
-    return [measured_of(list(same)) for _, same in groupby(found, key=lambda pair: (pair[0].suite, pair[0].task))]
+    results.sort(key=lambda pair: (pair[0].suite, pair[0].task, pair[0].seed))
+    return [measured_of(list(same)) for _, same in groupby(results, key=lambda pair: (pair[0].suite, pair[0].task))]
 
 
-def measured_of(found: Sequence[tuple[Result, Path]]) -> Measured:
+def measured_of(given: Sequence[tuple[Result, Path]]) -> Measured:
     """Put a system's results on a task together.
 
     Raises:
         ConfigError, DataError: As `read_measured`.
     """
-    (first, where), *rest = found
-    for (result, path), (_, before) in zip(rest, found, strict=False):
-        if result.seed in {other.seed for other, its in found if its != path}:
+    (first, where), *rest = given
+    for (result, path), (_, before) in zip(rest, given, strict=False):
+        if result.seed in {other.seed for other, its in given if its != path}:
             raise ConfigError(f"{before} and {path} are both of seed {result.seed} on {result.task}; leave one out.")
         for what in ("task_hash", "split"):
             if getattr(result, what) != getattr(first, what):
@@ -145,30 +145,30 @@ def measured_of(found: Sequence[tuple[Result, Path]]) -> Measured:
                 f"{path}: was scored on other examples than {where} ({other}), so that a mean over them means nothing; "
                 "evaluate one again on the other's data."
             )
-    results = tuple(result for result, _ in found)
+    results = tuple(result for result, _ in given)
     axes = {axis: [getattr(result, axis) for result in results] for axis in AXES}
     names = dict.fromkeys(score.metric for result in results for score in result.scores)
     by_name = [{score.metric: score for score in result.scores} for result in results]
     metrics = []
     for name in names:
         scores = [scores[name] for scores in by_name if name in scores]
-        _refuse_partly(name, len(scores), found)
+        _refuse_partly(name, len(scores), given)
         values = tuple(score.value for score in scores)
         metrics.append(Measure(name, values, scores[0].direction, scores[0].signature))
     for axis, scored in axes.items():
-        _refuse_partly(axis, sum(value is not None for value in scored) or len(results), found)
+        _refuse_partly(axis, sum(value is not None for value in scored) or len(results), given)
     return Measured(
         results,
         tuple(Measure(axis, tuple(scored)) for axis, scored in axes.items() if None not in scored),
         tuple(metrics),
-        max(path.stat().st_mtime for _, path in found),
+        max(path.stat().st_mtime for _, path in given),
     )
 
 
-def _refuse_partly(name: str, count: int, found: Sequence[tuple[Result, Path]]) -> None:
-    if count != len(found):
+def _refuse_partly(name: str, count: int, given: Sequence[tuple[Result, Path]]) -> None:
+    if count != len(given):
         raise DataError(
-            f"{found[0][1].parent.parent}: {name} is in {count} of {len(found)} results; evaluate the others again "
+            f"{given[0][1].parent.parent}: {name} is in {count} of {len(given)} results; evaluate the others again "
             "where it can be computed."
         )
 
@@ -182,16 +182,16 @@ def result_files(given: Sequence[Path]) -> list[Path]:
     """
     if not given:
         raise ConfigError(f"No results are given: name a {RESULT}, or a folder that holds some.")
-    return list(dict.fromkeys(path for one in given for path in _result_files(one)))
+    return list(dict.fromkeys(path for place in given for path in _result_files(place)))
 
 
 def _result_files(given: Path) -> list[Path]:
     if not given.is_dir():
         return [given]
-    found = [given / RESULT] if (given / RESULT).is_file() else sorted(given.rglob(RESULT))
-    if not found:
+    paths = [given / RESULT] if (given / RESULT).is_file() else sorted(given.rglob(RESULT))
+    if not paths:
         raise DataError(f"{given}: no {RESULT} in it; `grue evaluate` writes one.")
-    return found
+    return paths
 
 
 def of_a_part(result: Result) -> bool:

@@ -10,10 +10,10 @@ from grue.exchange.measured import LEVEL, Measure, Measured
 NAMES = {"preference": "Preference (0–100)", "naturalness": "Naturalness (0–100)"}
 
 
-def model_index(found: Sequence[Measured], described: Described) -> str:
+def model_index(tasks: Sequence[Measured], described: Described) -> str:
     """Return the front matter's part that has the scores."""
-    name = described.model.rpartition("/")[2] or found[0].system
-    entries = [results_of(measured, described) for measured in found]
+    name = described.model.rpartition("/")[2] or tasks[0].system
+    entries = [results_of(measured, described) for measured in tasks]
     return files.yaml_text({"model-index": [{"name": name, "results": entries}]})
 
 

@@ -109,7 +109,8 @@ def _with_table(card: str, measured: Measured) -> str:
     if heading in card:
         return card
     rows = [
-        f"| {NAMES.get(one.name, f'`{one.name}`')} | {one.mean:.4f} |" for one in (*measured.axes, *measured.metrics)
+        f"| {NAMES.get(measure.name, f'`{measure.name}`')} | {measure.mean:.4f} |"
+        for measure in (*measured.axes, *measured.metrics)
     ]
     section = "\n".join([heading, "", "| score | value |", "|---|---|", *rows])
     before, use, after = card.partition("\n## Use\n")

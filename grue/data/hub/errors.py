@@ -59,9 +59,9 @@ def transport_error() -> type[Exception]:
 def _page(error: Any) -> str:
     from huggingface_hub import constants
 
-    found = re.search(r"/(?:api/)?(datasets/|models/)?([^/]+/[^/?]+)", error.response.request.url.path)
-    kind = "datasets/" if found and found[1] == "datasets/" else ""
-    return f"{constants.ENDPOINT}/{kind}{escaped(found[2])}" if found else str(constants.ENDPOINT)
+    repository = re.search(r"/(?:api/)?(datasets/|models/)?([^/]+/[^/?]+)", error.response.request.url.path)
+    kind = "datasets/" if repository and repository[1] == "datasets/" else ""
+    return f"{constants.ENDPOINT}/{kind}{escaped(repository[2])}" if repository else str(constants.ENDPOINT)
 
 
 def _first_line(error: BaseException) -> str:

@@ -44,11 +44,11 @@ def find_files(source: Source, split: str) -> Listing:
     with translate_hub_errors(_named(source)):
         info = api.dataset_info(source.name, revision=source.revision or None, timeout=30)
         tree = api.list_repo_tree(source.name, repo_type="dataset", revision=info.sha, recursive=True)
-        found = [HubFile(file.path, file.size) for file in tree if isinstance(file, RepoFile)]
+        listed = [HubFile(file.path, file.size) for file in tree if isinstance(file, RepoFile)]
     commit = str(info.sha)
     if not COMMIT.fullmatch(commit):  # it becomes the name of a folder
         raise DataError(f"{_named(source)}: the hub gives its commit as {escaped(commit)}, which is none.")
-    return Listing(commit, _matching(source, split, found))
+    return Listing(commit, _matching(source, split, listed))
 
 
 def find_local_files(source: Source, split: str) -> Listing:
@@ -69,8 +69,8 @@ def find_local_files(source: Source, split: str) -> Listing:
         )
     folder = Path(snapshot)
     paths = [path for path in sorted(folder.rglob("*.parquet")) if path.is_file()]
-    found = [HubFile(path.relative_to(folder).as_posix(), path.stat().st_size) for path in paths]
-    return Listing(folder.name, _matching(source, split, found), folder)
+    listed = [HubFile(path.relative_to(folder).as_posix(), path.stat().st_size) for path in paths]
+    return Listing(folder.name, _matching(source, split, listed), folder)
 
 
 def _named(source: Source) -> str:
@@ -83,26 +83,26 @@ def _patterns(source: Source, split: str) -> tuple[str, ...]:
     return tuple(pattern.format(config=source.config or "default", split=split) for pattern in USUAL)
 
 
-def _matching(source: Source, split: str, found: list[HubFile]) -> tuple[HubFile, ...]:
+def _matching(source: Source, split: str, listed: list[HubFile]) -> tuple[HubFile, ...]:
     for pattern in _patterns(source, split):
         matching = [
             file
-            for file in found
+            for file in listed
             if fnmatch.fnmatchcase(file.path, pattern) and file.path.count("/") == pattern.count("/")
         ]
         if matching:
             _check_shards(source, matching)
             return tuple(sorted(matching, key=lambda file: file.path))
     patterns = ", ".join(_patterns(source, split))
-    parquet = [file.path for file in found if file.path.endswith(".parquet")]
+    parquet = [file.path for file in listed if file.path.endswith(".parquet")]
     shown = f"it has {escaped(', '.join(parquet[:4]))}{' …' if len(parquet) > 4 else ''}" if parquet else "it has none"
     raise DataError(f"{_named(source)} has no parquet file {patterns} for the split {split!r}; {shown}.")
 
 
-def _check_shards(source: Source, found: list[HubFile]) -> None:
+def _check_shards(source: Source, shards: list[HubFile]) -> None:
     """Refuse an incomplete set of the files `name-00000-of-00003.parquet`, as an interrupted download leaves."""
-    for file in found:
+    for file in shards:
         numbered = re.search(r"-of-(\d+)\.parquet$", file.path)
-        if numbered and len(found) != int(numbered[1]):
-            counts = f"only {len(found)} of the {int(numbered[1])}"
+        if numbered and len(shards) != int(numbered[1]):
+            counts = f"only {len(shards)} of the {int(numbered[1])}"
             raise DataError(f"{_named(source)}: {counts} files like {escaped(file.path)} exist.")

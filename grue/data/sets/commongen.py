@@ -67,10 +67,10 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     """
     short = {"validation": "dev"}.get(split, split)
     names = (f"commongen.{short}.jsonl", f"commongen.{short}*.src_alpha.txt")
-    found = [path for name in names for pattern in (name, f"*/{name}") for path in folder.glob(pattern)]
-    if not found:
+    matching = [path for name in names for pattern in (name, f"*/{name}") for path in folder.glob(pattern)]
+    if not matching:
         raise DataError(f"{folder}: no {names[0]} and no {names[1]} in it or in a folder below it.")
-    best = max(sorted(found), key=lambda path: path.stat().st_size)
+    best = max(sorted(matching), key=lambda path: path.stat().st_size)
     if best.suffix == ".jsonl":
         return FolderRows((File(best),), lambda: (row for _, row in files.read_jsonl(best)))
     pair = (File(best), File(Path(str(best).replace(".src_alpha.txt", ".tgt.txt"))))

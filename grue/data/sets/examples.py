@@ -51,12 +51,12 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
 
 def _references_of(row: Row, where: str) -> tuple[str, ...]:
-    one, several = (None if row.get(column) == "" else row.get(column) for column in ("reference", "references"))
-    if one is None:
+    single, several = (None if row.get(column) == "" else row.get(column) for column in ("reference", "references"))
+    if single is None:
         return texts_of(() if several is None else several, "references", where)
     if several:
         raise DataError(f"{where}: has both a reference and references; keep one.")
-    return (text_of(one, "reference", where),)
+    return (text_of(single, "reference", where),)
 
 
 def _meta_of(row: Row, where: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def read_folder(folder: Path, split: str) -> FolderRows:
         DataError: The folder has no such file.
     """
     paths = [folder / f"{name}{ending}" for name in split_names(split) for ending in TABLES]
-    found = next((path for path in paths if path.is_file()), None)
-    if found is None:
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
         raise DataError(f"{folder}: no {split}{f', no {split}'.join(TABLES)} in it.")
-    return FolderRows((File(found),), lambda: read_rows(found))
+    return FolderRows((File(path),), lambda: read_rows(path))

@@ -80,13 +80,13 @@ def repaired(source: str) -> str:
     return source
 
 
-def _decoded_again(found: re.Match[str], charset: str) -> str:
-    wrong = found[0]
+def _decoded_again(match: re.Match[str], charset: str) -> str:
+    wrong = match[0]
     try:
         sign = wrong.encode(charset).decode("utf-8")
     except UnicodeError:  # such as an overlong form
         return wrong
-    before, after = found.string[max(0, found.start() - 1) : found.start()], found.string[found.end() : found.end() + 1]
+    before, after = match.string[max(0, match.start() - 1) : match.start()], match.string[match.end() : match.end() + 1]
     return sign if _is_broken(before, wrong, after, sign) else wrong
 
 
@@ -98,7 +98,7 @@ def _is_broken(before: str, wrong: str, after: str, sign: str) -> bool:
         after: That behind it; empty at the end.
         sign: What it is, decoded again.
     """
-    control = any("\x80" <= one <= "\x9f" for one in wrong)
+    control = any("\x80" <= character <= "\x9f" for character in wrong)
     if len(wrong) > 2:
         return control and (unicodedata.category(sign)[0] in "PSZ" or not before.isalpha())
     if not "\xa0" <= sign <= "\u024f":  # no Latin letter and none of its signs

@@ -103,14 +103,14 @@ def _highlighted(indices: Any, table: CellTable, where: str) -> list[CellIndex]:
     """
     if not isinstance(indices, Sequence):
         raise DataError(f"{where}: highlighted_cells should be a list of [row, column].")
-    found = []
+    cells = []
     for index in indices:
         match index:
             case [int(row), int(column)] if 0 <= row < len(table) and 0 <= column < len(table[row]):
-                found.append((row, column))
+                cells.append((row, column))
             case _:
                 raise DataError(f"{where}: the table has no cell at {index!r:.80}, which highlighted_cells names.")
-    return found
+    return cells
 
 
 def _example_id(value: Any, where: str) -> str:
@@ -193,5 +193,5 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     """
     names = split_names(split)
     patterns = [pattern for name in names for pattern in (f"*totto_*{name}_*.jsonl", f"{name}_sample.jsonl")]
-    found = the_one(folder, *patterns)
-    return FolderRows((found,), lambda: json_lines(found))
+    source = the_one(folder, *patterns)
+    return FolderRows((source,), lambda: json_lines(source))

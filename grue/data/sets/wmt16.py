@@ -68,8 +68,8 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     german = set(everywhere(folder, "*.de", "*.de.sgm"))
     pairs = [(file, other) for file in english if (other := _translation(file)) in german]
     if not pairs:
-        found = f"; found {english[0]}, but no {_translation(english[0]).name}" if english else ""
-        raise DataError(f"{folder}: no text of the split {split!r} in English and German, X.en and X.de{found}.")
+        known = f"; found {english[0]}, but no {_translation(english[0]).name}" if english else ""
+        raise DataError(f"{folder}: no text of the split {split!r} in English and German, X.en and X.de{known}.")
     files = tuple(file for pair in pairs for file in pair)
     return FolderRows(files, lambda: (row for pair in pairs for row in _translations(*pair)))
 
