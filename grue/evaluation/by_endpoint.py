@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 from grue import files
@@ -118,57 +117,42 @@ def _ask_each(
     """Ask all questions, several at once, and keep the replies as they come.
 
     After a fault, those on their way are waited for, then the fault is raised. Whoever interrupts does not wait: the
-    threads are daemons, and only what has come is kept.
+    threads are daemons, and what they still bring is not kept.
     """
-    waiting: SimpleQueue[str] = SimpleQueue()
-    made: SimpleQueue[tuple[str, Reply | BaseException] | None] = SimpleQueue()
-    for name in questions:
-        waiting.put(name)
+    waiting, lock, interrupted = iter(questions.items()), Lock(), Event()
+    faults: list[BaseException] = []
 
     def work() -> None:
-        try:
-            while not client.stop.is_set():
-                name = waiting.get_nowait()
-                try:
-                    made.put((name, client.ask(questions[name])))
-                except GivenUp:
-                    return
-                except BaseException as error:  # handed on to who waits
-                    client.stop.set()
-                    made.put((name, error))
-        except Empty:
-            pass
-        finally:
-            made.put(None)
+        while not client.stop.is_set():
+            with lock:
+                item = next(waiting, None)
+            if item is None:
+                return
+            name, question = item
+            try:
+                reply = client.ask(question)
+                with lock:
+                    if not interrupted.is_set():
+                        keep(name, reply)
+                        progress()
+            except GivenUp:
+                return
+            except BaseException as error:  # raised below, where it is waited for
+                client.stop.set()
+                faults.append(type(error)(f"{name}: {error}") if isinstance(error, GrueError) else error)
 
     threads = [Thread(target=work, daemon=True) for _ in range(min(client.endpoint.concurrency, len(questions)))]
     for thread in threads:
         thread.start()
-    fault: BaseException | None = None
     try:
-        for _ in threads:
-            while (item := made.get()) is not None:
-                name, outcome = item
-                if isinstance(outcome, Reply):
-                    keep(name, outcome)
-                    progress()
-                elif fault is None:
-                    fault = type(outcome)(f"{name}: {outcome}") if isinstance(outcome, GrueError) else outcome
+        for thread in threads:
+            thread.join()
     except BaseException:
+        interrupted.set()
         client.stop.set()
-        _keep_what_came(made, keep)
         raise
-    if fault is not None:
-        raise fault
-
-
-def _keep_what_came(
-    made: "SimpleQueue[tuple[str, Reply | BaseException] | None]", keep: Callable[[str, Reply], None]
-) -> None:
-    while not made.empty():
-        item = made.get()
-        if item is not None and isinstance(item[1], Reply):
-            keep(item[0], item[1])
+    if faults:
+        raise faults[0]
 
 
 def predictions_of(

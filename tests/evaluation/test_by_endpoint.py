@@ -1,6 +1,7 @@
 """`grue evaluate --endpoint`: what is asked and kept, killed and resumed, written and never written."""
 
 import json
+import signal
 import threading
 import time
 import tomllib
@@ -199,6 +200,28 @@ def test_a_kill_loses_no_answer_and_asks_none_twice(task):
         assert sorted([*kept, *(f"test-{prompt[-1]}" for prompt in served.prompts())]) == IDS
     assert result.system["endpoint"]["requests"] == 8  # those of the first process count
     assert answered() == IDS and len(lines(folder_of() / "answers.jsonl")) == 8
+
+
+def test_an_interrupt_waits_for_nothing_and_what_comes_late_is_not_written(task):
+    gate = threading.Event()
+
+    def reply(body):
+        if len(served.asked) == 3:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            gate.wait(10)
+        return "A dog runs."
+
+    with server.serving(reply=reply) as served:
+        threads = {*threading.enumerate()}
+        with pytest.raises(KeyboardInterrupt):
+            ask(task, served)
+        assert not gate.is_set() and len(lines(folder_of() / "answers.jsonl")) == 2
+        gate.set()
+        while {*threading.enumerate()} - threads:
+            time.sleep(0.01)
+        assert len(lines(folder_of() / "answers.jsonl")) == 2 and len(served.asked) == 3
+        ask(task, served)
+    assert answered() == IDS
 
 
 def test_a_refusal_in_the_middle_keeps_what_came_and_so_does_a_fault_before_the_next_begin(task, monkeypatch):
