@@ -50,7 +50,8 @@ def test_an_official_file_that_has_changed(hub, waited, tmp_path, refused):
     assert not list(tmp_path.rglob("data.zip*"))
 
 
-def test_an_interrupted_download_resumes(hub, waited, tmp_path):
+def test_an_interrupted_download_resumes(hub, waited, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
     target, seen = tmp_path / "a.bin", []
     hub.plain["/a.bin"] = CONTENT
     hub.faults = [Fault("/a.bin", keep=0.5), Fault("/a.bin", status=429, headers={"Retry-After": "5"})]
@@ -59,6 +60,7 @@ def test_an_interrupted_download_resumes(hub, waited, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.bin"]
     assert waited == [1, 6.0] and seen[-1] == (3_000_000, 3_000_000)
     assert len(CONTENT) <= hub.bytes_of("a.bin") < 1.1 * len(CONTENT)
+    assert {value for *_, value in hub.headers} == {None}, "the hub's token is for the hub"
 
 
 @pytest.mark.parametrize("sha256", [SHA256, ""], ids=["known", "unknown"])
