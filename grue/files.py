@@ -417,11 +417,14 @@ def flush_to_disk(path: Path) -> None:
 
 
 @contextmanager
-def replacing_folder(folder: Path) -> Iterator[Path]:
+def replacing_folder(folder: Path, flush: bool = True) -> Iterator[Path]:
     """Yield a new folder beside `folder` to fill; flushed to disk, it takes its place if the block succeeds.
 
     The real name never refers to a half-written folder. What a killed process left is cleared by the next one, and
     `restore_folder` undoes a replacement that was interrupted between its two renames.
+
+    Args:
+        flush: Whether each file is flushed; not where a manifest's hashes show damage, and there may be 100,000 files.
 
     Raises:
         OSError: It cannot be written; what was there is untouched, and nothing is left behind.
@@ -432,7 +435,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         yield new
-        for path in (*new.rglob("*"), new):
+        for path in (*new.rglob("*"), new) if flush else ():
             if not path.is_symlink():
                 flush_to_disk(path)
         _swap(new, folder)

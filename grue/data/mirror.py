@@ -367,7 +367,7 @@ def _replace_unpacked(archives: list[Path], folder: Path, before: MirrorManifest
     Raises:
         DataError: An archive is refused or none, or holds something else than when it was first fetched.
     """
-    with files.replacing_folder(folder) as new:
+    with files.replacing_folder(folder, flush=False) as new:
         for archive in archives:
             unpack(archive, new)
         if before is not None and _contents_hash(new) != before.contents:

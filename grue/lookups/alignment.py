@@ -46,13 +46,13 @@ class Frames:
         """Return more for words of fewer texts, about 0.1 to 1."""
         return 1 / log(2 + self.counts[word.lower()])
 
-    def _of(self, said: Terms) -> Terms:
-        return tuple(word.lower() if word.lower() in self.common else GAP for word in said)
+    def _of(self, words: Terms) -> Terms:
+        return tuple(word.lower() if word.lower() in self.common else GAP for word in words)
 
 
-def matched(one: Terms, other: Terms) -> Match:
+def matched(first: Terms, second: Terms) -> Match:
     """Return the alignment of two frames."""
-    return SequenceMatcher(None, one, other, autojunk=False)
+    return SequenceMatcher(None, first, second, autojunk=False)
 
 
 def moved(answer: Terms, source: Terms, goal: Terms, match: Match) -> list[str]:
@@ -65,16 +65,16 @@ def moved(answer: Terms, source: Terms, goal: Terms, match: Match) -> list[str]:
         match: The alignment of the frames of source and goal.
     """
     starts, ends = _mapped(match, len(source), len(goal))
-    found: list[str] = []
+    words: list[str] = []
     position = 0
     while position < len(answer):
         start, length = _longest_run(answer, position, source)
         if length:
-            found += goal[starts[start] : ends[start + length - 1]]
+            words += goal[starts[start] : ends[start + length - 1]]
         else:
-            found.append(answer[position])
+            words.append(answer[position])
         position += max(length, 1)
-    return found
+    return words
 
 
 def _mapped(match: Match, source: int, goal: int) -> tuple[list[int], list[int]]:

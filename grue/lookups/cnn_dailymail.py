@@ -23,7 +23,7 @@ END = re.compile(r'(?<=[.!?]) (?=["A-Z0-9$])|(?<=[.!?]") (?=["A-Z0-9$])')
 class Pair:
     """A sentence of an article and the highlight that reports it."""
 
-    said: Terms
+    sentence: Terms
     highlight: Terms
 
 
@@ -40,7 +40,7 @@ class KnownHighlights:
 def sentences(example: Example) -> list[str]:
     """Return the first sentences of the article."""
     article = str(example.meta.get("document", example.prompt.removeprefix("Summarize: ")))
-    return [said for said in END.split(article) if said][:MOST_SENTENCES]
+    return [sentence for sentence in END.split(article) if sentence][:MOST_SENTENCES]
 
 
 def extract(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
@@ -52,28 +52,31 @@ def extract(task: Task, train: Sequence[Example], asked: Sequence[Example], seed
 def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
     """Return what the highlights made of the training sentences most like these, in the words of this article."""
     known = _known(train)
-    index = Index([known.frames.of(pair.said) for pair in known.pairs])
-    return ["\n".join(_retold(said, index, known) for said in _chosen(sentences(example), known)) for example in asked]
+    index = Index([known.frames.of(pair.sentence) for pair in known.pairs])
+    return [
+        "\n".join(_retold(sentence, index, known) for sentence in _chosen(sentences(example), known))
+        for example in asked
+    ]
 
 
 def _known(train: Sequence[Example]) -> KnownHighlights:
     answered = [example for example in train if example.references][:: max(len(train) // MOST_ARTICLES, 1)]
     articles = [example for example in answered if sentences(example)]
-    frames = Frames([word for said in sentences(example) for word in terms(said)] for example in articles)
+    frames = Frames([word for sentence in sentences(example) for word in terms(sentence)] for example in articles)
     reported: Counter[str] = Counter()
     other: Counter[str] = Counter()
     pairs: list[Pair] = []
     lines = 0
     for example in articles:
-        told = sentences(example)
+        texts = sentences(example)
         chosen = set()
         for line in example.references[0].split("\n"):
-            best = max(range(len(told)), key=lambda i: _shared(terms(told[i]), terms(line), frames))
+            best = max(range(len(texts)), key=lambda i: _shared(terms(texts[i]), terms(line), frames))
             chosen.add(best)
-            pairs.append(Pair(terms(told[best]), terms(line)))
+            pairs.append(Pair(terms(texts[best]), terms(line)))
             lines += 1
-        for position, said in enumerate(told):
-            (reported if position in chosen else other).update(_marks(said, position, frames))
+        for position, sentence in enumerate(texts):
+            (reported if position in chosen else other).update(_marks(sentence, position, frames))
     totals = reported[""], other[""]
     odds = {
         mark: log((reported[mark] + 0.5) / (totals[0] + 1)) - log((other[mark] + 0.5) / (totals[1] + 1))
@@ -82,39 +85,39 @@ def _known(train: Sequence[Example]) -> KnownHighlights:
     return KnownHighlights(frames, odds, pairs, round(lines / max(len(articles), 1)))
 
 
-def _shared(said: Terms, line: Terms, frames: Frames) -> float:
+def _shared(sentence: Terms, line: Terms, frames: Frames) -> float:
     """Return how many words a sentence shares with a highlight; what belongs to the article counts thrice."""
-    words, others = ({word.lower() for word in text if word[0].isalnum()} for text in (said, line))
+    words, others = ({word.lower() for word in text if word[0].isalnum()} for text in (sentence, line))
     return sum(1.0 if word in frames.common else 3.0 for word in words & others) / sqrt(len(words) + 8)
 
 
-def _marks(said: str, position: int, frames: Frames) -> Iterator[str]:
+def _marks(sentence: str, position: int, frames: Frames) -> Iterator[str]:
     """Yield what sentences are told apart by, each once: frames of one and two words, and the place in the article."""
-    frame = ("^", *frames.of(terms(said)), "$")
+    frame = ("^", *frames.of(terms(sentence)), "$")
     yield from {"", f"place {min(position, 9)}", *frame, *(f"{a} {b}" for a, b in zip(frame, frame[1:], strict=False))}
 
 
-def _chosen(told: list[str], known: KnownHighlights) -> list[str]:
+def _chosen(texts: list[str], known: KnownHighlights) -> list[str]:
     """Return the likeliest sentences, the likeliest first."""
 
     def worth(position: int) -> float:
-        marks = list(_marks(told[position], position, known.frames))
+        marks = list(_marks(texts[position], position, known.frames))
         return sum(known.odds.get(mark, 0.0) for mark in marks) / sqrt(len(marks))
 
-    best = sorted(range(len(told)), key=worth, reverse=True)[: known.lines]
-    return [told[position] for position in sorted(best)]
+    best = sorted(range(len(texts)), key=worth, reverse=True)[: known.lines]
+    return [texts[position] for position in sorted(best)]
 
 
-def _retold(said: str, index: Index, known: KnownHighlights) -> str:
+def _retold(sentence: str, index: Index, known: KnownHighlights) -> str:
     """Return the highlight of the sentence that is most like this one, in this one's words, or the sentence itself."""
-    words = terms(said)
+    words = terms(sentence)
     frame = known.frames.of(words)
-    best, text = FITTING, said
+    best, text = FITTING, sentence
     for number, _ in index.nearest([word for word in frame if word != GAP], NEIGHBOURS):
         pair = known.pairs[number]
-        match = matched(known.frames.of(pair.said), frame)
+        match = matched(known.frames.of(pair.sentence), frame)
         if (fit := match.ratio()) > best:
-            best, text = fit, plain(moved(pair.highlight, pair.said, words, match))
+            best, text = fit, plain(moved(pair.highlight, pair.sentence, words, match))
     return text[:1].upper() + text[1:]
 
 

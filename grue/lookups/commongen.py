@@ -102,7 +102,7 @@ def count(train: Sequence[Example]) -> KnownSentences:
                 forms[concept][inflection(word, concept)][word] += 1
                 phrases[concept][" ".join(sentence.words[max(0, place - 2) : place + 1])] += 1
     frequent = Counter(word for group in frames for sentence in group for word in sentence.words)
-    usual = frozenset(word for word, _ in frequent.most_common(COMMON))
+    most_frequent = frozenset(word for word, _ in frequent.most_common(COMMON))
     clauses = tuple(dict.fromkeys(c for group in frames for sentence in group for c in divided(sentence)))
     rows = {concept: row for row, concept in enumerate(beside)}
     common = Counter(feature for counter in beside.values() for feature in counter)
@@ -122,14 +122,14 @@ def count(train: Sequence[Example]) -> KnownSentences:
         company,
         {c: {kind: seen.most_common(1)[0][0] for kind, seen in kinds.items()} for c, kinds in forms.items()},
         {concept: counter.most_common(1)[0][0] for concept, counter in phrases.items()},
-        {concept: _quality(counter, usual) for concept, counter in beside.items()},
-        usual,
+        {concept: _quality(counter, most_frequent) for concept, counter in beside.items()},
+        most_frequent,
     )
 
 
-def _quality(company: Mapping[str, int], usual: frozenset[str]) -> str:
+def _quality(company: Mapping[str, int], common: frozenset[str]) -> str:
     before = {key[3:]: times for key, times in company.items() if key.startswith("-1 ")}
-    qualities = {word: times for word, times in before.items() if word not in usual and word.isalpha()}
+    qualities = {word: times for word, times in before.items() if word not in common and word.isalpha()}
     return max(qualities, key=lambda word: qualities[word], default="")
 
 
@@ -137,13 +137,13 @@ def frame(text: str, concepts: Sequence[str]) -> SentenceFrame:
     """Find the concepts of a sentence; one that occurs twice is found where it stands first."""
     words = TOKEN.findall(text)
     words = [words[0].lower(), *words[1:]] if words else []
-    found: dict[int, str] = {}
+    concept_at: dict[int, str] = {}
     for concept in concepts:
-        place = next((i for i, word in enumerate(words) if i not in found and concept in bases(word)), None)
+        place = next((i for i, word in enumerate(words) if i not in concept_at and concept in bases(word)), None)
         if place is not None:
-            found[place] = concept
-    places = tuple(sorted(found))
-    return SentenceFrame(tuple(words), places, tuple(found[place] for place in places))
+            concept_at[place] = concept
+    places = tuple(sorted(concept_at))
+    return SentenceFrame(tuple(words), places, tuple(concept_at[place] for place in places))
 
 
 def divided(sentence: SentenceFrame) -> Iterator[tuple[SentenceFrame, str]]:
@@ -225,8 +225,8 @@ def filled(known: KnownSentences, sentence: SentenceFrame, concepts: Sequence[st
             if place and place - 1 not in sentence.places and words[place - 1] not in known.common:
                 words[place - 1] = known.qualities.get(concept, "")
     words = [word for word in words if word]
-    said = frozenset[str]().union(*map(bases, words))
-    left_over = [known.phrases.get(c, f"and the {c}") for c in concepts if c not in taken.values() and c not in said]
+    present = frozenset[str]().union(*map(bases, words))
+    left_over = [known.phrases.get(c, f"and the {c}") for c in concepts if c not in taken.values() and c not in present]
     end = [words.pop()] if words and words[-1] in ".!?" else []
     for place, word in enumerate(words[:-1]):
         if word in ("a", "an"):
@@ -262,12 +262,12 @@ def joined(known: KnownSentences, concepts: Sequence[str], clauses: int) -> list
         near = [known.clauses[number] for number, _ in numbers]
         fits = [(fitted(known, clause, part), joint) for clause, joint in near]
         best[part] = sorted(fits, key=lambda fit: -fit[0][0])[:BEST]
-    found: list[Fit] = []
+    fits_joined: list[Fit] = []
     for part, lefts in best.items():
         rights = best[tuple(concept for concept in concepts if concept not in part)]
         pairs = ((left, right, joint) for left, joint in lefts for right, other in rights if joint == other)
-        found += [_sentence(left, right, joint) for left, right, joint in pairs]
-    return found
+        fits_joined += [_sentence(left, right, joint) for left, right, joint in pairs]
+    return fits_joined
 
 
 def _sentence(left: Fit, right: Fit, joint: str) -> Fit:

@@ -18,12 +18,12 @@ def agreement(texts: Sequence[str]) -> NDArray[np.float64]:
     Likeness is the F1 of words and pairs of neighbouring words, counted with their number.
     """
     counts = _counts(texts)
-    shared = np.array([np.minimum(one, counts).sum(1) for one in counts])
+    shared = np.array([np.minimum(row, counts).sum(1) for row in counts])
     sizes = counts.sum(1)
     likeness = 2 * shared / np.maximum(sizes[:, None] + sizes, 1)
     np.fill_diagonal(likeness, 0)
-    found: NDArray[np.float64] = likeness.sum(1) / max(len(texts) - 1, 1)
-    return found
+    means: NDArray[np.float64] = likeness.sum(1) / max(len(texts) - 1, 1)
+    return means
 
 
 def most_central(texts: Sequence[str]) -> int:

@@ -61,8 +61,8 @@ def utterances(prompt: str) -> Utterances:
 def _memory(train: Sequence[Example]) -> Memory:
     known = [example for example in train if example.references]
     talks = [utterances(example.prompt) for example in known]
-    found = Counter(word for talk in talks for word in {token.lower() for said in talk for token in said})
-    common = frozenset(word for word, count in found.items() if count > COMMON * len(talks))
+    counts = Counter(word for talk in talks for word in {token.lower() for utterance in talk for token in utterance})
+    common = frozenset(word for word, count in counts.items() if count > COMMON * len(talks))
     index = Index([list(_features(talk, common, 1, 1)) for talk in talks])
     replies = [example.references[0] for example in known]
     return Memory(talks, replies, common, index)
@@ -70,8 +70,8 @@ def _memory(train: Sequence[Example]) -> Memory:
 
 def _features(talk: Utterances, common: frozenset[str], last: int, taken_up: int) -> Iterator[str]:
     """Yield the features of a talk, those of each kind so many times."""
-    *before, final = [[token.lower() for token in said] for said in talk]
-    yield from (token for said in before for token in said)
+    *before, final = [[token.lower() for token in utterance] for utterance in talk]
+    yield from (token for utterance in before for token in utterance)
     masked = [token if token in common else "_" for token in final]
     yield from (f"last {token}" for token in final for _ in range(last))
     yield from (f"last {pair}" for pair in _pairs(final) for _ in range(last))
@@ -86,9 +86,9 @@ def _pairs(tokens: Sequence[str]) -> Iterator[str]:
 def _taken_up(before: Utterances, words: set[str]) -> Iterator[str]:
     """Yield where each of the words stood before, by its neighbours; "new" for those that did not."""
     new = set(words)
-    for said in before:
-        around = ["^", *said, "$"]
-        for place, token in enumerate(said, start=1):
+    for utterance in before:
+        around = ["^", *utterance, "$"]
+        for place, token in enumerate(utterance, start=1):
             if token in words:
                 new.discard(token)
                 yield f"{around[place - 1]} _"
@@ -98,8 +98,8 @@ def _taken_up(before: Utterances, words: set[str]) -> Iterator[str]:
 
 def _candidates(memory: Memory, talk: Utterances, count: int) -> list[str]:
     query = list(_features(talk, memory.common, LAST, TAKEN_UP))
-    found = memory.index.nearest(query, count)
-    return [_mended(memory.replies[number], memory.talks[number], talk) for number, _ in found]
+    hits = memory.index.nearest(query, count)
+    return [_mended(memory.replies[number], memory.talks[number], talk) for number, _ in hits]
 
 
 # --- mending ---------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _candidates(memory: Memory, talk: Utterances, count: int) -> list[str]:
 def _mended(reply: str, known: Utterances, asked: Utterances) -> str:
     """Exchange in a reply what the known talk has where the talk asked has something else."""
     exchanges = _exchanges(known, asked)
-    here = {token.lower() for said in asked for token in said}
+    here = {token.lower() for utterance in asked for token in utterance}
     tokens, place, mended = TOKEN.findall(reply), 0, list[str]()
     while place < len(tokens):
         for length in range(min(LONGEST, len(tokens) - place), 0, -1):
@@ -126,8 +126,8 @@ def _mended(reply: str, known: Utterances, asked: Utterances) -> str:
 def _exchanges(known: Utterances, asked: Utterances) -> dict[tuple[str, ...], tuple[str, ...]]:
     """Return what stands in the talk asked where the known one has a phrase: for each, what does so most often."""
     votes: dict[tuple[str, ...], Counter[tuple[str, ...]]] = {}
-    for one, other in zip(reversed(known), reversed(asked), strict=False):
-        lower = [token.lower() for token in one]
+    for utterance, other in zip(reversed(known), reversed(asked), strict=False):
+        lower = [token.lower() for token in utterance]
         matcher = SequenceMatcher(None, lower, [token.lower() for token in other], autojunk=False)
         for kind, start, end, first, last in matcher.get_opcodes():
             if kind != "replace":
@@ -136,9 +136,9 @@ def _exchanges(known: Utterances, asked: Utterances) -> dict[tuple[str, ...], tu
             if end - start == last - first > 1:
                 for token, replacement in zip(lower[start:end], other[first:last], strict=True):
                     votes.setdefault((token,), Counter())[(replacement,)] += 1
-    return {phrase: found.most_common(1)[0][0] for phrase, found in votes.items()}
+    return {phrase: replacements.most_common(1)[0][0] for phrase, replacements in votes.items()}
 
 
 def _typeset(tokens: Sequence[str]) -> str:
     text = re.sub(r" (?=[.,;:?!])", "", " ".join(tokens))
-    return re.sub(r"(?:^|(?<=[.?!] ))[a-z]", lambda found: found[0].upper(), text)
+    return re.sub(r"(?:^|(?<=[.?!] ))[a-z]", lambda match: match[0].upper(), text)

@@ -56,7 +56,7 @@ def best_of_n(task: Task, train: Sequence[Example], asked: Sequence[Example], se
         [(round(next(values), 2), _shared(text, example.prompt), text) for text in texts]
         for example, texts in zip(asked, tried, strict=True)
     ]
-    return [max(found)[2] if found else "" for found in scored]
+    return [max(endings)[2] if endings else "" for endings in scored]
 
 
 LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "best-of-n": best_of_n}
@@ -70,14 +70,14 @@ def _shared(text: str, prompt: str) -> int:
 def _places(reviews: Sequence[Sequence[str]], prompts: Iterable[Sequence[str]]) -> Places:
     """Return where the last words of the prompts stand in reviews."""
     wanted = {tuple(prompt[-size:]) for prompt in prompts for size in range(1, LONGEST + 1) if len(prompt) >= size}
-    found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    places: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     for number, review in enumerate(reviews):
         for stop in range(1, len(review)):
             for size in range(1, min(LONGEST, stop) + 1):
                 words = tuple(review[stop - size : stop])
-                if words in wanted and len(found[words]) < MOST:
-                    found[words].append((number, stop))
-    return found
+                if words in wanted and len(places[words]) < MOST:
+                    places[words].append((number, stop))
+    return places
 
 
 def _endings(prompt: Sequence[str], reviews: Sequence[Sequence[str]], places: Places, rng: random.Random) -> list[str]:
@@ -87,7 +87,7 @@ def _endings(prompt: Sequence[str], reviews: Sequence[Sequence[str]], places: Pl
     """
     low, high = (share * len(prompt) for share in LENGTHS)
     others: list[str] = []
-    found: list[str] = []
+    fitting: list[str] = []
     for size in range(min(LONGEST, len(prompt)), -1, -1):
         spots = list(places.get(tuple(prompt[len(prompt) - size :]), ())) if size else _halves(reviews, rng)
         rng.shuffle(spots)
@@ -95,12 +95,12 @@ def _endings(prompt: Sequence[str], reviews: Sequence[Sequence[str]], places: Pl
             ending = reviews[number][stop:]
             if low <= len(ending) <= high:
                 text = " ".join(ending)
-                kept = others if _foreign(text, prompt) else found
+                kept = others if _foreign(text, prompt) else fitting
                 if text not in kept:
                     kept.append(text)
-            if len(found) >= TRIED:
-                return found
-    return (found or others)[:TRIED]
+            if len(fitting) >= TRIED:
+                return fitting
+    return (fitting or others)[:TRIED]
 
 
 def _halves(reviews: Sequence[Sequence[str]], rng: random.Random) -> list[tuple[int, int]]:

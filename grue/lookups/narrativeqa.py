@@ -39,7 +39,7 @@ class Span:
     words: Terms
     left: Terms
     right: Terms
-    said: Terms
+    sentence: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ def read(prompt: str) -> Page:
     """Split a prompt into the question and the sentences of the story that have most to do with it."""
     question, _, story = prompt.partition(r" \n ")
     asked = terms(question)
-    told = [said for text in re.split(r"(?<=[.!?]) ", story) if (said := terms(text))]
-    if len(told) > MOST_SENTENCES:
-        told = sorted(told, key=lambda said: len(set(asked) & set(said)), reverse=True)[:MOST_SENTENCES]
-    return Page(asked, tuple(told))
+    sentences = [sentence for text in re.split(r"(?<=[.!?]) ", story) if (sentence := terms(text))]
+    if len(sentences) > MOST_SENTENCES:
+        sentences = sorted(sentences, key=lambda words: len(set(asked) & set(words)), reverse=True)[:MOST_SENTENCES]
+    return Page(asked, tuple(sentences))
 
 
 def _known(train: Sequence[Example]) -> KnownAnswers:
@@ -67,7 +67,7 @@ def _known(train: Sequence[Example]) -> KnownAnswers:
     examples = examples[:: max(len(examples) // MOST_QUESTIONS, 1)]
     examples = [example for example in examples if read(example.prompt).sentences]
     pages = [read(example.prompt) for example in examples]
-    texts = ([word for said in (page.question, *page.sentences) for word in said] for page in pages)
+    texts = ([word for sentence in (page.question, *page.sentences) for word in sentence] for page in pages)
     frames = Frames(texts)
     return KnownAnswers(examples, frames, Index([frames.of(page.question) for page in pages]))
 
@@ -96,24 +96,24 @@ def _mended(here: Page, known: KnownAnswers) -> str:
     """
     votes: dict[str, float] = defaultdict(float)
     for example, likeness in _near(here, known):
-        told = read(example.prompt).sentences
+        sentences = read(example.prompt).sentences
         for reference in example.references:
             answer = terms(reference.rstrip("."))
-            source = max(told, key=lambda said: (sum(word in said for word in answer), -len(said)))
+            source = max(sentences, key=lambda sentence: (sum(word in sentence for word in answer), -len(sentence)))
             frame = known.frames.of(source)
-            for said in _likeliest(here.sentences, frame, known.frames):
-                match = matched(frame, known.frames.of(said))
+            for sentence in _likeliest(here.sentences, frame, known.frames):
+                match = matched(frame, known.frames.of(sentence))
                 if (fit := match.ratio()) > FITTING:
-                    named = len(set(here.question) & set(said) - set(source))
-                    text = plain(moved(answer, source, said, match)[:LONGEST])
+                    named = len(set(here.question) & set(sentence) - set(source))
+                    text = plain(moved(answer, source, sentence, match)[:LONGEST])
                     votes[text] += (1 + named) * likeness**6 * fit**6
     return max(votes, key=lambda text: votes[text]) if votes else plain((here.sentences or (here.question,))[0])
 
 
-def _likeliest(told: Sequence[Terms], frame: Terms, frames: Frames) -> list[Terms]:
+def _likeliest(sentences: Sequence[Terms], frame: Terms, frames: Frames) -> list[Terms]:
     """Return the sentences that share the most words with a frame."""
-    words = set(frame)
-    return sorted(told, key=lambda said: len(words & set(frames.of(said))) / len(said), reverse=True)[:ALIGNED]
+    wanted = set(frame)
+    return sorted(sentences, key=lambda words: len(wanted & set(frames.of(words))) / len(words), reverse=True)[:ALIGNED]
 
 
 # --- extract ---------------------------------------------------------------------------------------------------------
@@ -134,24 +134,24 @@ def _found(example: Example, frames: Frames) -> tuple[Span, Terms] | None:
     """Return the span of the story that says the most of the first answer, and the answer's words before it."""
     answer = terms(example.references[0].rstrip("."))
     best, span = 0.0, None
-    for said in read(example.prompt).sentences:
-        for start, there, size in matched(answer, said).get_matching_blocks():
+    for sentence in read(example.prompt).sentences:
+        for start, there, size in matched(answer, sentence).get_matching_blocks():
             if (worth := sum(frames.rarity(word) for word in answer[start : start + size])) > best:
-                best, span = worth, (_span(said, there, there + size), answer[:start])
+                best, span = worth, (_span(sentence, there, there + size), answer[:start])
     return span
 
 
-def _span(said: Terms, start: int, end: int) -> Span:
-    return Span(said[start:end], said[max(start - 2, 0) : start], said[end : end + 2], said)
+def _span(sentence: Terms, start: int, end: int) -> Span:
+    return Span(sentence[start:end], sentence[max(start - 2, 0) : start], sentence[end : end + 2], sentence)
 
 
 def _spans(page: Page) -> Iterator[Span]:
-    for said in page.sentences:
-        for start in range(len(said)):
-            for end in range(start + 1, min(start + LONGEST, len(said)) + 1):
-                if said[end - 1] in MARKS:
+    for sentence in page.sentences:
+        for start in range(len(sentence)):
+            for end in range(start + 1, min(start + LONGEST, len(sentence)) + 1):
+                if sentence[end - 1] in MARKS:
                     break
-                yield _span(said, start, end)
+                yield _span(sentence, start, end)
 
 
 def _marks(span: Span, frames: Frames) -> tuple[str, ...]:
@@ -175,23 +175,23 @@ def _extracted(
 ) -> str:
     """Return the likeliest span, after the words with which answers to such questions begin."""
     seen: dict[str, float] = defaultdict(float)
-    told: dict[str, float] = defaultdict(float)
+    nearby: dict[str, float] = defaultdict(float)
     beginnings: dict[Terms, float] = defaultdict(float)
     for example, likeness in _near(here, known):
-        if found := answers[example.prompt]:
+        if answer := answers[example.prompt]:
             weight = likeness**4
-            beginnings[found[1]] += weight
-            for mark in _marks(found[0], known.frames):
+            beginnings[answer[1]] += weight
+            for mark in _marks(answer[0], known.frames):
                 seen[mark] += weight
-            for word in set(known.frames.of(found[0].said)):
-                told[word] += weight
+            for word in set(known.frames.of(answer[0].sentence)):
+                nearby[word] += weight
     total = max(seen[""], 1e-9)
     named = {word for word in here.question if word[0].isalnum()}
 
-    def fitting(said: Terms) -> float:
+    def fitting(sentence: Terms) -> float:
         """Compare a sentence with those that had near answers, and with the question."""
-        words = set(known.frames.of(said)) - {GAP}
-        return len(named & set(said)) + sum(log((told[word] + 1) / (0.2 * total + 1)) for word in words) / 4
+        words = set(known.frames.of(sentence)) - {GAP}
+        return len(named & set(sentence)) + sum(log((nearby[word] + 1) / (0.2 * total + 1)) for word in words) / 4
 
     def worth(span: Span) -> float:
         """Compare how often near answers and spans in general have the marks; its sentence counts as well."""
@@ -199,9 +199,9 @@ def _extracted(
         for mark in _marks(span, known.frames)[1:]:
             share = (general[mark] + 0.5) / (general[""] + 1)
             value += log((seen[mark] / share + SMOOTH) / (total + SMOOTH))
-        return value + context[span.said] - 2 * len(named & set(span.words))
+        return value + context[span.sentence] - 2 * len(named & set(span.words))
 
-    context = {said: fitting(said) for said in here.sentences}
+    context = {sentence: fitting(sentence) for sentence in here.sentences}
     best = max(_spans(here), key=worth, default=_span(here.question, 0, 1))
     before = max(beginnings, key=lambda words: beginnings[words], default=())
     return plain((*before, *best.words) if before and beginnings[before] > BEGINNING * total else best.words)

@@ -35,14 +35,14 @@ class Index:
         of_term = np.frombuffer(terms, np.int32) if terms else np.zeros(0, np.int32)
         order = np.argsort(of_term, kind="stable")
         self.numbers = np.repeat(np.arange(self.count, dtype=np.int32), distinct)[order]
-        found = np.bincount(of_term, minlength=len(self.ids))
-        self.starts = np.concatenate([[0], np.cumsum(found)])
+        frequency = np.bincount(of_term, minlength=len(self.ids))
+        self.starts = np.concatenate([[0], np.cumsum(frequency)])
         length = np.array(lengths, np.float32)
         average = float(length.mean()) if lengths else 0.0
         crowded = K1 * (1 - B + B * length / max(average, 1.0))
         often = np.array(times, np.float32)[order]
-        rarity = np.log1p((self.count - found + 0.5) / (found + 0.5)).astype(np.float32)
-        self.weights = np.repeat(rarity, found) * often * np.float32(K1 + 1) / (often + crowded[self.numbers])
+        rarity = np.log1p((self.count - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
+        self.weights = np.repeat(rarity, frequency) * often * np.float32(K1 + 1) / (often + crowded[self.numbers])
 
     def scores(self, query: Sequence[str]) -> NDArray[np.float32]:
         """Return [count] BM25 scores, 0 or more; a term counts as often as the query has it."""

@@ -85,8 +85,8 @@ def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed
 def mbr(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
     """Return, of the mended sentences of the most similar tables, the one that the others agree with most."""
     known = _read(train)
-    found = [list(_mended(known, read_prompt(example.prompt))) for example in asked]
-    return [texts[most_central(texts)] for texts in found]
+    every = [list(_mended(known, read_prompt(example.prompt))) for example in asked]
+    return [texts[most_central(texts)] for texts in every]
 
 
 def template(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
@@ -110,8 +110,8 @@ def read_prompt(prompt: str) -> AskedTable:
 
 
 def _between(prompt: str, tag: str) -> str:
-    found = re.search(rf"\[{tag}\] (.*?) \[/{tag}\]", prompt)
-    return found[1] if found else ""
+    match = re.search(rf"\[{tag}\] (.*?) \[/{tag}\]", prompt)
+    return match[1] if match else ""
 
 
 def _in_template(table: AskedTable) -> str:
@@ -133,7 +133,7 @@ def _read(train: Sequence[Example]) -> KnownTables:
             endings[frame.table.section, header][ending] += 1
             endings[(header,)][ending] += 1
         spoken = set(terms(frame.text))
-        kinds = [name for name, said in (("him", HE_TO_SHE), ("her", SHE_TO_HE)) if spoken & said.keys()]
+        kinds = [name for name, pronouns in (("him", HE_TO_SHE), ("her", SHE_TO_HE)) if spoken & pronouns.keys()]
         for cell in (*frame.table.cells, ToldCell(frame.table.page, "")):
             spoken_of[cell.value.split(" ")[0]].update(kinds)
     company = {word: (of["him"] - of["her"]) / (of.total() + 1) for word, of in spoken_of.items()}
@@ -167,8 +167,8 @@ def _shape(value: str) -> str:
 def _frame(table: AskedTable, text: str) -> TableFrame:
     """Return a sentence with gaps in the places of the cells' values, the longest first."""
     for number in sorted(range(len(table.cells)), key=lambda number: -len(table.cells[number].value)):
-        for how, said in _ways(table.cells[number].value):
-            pattern = rf"(?<![\w<:]){re.escape(said)}(?![\w>])"
+        for how, words in _ways(table.cells[number].value):
+            pattern = rf"(?<![\w<:]){re.escape(words)}(?![\w>])"
             replaced, times = re.subn(pattern, f"<{number}:{how}>", text, count=1)
             if times:
                 text = replaced
@@ -200,8 +200,8 @@ def _ways(value: str) -> Iterator[tuple[str, str]]:
 
 def _mended(known: KnownTables, table: AskedTable) -> Iterator[str]:
     """Yield the sentences of the most similar tables, mended, the best first; at least one."""
-    found = known.index.nearest(_features(table), FOUND)
-    ranked = sorted(((_fit(known.frames[number].table, table) + 0.02 * score, -number) for number, score in found))
+    hits = known.index.nearest(_features(table), FOUND)
+    ranked = sorted(((_fit(known.frames[number].table, table) + 0.02 * score, -number) for number, score in hits))
     for _, number in ranked[: -KEPT - 1 : -1]:
         yield _fill(known, known.frames[-number], table)
 
@@ -230,25 +230,25 @@ def _fit(frame: AskedTable, table: AskedTable) -> float:
     fit = SAME_SECTION * (frame.section == table.section)
     fit -= CUT * (len(frame.cells) - len(partners)) + ADDED * (len(table.cells) - len(partners))
     for number, at in partners.items():
-        one, other = frame.cells[number], table.cells[at]
-        fit += (one.header == other.header) + SAME_SHAPE * (_shape(one.value) == _shape(other.value))
-        fit += SAME_START * (one.value.split(" ")[0] == other.value.split(" ")[0])
+        own, other = frame.cells[number], table.cells[at]
+        fit += (own.header == other.header) + SAME_SHAPE * (_shape(own.value) == _shape(other.value))
+        fit += SAME_START * (own.value.split(" ")[0] == other.value.split(" ")[0])
     return fit
 
 
 def _fill(known: KnownTables, frame: TableFrame, table: AskedTable) -> str:
     partners = _partners(frame.table, table)
     pieces = GAP.split(_with_title(frame.text, frame.table.page, table.page))
-    said: list[str] = []
+    written: list[str] = []
     for piece in pieces:
         gap = re.fullmatch(r"<(\d{1,9}):(\w+)>", piece)
         if not gap:
-            said.append(piece)
+            written.append(piece)
         elif int(gap[1]) in partners:
-            said.append(_say(table.cells[partners[int(gap[1])]].value, gap[2]))
-        elif said:
-            said[-1] = _without_last_words(said[-1])
-    text = "".join(said).removesuffix(".").rstrip()
+            written.append(_say(table.cells[partners[int(gap[1])]].value, gap[2]))
+        elif written:
+            written[-1] = _without_last_words(written[-1])
+    text = "".join(written).removesuffix(".").rstrip()
     for at in range(len(table.cells)):
         if at not in partners.values():
             text += _ending(known, table, table.cells[at])
@@ -277,8 +277,8 @@ def _ending(known: KnownTables, table: AskedTable, cell: ToldCell) -> str:
     if not often:
         return f" and {cell.value}"
     ending = often.most_common(1)[0][0]
-    said = re.sub(r"<:(\w+)>", lambda gap: _say(cell.value, gap[1]), ending)
-    return said if said.startswith((" ", ",")) else f" {said}"
+    words = re.sub(r"<:(\w+)>", lambda gap: _say(cell.value, gap[1]), ending)
+    return words if words.startswith((" ", ",")) else f" {words}"
 
 
 def _of_gender(text: str, known: KnownTables, table: AskedTable) -> str:
@@ -291,18 +291,18 @@ def _of_gender(text: str, known: KnownTables, table: AskedTable) -> str:
 
 def _agreeing(text: str) -> str:
     """Return a text with "a" and "an" as the words after them want."""
-    return re.sub(r"\b([Aa])n? (?=(\w+))", lambda found: f"{found[1]}{'n' * bool(VOWEL.match(found[2]))} ", text)
+    return re.sub(r"\b([Aa])n? (?=(\w+))", lambda match: f"{match[1]}{'n' * bool(VOWEL.match(match[2]))} ", text)
 
 
 def _with_title(text: str, old: str, new: str) -> str:
     """Return a sentence about one page as one about another: the parts of the title that differ, exchanged."""
-    for one, other in _title_parts(old, new):
-        words = one.split(" ")
+    for before, after in _title_parts(old, new):
+        words = before.split(" ")
         for size in range(len(words), 0, -1):
             part = " ".join(words[-size:])
             pieces = re.split(rf"(?<![\w<:]){re.escape(part)}(?![\w>:])", text)
             if len(pieces) > 1:
-                text = other.join(pieces)
+                text = after.join(pieces)
                 break
     return text
 
@@ -314,7 +314,7 @@ def _title_parts(old: str, new: str) -> Iterator[tuple[str, str]]:
     yield from zip(*years, strict=False)
     if " of " not in plain[0]:
         plain[1] = plain[1].rpartition(" of ")[2]
-    one, other = ([word for word in title.split(" ") if not re.fullmatch(r"\d{4}", word)] for title in plain)
-    for kind, start, end, from_, to in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+    before, after = ([word for word in title.split(" ") if not re.fullmatch(r"\d{4}", word)] for title in plain)
+    for kind, start, end, from_, to in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "replace":
-            yield " ".join(one[start:end]), " ".join(other[from_:to])
+            yield " ".join(before[start:end]), " ".join(after[from_:to])

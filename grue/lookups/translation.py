@@ -57,7 +57,12 @@ def phrase_table(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]
     for (s, t), times in together.items():
         likely = FORWARD * math.log(times / sources[s]) + BACKWARD * math.log(times / targets[t])
         options[s].append((t, likely + PHRASE + WORD * len(t)))
-    return Table({s: tuple(sorted(found, key=lambda one: (-one[1], one[0]))[:CHOICES]) for s, found in options.items()})
+    return Table(
+        {
+            s: tuple(sorted(choices, key=lambda option: (-option[1], option[0]))[:CHOICES])
+            for s, choices in options.items()
+        }
+    )
 
 
 def _phrases(source: Sequence[str], target: Sequence[str], links: Links) -> list[tuple[Phrase, Phrase]]:
@@ -67,7 +72,7 @@ def _phrases(source: Sequence[str], target: Sequence[str], links: Links) -> list
     for s, t in links:
         places[s].append(t)
         origins[t].append(s)
-    found = []
+    pairs = []
     for start in range(len(source)):
         for stop in range(start + 1, min(len(source), start + LONGEST) + 1):
             reached = [t for s in range(start, stop) for t in places.get(s, ())]
@@ -81,14 +86,14 @@ def _phrases(source: Sequence[str], target: Sequence[str], links: Links) -> list
             while True:  # words without a counterpart may belong to a phrase
                 last = high
                 while True:
-                    found.append((tuple(source[start:stop]), tuple(target[first : last + 1])))
+                    pairs.append((tuple(source[start:stop]), tuple(target[first : last + 1])))
                     last += 1
                     if last >= len(target) or last in origins:
                         break
                 first -= 1
                 if first < 0 or first in origins:
                     break
-    return found
+    return pairs
 
 
 class Fluency:
@@ -144,7 +149,9 @@ def decode(words: Sequence[str], table: Table, fluency: Fluency, unknown: Callab
     first = Partial(0.0, 0, 0, (START, START), (), None)
     stacks[0][(0, 0, first.words)] = first
     for done, stack in enumerate(stacks[:-1]):
-        for partial in nlargest(BEAM, stack.values(), lambda one: one.score + _left(one.covered, count, outlook)):
+        for partial in nlargest(
+            BEAM, stack.values(), lambda partial: partial.score + _left(partial.covered, count, outlook)
+        ):
             gap = next(place for place in range(count) if not partial.covered >> place & 1)
             for start in range(gap, min(count, gap + JUMP + 1)):
                 for stop in range(start + 1, min(count, start + LONGEST) + 1):
@@ -153,9 +160,9 @@ def decode(words: Sequence[str], table: Table, fluency: Fluency, unknown: Callab
                     size = done + stop - start
                     for option in options.get((start, stop), ()):
                         _extend(partial, start, stop, option, fluency, stacks[size], size == count)
-    found = max(stacks[count].values(), key=lambda one: one.score)
+    best = max(stacks[count].values(), key=lambda partial: partial.score)
     pieces: list[Phrase] = []
-    step: Partial | None = found
+    step: Partial | None = best
     while step:
         pieces.append(step.text)
         step = step.before
@@ -168,8 +175,8 @@ def _extend(
 ) -> None:  # fmt: skip
     """Put a translation that is one phrase longer on its stack, if it is the best of those that go on alike."""
     text, score = option
-    said = (*text, END) if whole else text
-    total = partial.score + score + JUMPED * abs(start - partial.last) + FLUENCY * fluency(partial.words, said)
+    words_said = (*text, END) if whole else text
+    total = partial.score + score + JUMPED * abs(start - partial.last) + FLUENCY * fluency(partial.words, words_said)
     words = (*partial.words, *text)[-2:]
     covered = partial.covered | ((1 << (stop - start)) - 1) << start
     key = (covered, stop, words)
@@ -178,22 +185,22 @@ def _extend(
 
 
 def _options(words: Sequence[str], table: Table, unknown: Callable[[str], str]) -> Options:
-    found: dict[tuple[int, int], tuple[Option, ...]] = {}
+    choices: dict[tuple[int, int], tuple[Option, ...]] = {}
     for start in range(len(words)):
         for stop in range(start + 1, min(len(words), start + LONGEST) + 1):
-            options = table.phrases.get(tuple(words[start:stop]))
-            if options:
-                found[start, stop] = options
-        if (start, start + 1) not in found:
-            found[start, start + 1] = (((unknown(words[start]),), 0.0),)
-    return found
+            known = table.phrases.get(tuple(words[start:stop]))
+            if known:
+                choices[start, stop] = known
+        if (start, start + 1) not in choices:
+            choices[start, start + 1] = (((unknown(words[start]),), 0.0),)
+    return choices
 
 
 def _outlook(count: int, options: Options, fluency: Fluency) -> list[list[float]]:
     """Return the best score that each span can hope for, its first words without their context."""
     best = [[-math.inf] * (count + 1) for _ in range(count + 1)]
-    for (start, stop), found in options.items():
-        best[start][stop] = max(score + FLUENCY * fluency(NOWHERE, text) for text, score in found)
+    for (start, stop), choices in options.items():
+        best[start][stop] = max(score + FLUENCY * fluency(NOWHERE, text) for text, score in choices)
     for size in range(2, count + 1):
         for start in range(count - size + 1):
             stop = start + size

@@ -41,16 +41,16 @@ def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed
         for s, t in linked:
             words[source[s]][target[t]] += 1
     index = Index(english)
-    found = []
+    texts = []
     for example in asked:
         wanted = _source(example.prompt, cased)
         if not wanted:
-            found.append("")
+            texts.append("")
             continue
         near = [number for number, _ in index.nearest(wanted, NEIGHBOURS)]
-        best = max(near, key=lambda one: SequenceMatcher(None, english[one], wanted, False).ratio())
-        found.append(_typeset(_mended(english[best], german[best], links[best], wanted, words, fluency)))
-    return found
+        best = max(near, key=lambda number: SequenceMatcher(None, english[number], wanted, False).ratio())
+        texts.append(_typeset(_mended(english[best], german[best], links[best], wanted, words, fluency)))
+    return texts
 
 
 LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "lexicon": lexicon}
@@ -157,4 +157,4 @@ def _translated(word: str, target: Words, place: int, words: Mapping[str, Counte
         return _foreign(word)
     before = tuple([START, START, *target[:place]][-2:])
     total = sum(options.values())
-    return max(sorted(options), key=lambda one: log(options[one] / total) + FIT * fluency(before, (one,)))
+    return max(sorted(options), key=lambda option: log(options[option] / total) + FIT * fluency(before, (option,)))

@@ -48,11 +48,11 @@ def _origins(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -
         count = np.bincount(cell, weight)
         chance = count / np.bincount(origin, count)[origin]
     weight = prior * chance[cell]
-    found, start = [], 0
+    origins, start = [], 0
     for keys, _ in grids:
-        found.append(weight[start : start + keys.size].reshape(keys.shape).argmax(1) - 1)
+        origins.append(weight[start : start + keys.size].reshape(keys.shape).argmax(1) - 1)
         start += keys.size
-    return found
+    return origins
 
 
 def _numbered(sentences: Sequence[Sequence[str]], first: int) -> list[Ids]:

@@ -93,7 +93,7 @@ def upload(
             "a token with write access."
         )
     api = HfApi(endpoint=endpoint.rstrip("/") or None, token=token)
-    with _told(name, token):
+    with _translate_errors(name, token):
         before = _found_or_made(api, name, private)
         held = _held(api, name, before)
         if mark not in held and not force:
@@ -160,11 +160,11 @@ def _lacking(content: Content, held: Mapping[str, Any]) -> list[str]:
 
 
 @contextmanager
-def _told(name: str, token: str) -> Iterator[None]:
+def _translate_errors(name: str, token: str) -> Iterator[None]:
     """Raise what the hub's library raises as one of ours, in which the token does not stand."""
     from huggingface_hub import errors as hub
 
-    def said(error: BaseException) -> str:
+    def reason(error: BaseException) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return escaped(" ".join(lines).replace(token, "…").rstrip("."), 400) or type(error).__name__
 
@@ -183,12 +183,12 @@ def _told(name: str, token: str) -> Iterator[None]:
         elif status == 403:
             cure = f"this token may not write there: it needs write access, and you must be {owner} or a member of it"
         elif status in (409, 412):
-            cure = f"someone else has just changed it: {said(error)}"
+            cure = f"someone else has just changed it: {reason(error)}"
         else:
-            cure = f"the hub answered {status}: {said(error)}"
+            cure = f"the hub answered {status}: {reason(error)}"
         raise DataError(f"{name}: {cure}. {AGAIN}") from error
     except (transport_error(), RuntimeError, OSError) as error:
         cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ is not None else error
-        raise DataError(f"{name}: the upload was cut off: {said(cause)}. {AGAIN}") from error
+        raise DataError(f"{name}: the upload was cut off: {reason(cause)}. {AGAIN}") from error
     except ValueError as error:
-        raise DataError(f"{name}: the hub refuses it: {said(error)}. {AGAIN}") from error
+        raise DataError(f"{name}: the hub refuses it: {reason(error)}. {AGAIN}") from error
