@@ -138,10 +138,7 @@ def load_json(path: Path, cls: type[T]) -> T:
         DataError: The file cannot be read, or does not fit `cls` (see `from_dict`).
     """
     data = read_json(path)
-    try:
-        return from_dict(cls, data, str(path))
-    except ConfigError as error:
-        raise DataError(str(error)) from error
+    return from_dict(cls, data, str(path), DataError)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from grue.bounds import LARGEST, bounds_of
-from grue.errors import ConfigError, did_you_mean, instead
+from grue.errors import ConfigError, GrueError, did_you_mean, instead
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -28,13 +28,14 @@ OUT_OF_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_e
 TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", Any: "a value"}
 
 
-def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
+def from_dict(cls: type[T], data: Mapping[str, Any], where: str, error: type[GrueError] = ConfigError) -> T:
     """Build the dataclass `cls` from plain data, refusing what it does not declare.
 
     Args:
         cls: A dataclass of scalars, Literals, tuples, mappings and further dataclasses.
         data: Its values by name; keys with a default may be missing.
         where: The file (and table) that the data is from, for messages.
+        error: The class of what is raised.
 
     Raises:
         ConfigError: Unknown or missing keys, or values of the wrong type or out of bounds; names each, with the
@@ -47,10 +48,10 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
         return cast(T, _validator(cast(Any, cls)).validate_python(given)[0])
     except ValidationError as refusal:
         errors = refusal.errors(include_url=False, include_context=True, include_input=False)
-        errors.sort(key=lambda error: error["type"] != UNKNOWN)  # a misspelled key is why another is missing
-        faults = list(dict.fromkeys(f"{where}{_fault(cls, given[0], error)}" for error in errors))
+        errors.sort(key=lambda fault: fault["type"] != UNKNOWN)  # a misspelled key is why another is missing
+        faults = list(dict.fromkeys(f"{where}{_fault(cls, given[0], fault)}" for fault in errors))
         more = [f"{where}: {len(faults) - MOST_FAULTS} more faults."] if len(faults) > MOST_FAULTS else []
-        raise ConfigError("\n".join([*faults[:MOST_FAULTS], *more])) from None
+        raise error("\n".join([*faults[:MOST_FAULTS], *more])) from None
 
 
 @cache
@@ -78,8 +79,16 @@ def _strict(schema: Any) -> Any:
         inner = {key: part if key == "keys_schema" else _strict(part) for key, part in schema.items()}
         if schema.get("type") == "literal" and {type(choice) for choice in schema["expected"]} == {int}:
             return {"type": "chain", "steps": [{"type": "int", "strict": True}, inner]}  # true is not 1 here
+        if schema.get("type") == "tuple":
+            return {"type": "function-before", "function": {"type": "no-info", "function": _listed}, "schema": inner}
         return inner | {"strict": True} if schema.get("type") in ("str", "int", "float", "bool") else inner
     return [_strict(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        raise ValueError("no list")  # a set has no order
+    return value
 
 
 def _fault(cls: type, data: Any, error: "ErrorDetails") -> str:
@@ -106,7 +115,7 @@ def _fault(cls: type, data: Any, error: "ErrorDetails") -> str:
         place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else f": {step}"
     if kind in OUT_OF_BOUNDS:
         return f"{place}: {_beyond(owner, str(steps[-1]), value, error['ctx'])}"
-    return f"{place}: {_misfit(hint, value)}"
+    return f"{place}: {_misfit(hint, value)}{id_cure(value) if place == ': id' else ''}"
 
 
 def _beyond(owner: type, name: str, value: Any, context: Mapping[str, Any]) -> str:
@@ -150,9 +159,8 @@ def _known(cls: Any) -> list[Any]:
 _hints = cache(get_type_hints)
 
 
-def id_cure(record: Mapping[str, Any]) -> str:
+def id_cure(given: Any) -> str:
     """Return what to do where a record's id is a number; a message ends with it. Empty for any other."""
-    given = record.get("id")
     return f' Write the id as a string, such as "{given:.0f}".' if type(given) in (int, float) else ""
 
 

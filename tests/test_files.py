@@ -65,7 +65,14 @@ WRONG = (
     *({"part": {"size": 1, "kind": kind}} for kind in ("sm", "bg", True)),
     *({"part": {"size": 1, "schema": schema}} for schema in (2, True, 1.0, "1")),
     *({"count": 1.0}, {"count": True}, {"on": 1}, {"name": None}, {"pair": [1]}, {"pair": "ab"}, {"words": ["a", 1]}),
-    *({"either": 1.5}, {"several": "3"}, {"weights": [1]}, {"weights": {"a": "b"}}, {"name": ["x" * 200]}),
+    *(
+        {"either": 1.5},
+        {"several": "3"},
+        {"weights": [1]},
+        {"weights": {"a": "b"}},
+        {"name": ["x" * 200]},
+        {"words": {"a"}},
+    ),
 )
 
 

@@ -126,24 +126,28 @@ MUTATIONS = (
         RL,
     ),
     Mutation(
-        "mask refreshed an update late", "grue/rl/masking.py", "state.mask_age >= config", "state.mask_age > config", RL
+        "mask refreshed an update late",
+        "grue/rl/responses.py",
+        "state.mask_age >= config",
+        "state.mask_age > config",
+        RL,
     ),
     Mutation(
         "micro-batches weigh by their rows",
-        "grue/rl/gradient.py",
+        "grue/rl/optimize.py",
         '(losses["loss"] * real / total)',
         '(losses["loss"] * real / len(part))',
         RL,
     ),
     Mutation(
         "every process learns all rows",
-        "grue/rl/gradient.py",
+        "grue/rl/optimize.py",
         "mine = rows[trainer.distributed.rank :: trainer.distributed.size]",
         "mine = rows",
         RL,
     ),
-    Mutation("the same minibatches at each update", "grue/rl/gradient.py", '"minibatches", n)', '"minibatches")', RL),
-    Mutation("supervised loss on padding", "grue/rl/references.py", ".masked_fill(~targets.mask, 0.0)", "", RL),
+    Mutation("the same minibatches at each update", "grue/rl/optimize.py", '"minibatches", n)', '"minibatches")', RL),
+    Mutation("supervised loss on padding", "grue/rl/optimize.py", ".masked_fill(~targets.mask, 0.0)", "", RL),
     Mutation(
         "resuming forgets the best",
         "grue/runs/train.py",
@@ -176,7 +180,7 @@ MUTATIONS = (
         LM,
     ),
     Mutation("banned tokens drawn", "grue/lm/constraints.py", "closed = [*(never or ()), ", "closed = [", LM),
-    Mutation("momentum without a gradient", "grue/rl/gradient.py", "if norm > 0:", "if norm >= 0:", RL),
+    Mutation("momentum without a gradient", "grue/rl/optimize.py", "if norm > 0:", "if norm >= 0:", RL),
     Mutation(
         "other data on one board",
         "grue/records.py",

@@ -27,10 +27,10 @@ from grue.errors import TrainingError
 from grue.lm.forward import trunk_states
 from grue.lm.seeds import derived_seed, generator
 from grue.lm.tokens import Tokens, length_batches
+from grue.rl.experience import explained, ridge
 from grue.rl.groups import GroupBatch, collect_groups, grouped, improve, start
 from grue.rl.responses import draw
 from grue.rl.trainer import Trainer, TrainState, implement
-from grue.rl.values import explained, ridge
 
 
 def update(trainer: Trainer, state: TrainState, config: ALoLConfig, n: int) -> dict[str, float]:

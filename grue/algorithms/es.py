@@ -39,9 +39,17 @@ from grue.lm.seeds import generator
 from grue.lm.stops import find_stops
 from grue.lm.tokens import Tokens, encode_prompts
 from grue.rl import trainer as base
-from grue.rl.gradient import step
-from grue.rl.responses import Responses, Sampled, describe_responses, draw_positions, gather, score, show
-from grue.rl.scores import reward_responses
+from grue.rl.optimize import step
+from grue.rl.responses import (
+    Responses,
+    Sampled,
+    describe_responses,
+    draw_positions,
+    gather,
+    reward_responses,
+    score,
+    show,
+)
 from grue.rl.settings import rollout_settings
 from grue.rl.trainer import Trainer, TrainState, implement
 

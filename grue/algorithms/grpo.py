@@ -18,7 +18,6 @@ from torch import Tensor
 
 from grue.algorithms.cards.grpo import CARD, GRPOConfig
 from grue.rl import functional as rl
-from grue.rl.agreement import mismatch
 from grue.rl.experience import (
     Experience,
     Minibatch,
@@ -28,7 +27,7 @@ from grue.rl.experience import (
     regularised,
     score_minibatch,
 )
-from grue.rl.optimize import optimize
+from grue.rl.optimize import mismatch, optimize
 from grue.rl.settings import rollout_settings
 from grue.rl.trainer import Trainer, TrainState, implement
 

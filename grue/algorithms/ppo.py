@@ -13,20 +13,20 @@ from torch import Tensor
 
 from grue.algorithms.cards.ppo import CARD, PPOConfig
 from grue.rl import functional as rl
-from grue.rl.agreement import mismatch
 from grue.rl.experience import (
     Experience,
     Minibatch,
     advantages_and_returns,
+    collect_valued,
     describe,
+    explained_variance,
     next_kl_coefficient,
     regularised,
     score_minibatch,
 )
-from grue.rl.optimize import optimize
+from grue.rl.optimize import mismatch, optimize
 from grue.rl.settings import ActorCriticConfig
 from grue.rl.trainer import Trainer, TrainState, implement
-from grue.rl.values import collect_valued, explained_variance
 
 # (minibatch, advantages [b, T]) → the policy's loss of each token [b, T], and sums over the tokens for the log.
 PolicyLoss = Callable[[Minibatch, Tensor], tuple[Tensor, Mapping[str, Tensor]]]

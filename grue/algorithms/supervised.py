@@ -14,8 +14,7 @@ from grue.algorithms.cards.supervised import CARD, SupervisedConfig
 from grue.lm.adapters import recomputing
 from grue.lm.model import assert_no_dropout
 from grue.lm.seeds import generator
-from grue.rl.gradient import minibatch_gradient, step
-from grue.rl.references import encode_pairs, pair_losses
+from grue.rl.optimize import encode_pairs, minibatch_gradient, pair_losses, step
 from grue.rl.trainer import Trainer, TrainState, implement, make_optimizer, set_learning_rate
 
 STEPS = 25

@@ -33,17 +33,17 @@ from grue.lm.seeds import generator
 from grue.lm.tokens import Tokens
 from grue.rl import functional as rl
 from grue.rl import trainer as base
-from grue.rl.agreement import check_ratio, figures_of, mismatch
 from grue.rl.experience import (
     Experience,
     advantages_and_returns,
+    collect_valued,
     describe,
+    explained_variance,
     next_kl_coefficient,
 )
-from grue.rl.gradient import micro_batches, minibatch_gradient, rows_that_count, step
+from grue.rl.optimize import check_ratio, figures_of, micro_batches, minibatch_gradient, mismatch, rows_that_count, step
 from grue.rl.settings import rollout_settings
 from grue.rl.trainer import Trainer, TrainState, implement, make_optimizer
-from grue.rl.values import collect_valued, explained_variance
 
 
 def start(trainer: Trainer, config: TRPOConfig) -> TrainState:

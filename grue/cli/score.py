@@ -133,6 +133,8 @@ def places_of(
     Raises:
         DataError: The board is damaged, or of another version of grue.
     """
+    if preference is None and naturalness is None:
+        return {}
     from grue.leaderboard.neighbours import board_folder, neighbours, read_document
 
     path = board_folder() / f"{task.suite}.json"

@@ -25,7 +25,7 @@ from grue.data.scored_lines import (
 )
 from grue.errors import ConfigError, DataError, escaped
 from grue.records import Example
-from grue.shapes import from_dict, id_cure, shown
+from grue.shapes import from_dict, shown
 from grue.tasks import Task
 
 MAKE = "`grue generate --samples 8 --score` writes such a file"
@@ -224,7 +224,7 @@ def _header(record: Mapping[str, Any], where: str) -> Header:
         return from_dict(kind, record, where)
     except ConfigError as error:
         cure = "Restore the header; or remove it, and what the responses took is unknown."
-        raise DataError(f"{escaped(error, 600)} {cure}{id_cure(record)}") from error
+        raise DataError(f"{escaped(error, 600)} {cure}") from error
 
 
 def _form(record: Mapping[str, Any], where: str) -> type[Line]:
@@ -247,7 +247,7 @@ def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
         line = from_dict(form, record, where)
     except ConfigError as error:
         cure = f'Lines of this form are {WRITTEN[form]}, with "prompt" beside or instead of "id".'
-        raise DataError(f"{escaped(error, 600)} {cure}{id_cure(record)}") from error
+        raise DataError(f"{escaped(error, 600)} {cure}") from error
     if line.id is None and line.prompt is None:
         raise DataError(f"{where}: says neither id nor prompt; name the training example that it answers.")
     judged = line.judged()

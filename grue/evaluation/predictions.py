@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.errors import ConfigError, DataError, SubmissionError
+from grue.errors import DataError, SubmissionError
 from grue.records import Example, Prediction
-from grue.shapes import from_dict, id_cure
+from grue.shapes import from_dict
 
 
 def match(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:
@@ -104,10 +104,7 @@ def prediction_of(record: Mapping[str, Any], where: str) -> Prediction:
     Raises:
         SubmissionError: It has an unknown or missing key, or a value of another type.
     """
-    try:
-        return from_dict(Prediction, record, where)
-    except ConfigError as error:
-        raise SubmissionError(f"{error}{id_cure(record)}") from error
+    return from_dict(Prediction, record, where, SubmissionError)
 
 
 def read_plain_predictions(path: Path) -> list[Prediction]:
@@ -144,10 +141,7 @@ def read_examples(path: Path) -> list[Example]:
     examples: dict[str, Example] = {}
     for number, record in _numbered(path):
         where = f"{path}, line {number}"
-        try:
-            example = from_dict(Example, {"prompt": "", **record}, where)
-        except ConfigError as error:
-            raise DataError(f"{error}{id_cure(record)}") from error
+        example = from_dict(Example, {"prompt": "", **record}, where, DataError)
         if examples.setdefault(example.id, example) is not example:
             raise DataError(f"{where}: the id {example.id!r} is repeated; ids must be distinct.")
     if not examples:
@@ -172,12 +166,10 @@ def checked_examples(given: Sequence[Example], name: str) -> list[Example]:
         where = f"{name}[{place}]"
         try:
             record = {field.name: getattr(one, field.name) for field in fields(Example)}
-            checked.append(from_dict(Example, record, where))
+            checked.append(from_dict(Example, record, where, DataError))
             files.sha256_json(checked[-1])
         except AttributeError as error:
             raise DataError(f"{where}: expected a grue.Example, found {one!r}.") from error
-        except ConfigError as error:
-            raise DataError(str(error)) from error
         except (TypeError, ValueError) as error:  # no JSON
             raise DataError(f"{where}: no file can hold it: {error}.") from error
         if one.id in ids:

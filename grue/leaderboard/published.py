@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from grue.errors import ConfigError, DataError
+from grue.errors import DataError
 from grue.leaderboard.board import Board, Row
 from grue.leaderboard.neighbours import board_folder, read_document
 from grue.leaderboard.notes import UNMOVED
@@ -52,10 +52,7 @@ def read_board(path: Path) -> Board:
     Raises:
         DataError: The file cannot be read, or is not a board of this schema.
     """
-    try:
-        return from_dict(Board, read_document(path), str(path))
-    except ConfigError as error:
-        raise DataError(str(error)) from error
+    return from_dict(Board, read_document(path), str(path), DataError)
 
 
 # --- into a new board ------------------------------------------------------------------------------------------------

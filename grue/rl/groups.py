@@ -25,8 +25,7 @@ from grue.lm.seeds import generator
 from grue.lm.tokens import Tokens, encode_prompts, encode_responses, length_batches
 from grue.records import Example
 from grue.rl import trainer as base
-from grue.rl.gradient import epochs, micro_batches, rows_that_count
-from grue.rl.optimize import optimize
+from grue.rl.optimize import epochs, micro_batches, optimize, rows_that_count
 from grue.rl.responses import Responses, describe_responses, draw, draw_positions, replace_rows
 from grue.rl.settings import RewardedConfig, ScoredConfig
 from grue.rl.trainer import Trainer, TrainState

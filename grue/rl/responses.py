@@ -4,35 +4,214 @@ Every rank samples and scores its own share of the prompts; then everything is g
 computed alike everywhere, over the whole batch. A response without a score, to which no term of the reward applies,
 takes no part.
 
-B = responses of an update, T = response time.
+B = responses of an update, K = terms of the reward, T = response time.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
+from grue.lm import distributions
 from grue.lm.distributed import DistributedContext
 from grue.lm.forward import encode
 from grue.lm.log_probs import TokenLogProbs
 from grue.lm.model import cast_once, eos_id, is_seq2seq
 from grue.lm.sampling import Kept, Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
-from grue.lm.sharding import gathered
+from grue.lm.sharding import gathered, whole
 from grue.lm.stops import find_stops
-from grue.lm.tokens import Tokens, encode_prompts
+from grue.lm.tokens import Tokens, decode_responses, encode_prompts
+from grue.records import Example
 from grue.rl import functional as rl
-from grue.rl.calibration import calibrated
-from grue.rl.masking import mask_of_start, mask_of_update
-from grue.rl.scores import Rewarded, gather_rewarded, reward_responses, said, scaled_scores, summed
-from grue.rl.settings import RewardedConfig, rollout_settings
+from grue.rl.settings import ActorCriticConfig, RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
+
+if TYPE_CHECKING:
+    from grue.evaluation.rewards import Value
+
+
+# --- scores: the terms of the reward, added up, scaled and clipped ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rewarded:
+    """What the reward's K terms gave to responses.
+
+    Attributes:
+        sums: [B], their weighted sum; NaN where no term applies.
+        terms: [B, K], not weighted; NaN where a term does not apply.
+        tokens: [B, T, K], what of it was given to single tokens.
+    """
+
+    sums: Tensor
+    terms: Tensor
+    tokens: Tensor
+
+
+def reward_responses(trainer: Trainer, examples: Sequence[Example], rollout: Rollout, n: int) -> Rewarded:
+    """Return what the reward gives to a rollout of responses to some examples, in update `n`."""
+    responses = rollout.responses
+    parts = trainer.reward.parts(
+        examples,
+        said(trainer, rollout),
+        token_ids=responses.lists(),
+        truncated=rollout.truncated.tolist(),
+        step=n,
+    )
+    sums = [math.nan if one is None else one for one in trainer.reward.sums(parts)]
+    return as_rewarded(sums, parts, responses)
+
+
+def said(trainer: Trainer, rollout: Rollout) -> list[str]:
+    """Return the texts of a rollout's responses."""
+    return decode_responses(trainer.tokenizer, rollout.responses, rollout.truncated, trainer.task.rollout.stop)
+
+
+def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], responses: Tokens) -> Rewarded:
+    """Return what the reward's terms gave to responses as tensors.
+
+    Args:
+        sums: Of each response.
+        parts: Of each term, of each response.
+    """
+    terms = torch.zeros(*responses.ids.shape[:1], len(parts), dtype=torch.float32)
+    tokens = torch.zeros(*responses.ids.shape, len(parts), dtype=torch.float32)
+    for k, values in enumerate(parts):
+        for row, value in enumerate(values):
+            if isinstance(value, list):
+                tokens[row, : len(value), k] = torch.tensor(value)
+                value = math.fsum(value)
+            terms[row, k] = math.nan if value is None else value
+    device = responses.ids.device
+    return Rewarded(torch.tensor(sums, dtype=torch.float32, device=device), terms.to(device), tokens.to(device))
+
+
+def summed(given: Rewarded, weights: Sequence[float], config: RewardedConfig) -> tuple[Tensor, Tensor]:
+    """Return the weighted sums of the terms, [B], and what of them falls on single tokens, [B, T].
+
+    With `normalize_terms` each term is standardised before, within the samples to a prompt if there are several and no
+    critic, else over the batch; and the sum after, over the batch (GDPO: Liu et al. 2026, arXiv 2601.05242). What was
+    given to single tokens then counts by its sum.
+    """
+    scored = ~given.sums.isnan()
+    if not config.normalize_terms:
+        own = given.tokens @ given.tokens.new_tensor(weights)
+        return given.sums.masked_fill(~scored, 0.0), own
+    batch = len(given.sums)
+    alone = config.samples_per_prompt == 1 or isinstance(config, ActorCriticConfig)
+    size = batch if alone else config.samples_per_prompt
+    sums = torch.zeros_like(given.sums)
+    for weight, values in zip(weights, given.terms.unbind(1), strict=True):
+        sums = sums + weight * rl.among(~values.isnan(), rl.standardise_groups, values, size)
+    return rl.among(scored, rl.standardise_groups, sums, batch), torch.zeros_like(given.tokens[..., 0])
+
+
+def scaled_scores(
+    scores: Tensor, own: Tensor, scored: Tensor, state: TrainState, config: RewardedConfig
+) -> tuple[Tensor, Tensor]:
+    """Return scores [B], and what of them falls on single tokens [B, T], scaled as the configuration says.
+
+    Both are divided by the standard deviation of the scores so far. Clipping is of a score as a whole: what it takes
+    off is missing at the last token.
+    """
+    if config.reward_scale == "running":
+        state.moments.add(scores[scored])
+        scores, own = scores / state.moments.deviation, own / state.moments.deviation
+    return (scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)), own
+
+
+def gather_rewarded(given: Rewarded, distributed: DistributedContext) -> Rewarded:
+    """Return what the reward gave to the responses of all ranks as one."""
+    return Rewarded(*(distributed.gather_rows(getattr(given, field.name)) for field in fields(given)))
+
+
+# --- masks of the sampler ---------------------------------------------------------------------------------------------
+
+
+def mask_of_update(trainer: Trainer, state: TrainState, config: RewardedConfig) -> Mask | None:
+    """Return the mask that an update samples the policy with, refreshed where it is due; None where nothing is.
+
+    Ramamurthy et al. (2023), §4 and Algorithm 1: the masking policy is a copy of the policy, refreshed every μ updates;
+    RL4LMs' own never was (`mask_source = "frozen"`).
+    """
+    if config.mask is None:
+        return None
+    refresh(state, config)
+    # A masking policy that was just refreshed is the policy itself, and need not be run beside it.
+    return _mask(trainer, config, None if not state.mask_age else state.mask_model)
+
+
+def mask_of_start(trainer: Trainer, config: RewardedConfig) -> Mask | None:
+    """Return the mask that the start samples with, which is its own masking policy; None where nothing is masked."""
+    return None if config.mask is None else _mask(trainer, config, None)
+
+
+def _mask(trainer: Trainer, config: RewardedConfig, masking: PreTrainedModel | None) -> Mask:
+    always_open = tuple(trainer.tokenizer.all_special_ids) if config.always_open == "special" else ()
+    return Mask(masking, mask_rule(config), always_open)
+
+
+def refresh(state: TrainState, config: RewardedConfig) -> None:
+    """Copy the policy into the masking policy once it is μ updates old (Algorithm 1, line 9)."""
+    if config.mask_source == "periodic" and state.mask_model is not None and state.mask_age >= config.mask_updates:
+        state.mask_model.load_state_dict(whole(state.policy.state_dict()))
+        state.mask_age = 0
+
+
+def mask_rule(config: RewardedConfig) -> Callable[[Tensor], Tensor]:
+    """Return the rule that turns logits [B, V] into what stays open, [B, V] bool."""
+    if config.mask == "learned_top_p":
+        return partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
+    return partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
+
+
+# --- calibrated rewards -----------------------------------------------------------------------------------------------
+
+
+def calibrated(
+    trainer: Trainer, state: TrainState, config: RewardedConfig, examples: list[Example], sums: Tensor, n: int
+) -> tuple[Tensor, Tensor]:
+    """Return what rewards are worth among those of the initial policy, [B], NaN where there is none; and what it took.
+
+    InfAlign (Balashankar et al. 2024, arXiv 2412.19792), Eq. 9 and §4: a reward that prompts disagree on the scale of
+    becomes a share, and a transformation of it prepares the policy for how it is decoded (best of n, say).
+
+    The samples to a prompt depend on the run's seed and the example alone.
+
+    Args:
+        examples: Of each response; those to the same prompt stand side by side.
+        sums: [B], the rewards.
+    """
+    count, settings = config.calibration_samples, rollout_settings(trainer.task, config)
+    prompted = examples[:: config.samples_per_prompt]
+    eos, rewards, tokens = eos_id(trainer.policy, trainer.tokenizer), [], 0.0
+    stops = find_stops(trainer.tokenizer, settings.stop)
+    together = max(1, config.rollouts // count)  # prompts, so that no more is drawn at once than in an update
+    with state.initial_policy() as policy, torch.no_grad():
+        for start in range(0, len(prompted), together):
+            part = prompted[start : start + together]
+            asked = [example for example in part for _ in range(count)]
+            chances = [generator(trainer.seed, "calibration", example.id) for example in part]
+            draws = [torch.rand(count, settings.max_new_tokens, generator=chance) for chance in chances]
+            prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in asked], trainer.task.prompt)
+            with trainer.autocast():
+                rollout = sample_responses(policy, prompts, settings, torch.cat(draws), eos, stops=stops)
+            rewards.append(reward_responses(trainer, asked, rollout, n).sums.view(-1, count))
+            tokens += float(rollout.responses.mask.sum())
+    among = torch.cat(rewards).repeat_interleave(config.samples_per_prompt, 0)
+    worth = rl.tilted(rl.share_below(sums, among), config.calibration_tilt)
+    return worth, torch.tensor([0.0, tokens, float(among.numel() / config.samples_per_prompt)], dtype=torch.float64)
+
+
+# --- responses --------------------------------------------------------------------------------------------------------
+
 
 SHOWN_SAMPLES = 2
 

@@ -4,16 +4,87 @@ Defaults are the paper's values where it states one. `runs/recipes.py` fills a c
 file and the command line; bounds stand on the fields.
 """
 
+import math
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from grue import files
 from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SEVERAL, SHARE, UNIT, Bounds, Paper
-from grue.errors import ConfigError
+from grue.errors import ConfigError, escaped
 from grue.lm.settings import ModelSettings
-from grue.rl.switches import parse_reference, parse_select
 from grue.tasks import Generation, Task
+
+# --- what `select` and `reference` say --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HardPrompts:
+    """`hard:K`: the prompts that the start answers worst."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImpactPrompts:
+    """`limr:THETA:RUN`: the prompts whose rewards followed the mean of an earlier run."""
+
+    threshold: float
+    run: Path
+
+
+def parse_select(text: str | None) -> HardPrompts | ImpactPrompts | None:
+    """Read `select`.
+
+    Raises:
+        ConfigError: It has another form, or a number that keeps no prompt.
+    """
+    if text is None:
+        return None
+    kind, _, rest = text.partition(":")
+    number, _, run = rest.partition(":")
+    if kind == "hard" and re.fullmatch("0*[1-9][0-9]{0,17}", rest):
+        return HardPrompts(int(rest))
+    if kind == "limr" and run and (threshold := _number(number)) is not None:
+        if threshold >= 1:
+            raise ConfigError(f"select = {escaped(text)}: no prompt has an impact above {number}; write less than 1.")
+        return ImpactPrompts(threshold, Path(run))
+    raise ConfigError(
+        f"select = {escaped(text)}: write hard:K with K above 0, such as hard:1000, or limr:THETA:RUN with the folder "
+        "of an earlier run, such as limr:0.6:runs/mini/commongen/ppo/seed-1."
+    )
+
+
+def parse_reference(text: str | None) -> tuple[Path, ...]:
+    """Read `reference`: the folders whose weights are averaged; none where there is nothing to read.
+
+    Raises:
+        ConfigError: It has another form.
+    """
+    if text is None:
+        return ()
+    kind, _, rest = text.partition(":")
+    names = rest.split(",")
+    if kind != "soup" or len(names) < 2 or not all(name.strip() for name in names):
+        raise ConfigError(
+            f"reference = {escaped(text)}: write soup:A,B with the folders of two or more runs or checkpoints, such as "
+            "soup:runs/mini/imdb/supervised/seed-1,runs/mini/imdb/supervised/seed-2."
+        )
+    return tuple(Path(name.strip()) for name in names)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
 
 MaskName = Literal["learned_top_p", "learned_top_k", "top_k"]
 
@@ -190,13 +261,13 @@ class RewardedConfig(Common):
             yield "normalize_terms needs at least 2 rollouts to compare; raise rollouts."
         if self.normalize_terms and self.calibration_samples:
             yield "calibration_samples does not go with normalize_terms: both say what a reward is compared with."
-        usual = {field.name: field.default for field in fields(RewardedConfig)}
+        defaults = {setting.name: setting.default for setting in fields(RewardedConfig)}
         for name in OF_A_MASK if self.mask is None else ():
-            if getattr(self, name) != usual[name]:
+            if getattr(self, name) != defaults[name]:
                 yield f"{name} is about the mask, and there is none; set mask, or leave it out."
         for name, switch in OF_A_SWITCH.items():
             read = name not in getattr(self, "unread", ())  # what a file leaves unread is refused as that
-            if read and getattr(self, name) != usual[name] and not getattr(self, switch):
+            if read and getattr(self, name) != defaults[name] and not getattr(self, switch):
                 yield f"{name} does nothing where {switch} is 0; set {switch}, or leave it out."
         if self.redraws and self.samples_per_prompt == 1:
             yield "redraws is about groups whose rewards are all equal; set samples_per_prompt to 2 or more."
@@ -313,9 +384,10 @@ class ScoredConfig(RewardedConfig):
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with values together; see `Common.problems`."""
         yield from RewardedConfig.problems(self)
-        for field in fields(self):
-            if field.name in self.unread and getattr(self, field.name) != field.default:
-                yield f"{field.name} is about samples that are drawn, and data has its own; leave {field.name} out."
+        for setting in fields(self):
+            name = setting.name
+            if name in self.unread and getattr(self, name) != setting.default:
+                yield f"{name} is about samples that are drawn, and data has its own; leave {name} out."
         if self.data is not None and (self.select is not None or self.train_share is not None):
             yield "data says what is learnt from; leave out select and train_share, or choose its lines beforehand."
 
@@ -415,3 +487,18 @@ class ActorCriticConfig(RolloutConfig):
 
 # What a controller of the KL penalty counts, and so the unit of its `kl_target`.
 KL_UNITS: Mapping[str, str] = {"rl4lms": "nats a token", "ziegler": "nats a sequence"}
+
+
+# --- cards ------------------------------------------------------------------------------------------------------------
+
+
+C = TypeVar("C", bound=Common)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmCard(Generic[C]):
+    """`CARD` of a file of `grue/algorithms/cards`; the fields are those of `grue.rl.trainer.Algorithm`."""
+
+    settings: type[C]
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    without_effect: frozenset[str] = frozenset()

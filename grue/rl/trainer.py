@@ -23,8 +23,7 @@ from grue.lm.distributed import DistributedContext
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sharding import ShardedWeights, load_whole
 from grue.records import Example
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
+from grue.rl.settings import ActorCriticConfig, AlgorithmCard, Common, RewardedConfig, RolloutConfig, ScoredConfig
 from grue.tasks import Task
 
 if TYPE_CHECKING:

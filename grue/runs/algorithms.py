@@ -12,8 +12,7 @@ from grue import files
 from grue.algorithms import BUILT_IN, SUPERVISED, cards
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.registry import Registry
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import Common
+from grue.rl.settings import AlgorithmCard, Common
 from grue.runs.request import canonical
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
 from grue.records import check_system_name, with_backbone
-from grue.rl.settings import Common, RewardedConfig, recorded
-from grue.rl.switches import ImpactPrompts, parse_reference, parse_select
+from grue.rl.settings import Common, ImpactPrompts, RewardedConfig, parse_reference, parse_select, recorded
 from grue.runs import learned, rewarded
 from grue.runs.algorithms import GIVEN, split_algorithm
 from grue.runs.recipes import adds_mask, make_config

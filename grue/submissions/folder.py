@@ -132,13 +132,9 @@ def read_result(path: Path) -> Result:
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA_VERSION:
         raise DataError(f"{path}: not a result of schema {SCHEMA_VERSION}, which this version of grue reads: {schema}.")
-    try:
-        result = from_dict(Result, data, str(path))
-        known = {field.name for field in fields(StatedSystem)}
-        said = {key: value for key, value in result.system.items() if key in known}
-        from_dict(StatedSystem, said, f"{path}: system")
-    except ConfigError as error:
-        raise DataError(str(error)) from error
+    result = from_dict(Result, data, str(path), DataError)
+    known = {field.name for field in fields(StatedSystem)}
+    from_dict(StatedSystem, {k: v for k, v in result.system.items() if k in known}, f"{path}: system", DataError)
     faults = [f"{path}: {fault}." for fault in _out_of_scale(result)]
     if faults:
         raise DataError("\n".join(faults[:MOST_FAULTS]))

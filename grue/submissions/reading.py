@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from grue import files
-from grue.errors import ConfigError, DataError, GrueError
+from grue.errors import DataError, GrueError
 from grue.evaluation.predictions import of_unequal_draws
 from grue.records import LARGEST_SEED, Prediction, is_seed
 from grue.shapes import from_dict
@@ -249,10 +249,7 @@ def read_untrusted_predictions(path: Path) -> list[Prediction]:
         where = f"{path}, line {number}"
         if nests_too_deep(record):
             raise DataError(f"{where}: nests too deeply.")
-        try:
-            predictions.append(from_dict(Prediction, record, where))
-        except ConfigError as refusal:
-            raise DataError(str(refusal)) from refusal
+        predictions.append(from_dict(Prediction, record, where, DataError))
         if len(predictions[-1].draws) != len(predictions[0].draws):
             raise DataError(f"{where}: {of_unequal_draws(predictions[0], predictions[-1])}")
     return predictions

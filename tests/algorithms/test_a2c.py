@@ -9,7 +9,7 @@ from grue.algorithms.cards.a2c import A2CConfig
 from grue.algorithms.cards.ppo import PPOConfig
 
 torch, tiny, oracles, losses = lates("torch support.tiny support.oracles support.losses")
-experience, optimisation, trainer = lates("experience gradient trainer", "grue.rl.")
+experience, optimisation, trainer = lates("experience optimize trainer", "grue.rl.")
 
 
 def begun(family, folder, top_k=0, **settings):

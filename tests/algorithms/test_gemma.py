@@ -16,7 +16,7 @@ from grue.rl.settings import RewardedConfig, RolloutConfig
 from grue.runs.algorithms import find_card
 
 torch, gemma, tiny = lates("torch support.gemma support.tiny")
-agreement, experience, rl, learning = lates("agreement experience functional trainer", "grue.rl.")
+experience, optimize, rl, learning = lates("experience optimize functional trainer", "grue.rl.")
 tokens = late("grue.lm.tokens")
 
 pytestmark = pytest.mark.slow
@@ -72,9 +72,9 @@ def test_updates_of_a_real_model(algorithm, mask, precision, tmp_path):
         assert first["objective/kl"] == 0 and first["policy/ratio_error"] < 1e-5
         ratio, _, gap, most = said
         if precision == "bfloat16":
-            assert ratio < 1e-5 and 1e-3 < gap < 0.5 * agreement.NOISE
+            assert ratio < 1e-5 and 1e-3 < gap < 0.5 * optimize.NOISE
         else:
-            assert ratio < 0.2 * agreement.EXACT and most < 0.2 * agreement.EXACT
+            assert ratio < 0.2 * optimize.EXACT and most < 0.2 * optimize.EXACT
     for name in ("policy/pair_gap", "policy/log_ratio"):  # π and π_0 are one
         assert abs(first.get(name, 0.0)) < (1e-3 if precision == "float32" else 1e-9)
 
@@ -111,10 +111,10 @@ def test_a_bug_is_told_from_the_noise_of_a_precision(precision, tmp_path, monkey
         with monkeypatch.context() as patch, torch.no_grad():
             patch.setattr(experience, "token_log_probs", of if bug is None else partial(bug, of))
             batch = experience.score_minibatch(trainer, state, config, found, torch.arange(16))
-        sums = agreement.mismatch(batch.now.restricted, batch.drawn, batch.mask)
+        sums = optimize.mismatch(batch.now.restricted, batch.drawn, batch.mask)
         old = batch.new if everywhere else batch.old
         sums |= rl.ratio_errors(batch.new - old, batch.mask / batch.mask.sum())
-        agreement.check_ratio({f"policy/{name}": value for name, value in sums.items()}, config, 0)
+        optimize.check_ratio({f"policy/{name}": value for name, value in sums.items()}, config, 0)
 
     judge()
     for bug in BUGS if precision == "float32" else BUGS[:-1]:

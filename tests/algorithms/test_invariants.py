@@ -15,7 +15,7 @@ from grue.rl.settings import RolloutConfig
 from grue.runs.algorithms import find_card
 
 torch, tiny, golden, oracles, scored = lates("torch support.tiny support.golden support.oracles support.scored")
-learning, experience, responses, masking = lates("grue.runs.train grue.rl.experience grue.rl.responses grue.rl.masking")
+learning, experience, responses = lates("grue.runs.train grue.rl.experience grue.rl.responses")
 adapters, lm, sampling, forward = lates("adapters model sampling forward", "grue.lm.")
 algorithms = late("grue.runs.algorithms")
 
@@ -276,7 +276,7 @@ def test_a_frozen_mask_never_changes_and_one_of_top_k_follows_the_policy_itself(
     seen = masking_logits(monkeypatch, tmp_path, 3, mask_updates=1, mask_source="frozen")
     assert len(seen) == 3 and all(torch.allclose(seen[0], later, atol=1e-5) for later in seen)
     seen = masking_logits(monkeypatch, tmp_path, 3, mask="top_k", top_k=5)
-    rule = masking.mask_rule(NLPOConfig(mask="top_k", top_k=5))
+    rule = responses.mask_rule(NLPOConfig(mask="top_k", top_k=5))
     assert all((rule(logits).sum(-1) == 5).all() for logits in seen)
     assert not torch.equal(seen[0], seen[-1])
 
@@ -287,7 +287,7 @@ def test_sampled_tokens_lie_in_the_nucleus_of_the_masking_policy(family):
     task = tiny.task(family)
     prompts = responses.encode_prompts(policy, tiny.tokenizer(family), [e.prompt for e in tiny.examples()], task.prompt)
     uniforms = torch.rand(12, 8, generator=responses.generator(1, "test"))
-    mask = sampling.Mask(other, masking.mask_rule(NLPOConfig(top_p=0.6)))
+    mask = sampling.Mask(other, responses.mask_rule(NLPOConfig(top_p=0.6)))
     rollout = sampling.sample_responses(policy, prompts, task.rollout, uniforms, 1, mask)
     with torch.no_grad():
         logits, _ = forward.forward(other, prompts, rollout.responses)
@@ -308,7 +308,7 @@ def test_a_mask_of_nothing_but_a_closed_end_token_still_leaves_something():
     def only_the_end(logits):
         wished = torch.zeros_like(logits)
         wished[:, 1] = 100.0
-        return masking.mask_rule(NLPOConfig(top_p=0.5))(wished.masked_fill(logits.isinf(), float("-inf")))
+        return responses.mask_rule(NLPOConfig(top_p=0.5))(wished.masked_fill(logits.isinf(), float("-inf")))
 
     mask = sampling.Mask(None, only_the_end)
     rollout = sampling.sample_responses(model, prompts, task.rollout, torch.full((1, 8), 0.5), 1, mask)

@@ -13,7 +13,7 @@ from support.late import late, lates
 from grue.runs.recipes import make_config
 
 torch, tiny, oracles, lm = lates("torch support.tiny support.oracles grue.lm.forward")
-values_, masking = late("grue.rl.values"), late("grue.rl.masking")
+values_, masking = late("grue.rl.experience"), late("grue.rl.responses")
 SIZES = {"rollouts": 12, "minibatch_size": 12, "epochs": 2, "learning_rate": 3e-2}
 
 

@@ -291,7 +291,7 @@ def test_the_expected_reward_is_fitted_to_what_the_start_gets(tmp_path):
 def moved_on(run, state, monkeypatch, n=0):
     """Steps of an update whose policy moved after it was sampled; and the policy that was sampled."""
     names = {
-        "mdpo": "grue.rl.values",
+        "mdpo": "grue.rl.experience",
         "reinforce_plus_plus": "grue.algorithms.reinforce",
         "reinforce": "grue.algorithms.reinforce",
         "rloo": "grue.algorithms.reinforce",

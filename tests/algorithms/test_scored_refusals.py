@@ -17,7 +17,7 @@ from grue.runs.algorithms import find_card
 from grue.runs.recipes import make_config
 
 torch, tiny, scored, gradient, algorithms, checkpoint = lates(
-    "torch support.tiny support.scored grue.rl.gradient grue.runs.algorithms grue.lm.checkpoint"
+    "torch support.tiny support.scored grue.rl.optimize grue.runs.algorithms grue.lm.checkpoint"
 )
 
 

@@ -32,6 +32,8 @@ for command in json.loads(sys.argv[1]):
     done = CliRunner().invoke(main, command)
     assert done.exit_code == (2 if "chrf.x=1" in command else 0), done.output
     assert not loaded("torch", "transformers", "datasets", "evaluate"), command
+done = CliRunner().invoke(main, ["metrics", "show", "meteor"])
+assert "grue.metrics.ter" not in sys.modules, "a metric is imported by name"
 grue.score(["a", "b"], sys.argv[2], metrics=["rouge1"])
 assert not loaded("torch", "transformers"), "grue.score"
 """

@@ -12,7 +12,7 @@ from grue.errors import TrainingError
 torch, tiny, exactness, scored, processes = lates(
     "torch support.tiny support.exactness support.scored support.processes"
 )
-agreement, experience, rl = lates("agreement experience functional", "grue.rl.")
+experience, optimize, rl = lates("experience optimize functional", "grue.rl.")
 tokens = late("grue.lm.tokens")
 
 
@@ -21,7 +21,7 @@ def measured(gaps, ratios=None):
     gaps = torch.tensor([gaps])
     mask = torch.ones_like(gaps, dtype=torch.bool)
     log_ratio = torch.zeros_like(gaps) if ratios is None else torch.tensor([ratios]).log()
-    found = agreement.mismatch(gaps, torch.zeros_like(gaps), mask) | rl.ratio_errors(log_ratio, mask / mask.sum())
+    found = optimize.mismatch(gaps, torch.zeros_like(gaps), mask) | rl.ratio_errors(log_ratio, mask / mask.sum())
     return {f"policy/{name}": value for name, value in found.items()}
 
 
@@ -35,11 +35,11 @@ def noise(count, size):
 
 def test_what_is_measured_by_hand():
     now, drawn = torch.tensor([[-1.0, -2.0, -3.0]]), torch.tensor([[-1.5, -1.9, 7.0]])
-    found = agreement.mismatch(now, drawn, torch.tensor([[True, True, False]]))
+    found = optimize.mismatch(now, drawn, torch.tensor([[True, True, False]]))
     assert float(found["mismatch"]) == pytest.approx(0.6) and float(found["mismatch_bias"]) == pytest.approx(0.4)
     assert float(found["mismatch_max"]) == pytest.approx(0.5) and int(found["mismatch_tokens"]) == 2
     assert float(found["mismatch_kl"]) == pytest.approx(math.exp(0.5) - 1.5 + math.exp(-0.1) - 0.9, rel=1e-5)
-    figures = agreement.figures_of({f"policy/{name}": value for name, value in found.items()})
+    figures = optimize.figures_of({f"policy/{name}": value for name, value in found.items()})
     assert figures["policy/mismatch"] == pytest.approx(0.3) and "policy/mismatch_tokens" not in figures
 
 
@@ -47,39 +47,39 @@ def test_what_is_measured_by_hand():
 def test_noise_of_bfloat16_is_none_and_a_shift_of_it_is(count, refused):
     """Noise as Gemma 3 270M has it, .045 in standard deviation, and a token as far off as it had in 753."""
     found = [*noise(count - 1, 0.045), 0.56]
-    agreement.check_ratio(measured(found), config("bfloat16"), 0)
+    optimize.check_ratio(measured(found), config("bfloat16"), 0)
     with pytest.raises(TrainingError, match="with its sign" if count > 32 else "see different"):
-        agreement.check_ratio(measured([gap - (0.07 if count > 32 else 0.2) for gap in found]), config("bfloat16"), 0)
+        optimize.check_ratio(measured([gap - (0.07 if count > 32 else 0.2) for gap in found]), config("bfloat16"), 0)
     with pytest.raises(TrainingError, match="on average"):
-        agreement.check_ratio(measured([5 * gap for gap in found]), config("bfloat16"), 0)
+        optimize.check_ratio(measured([5 * gap for gap in found]), config("bfloat16"), 0)
     with pytest.raises(TrainingError, match="at most"):
-        agreement.check_ratio(measured(found), config("float32"), 0)
+        optimize.check_ratio(measured(found), config("float32"), 0)
 
 
 def test_a_single_token_counts_in_float32_and_what_is_no_number_never_does(refused):
     exact = [*noise(99, 1e-5), 0.0]
-    agreement.check_ratio(measured(exact), config("float32"), 0)
+    optimize.check_ratio(measured(exact), config("float32"), 0)
     one_off = [*exact[:-1], 0.0011]
     with refused(TrainingError):
-        agreement.check_ratio(measured(one_off), config("float32"), 3)
+        optimize.check_ratio(measured(one_off), config("float32"), 3)
     with refused(TrainingError):
-        agreement.check_ratio(measured(exact, [1.0] * 99 + [1.0011]), config("float32"), 3)
-    agreement.check_ratio(measured(one_off, [1.0] * 99 + [1.5]), config("bfloat16"), 3)
+        optimize.check_ratio(measured(exact, [1.0] * 99 + [1.0011]), config("float32"), 3)
+    optimize.check_ratio(measured(one_off, [1.0] * 99 + [1.5]), config("bfloat16"), 3)
     with refused(TrainingError):
-        agreement.check_ratio(measured(exact, [1.2] * 100), config("bfloat16"), 3)
+        optimize.check_ratio(measured(exact, [1.2] * 100), config("bfloat16"), 3)
     for precision in ("float32", "bfloat16"):
         for wrong in (math.nan, -math.inf, math.inf):
             with pytest.raises(TrainingError):
-                agreement.check_ratio(measured([*exact[:-1], wrong]), config(precision), 3)
+                optimize.check_ratio(measured([*exact[:-1], wrong]), config(precision), 3)
     with refused(TrainingError):
-        agreement.check_ratio(measured([gap - 0.07 for gap in exact]), config("bfloat16"), 3)
+        optimize.check_ratio(measured([gap - 0.07 for gap in exact]), config("bfloat16"), 3)
 
 
 def test_weights_are_truncated_in_bfloat16_and_1_in_float32():
     now, drawn = torch.tensor([[-1.0, -2.0, -1.0]]), torch.tensor([[-1.5, -1.5, -3.0]])
-    assert agreement.importance_weights(now, drawn, config("float32"), 2.0).tolist() == [[1.0, 1.0, 1.0]]
-    assert agreement.importance_weights(now, drawn, config("bfloat16"), None).tolist() == [[1.0, 1.0, 1.0]]
-    found = agreement.importance_weights(now, drawn, config("bfloat16"), 2.0)[0].tolist()
+    assert optimize.importance_weights(now, drawn, config("float32"), 2.0).tolist() == [[1.0, 1.0, 1.0]]
+    assert optimize.importance_weights(now, drawn, config("bfloat16"), None).tolist() == [[1.0, 1.0, 1.0]]
+    found = optimize.importance_weights(now, drawn, config("bfloat16"), 2.0)[0].tolist()
     assert found == pytest.approx([math.exp(0.5), math.exp(-0.5), 2.0])
 
 

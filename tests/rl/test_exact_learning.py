@@ -21,9 +21,7 @@ torch, tiny, tiny_models, oracles, exactness, losses = lates(
 checkpoint, critics, contexts, lm, loading, scoring, tokens = lates(
     "checkpoint critic distributed forward load log_probs tokens", "grue.lm."
 )
-experience, rl, optimisation, references, trainer = lates(
-    "experience functional gradient references trainer", "grue.rl."
-)
+experience, rl, optimisation, trainer = lates("experience functional optimize trainer", "grue.rl.")
 ppo, runs = late("grue.algorithms.ppo"), late("grue.runs.train")
 FAMILIES = ["causal", "seq2seq"]
 APART = ("responses", "policy")  # what of an experience is no tensor of numbers
@@ -227,7 +225,7 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
     """Against one row after the other by autograd; the mean of the rows' means would be another gradient."""
     run = tiny.run(family, "supervised", tmp_path)
     pairs = run.trainer.pairs[:9]
-    prompts, responses = references.encode_pairs(run.trainer, pairs)
+    prompts, responses = optimisation.encode_pairs(run.trainer, pairs)
     rows = [(exactness.real(prompts, i), exactness.real(responses, i)) for i in range(9)]
     total = sum(len(said) for _, said in rows)
 
@@ -247,7 +245,7 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
     assert float((exact - biased).norm()) > 0.02 * float(exact.norm())
     for size in (64, 4, 1):
         run.trainer.policy.zero_grad()
-        parts = partial(references.pair_losses, run.trainer, prompts, responses)
+        parts = partial(optimisation.pair_losses, run.trainer, prompts, responses)
         optimisation.minibatch_gradient(run.trainer, torch.arange(9), responses.mask.float(), parts, size)
         found = torch.cat([p.grad.flatten() for p in run.trainer.policy.parameters()])
         assert float((found - exact).norm()) < 1e-5 * float(exact.norm())

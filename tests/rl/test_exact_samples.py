@@ -18,7 +18,7 @@ transformers, loading, data, predicting, rewards = lates(
     "transformers grue.lm.load grue.data.load grue.evaluation.predict grue.evaluation.rewards"
 )
 adapters, lm, scoring, sampling, tokens = lates("adapters model log_probs sampling tokens", "grue.lm.")
-agreement, experience, trainer = lates("agreement experience trainer", "grue.rl.")
+experience, optimize, trainer = lates("experience optimize trainer", "grue.rl.")
 EOS = 1
 
 
@@ -147,7 +147,12 @@ def test_beam_search_finds_the_likeliest_of_all_sequences():
 
 @pytest.mark.parametrize(
     ("module", "algorithm"),
-    [("rl.values", "nlpo"), ("rl.values", "a2c"), ("algorithms.reinforce", "rloo"), ("algorithms.grpo", "grpo")],
+    [
+        ("rl.experience", "nlpo"),
+        ("rl.experience", "a2c"),
+        ("algorithms.reinforce", "rloo"),
+        ("algorithms.grpo", "grpo"),
+    ],
 )
 def test_no_algorithm_learns_from_another_policys_samples(module, algorithm, tmp_path, monkeypatch, refused):
     def tampered(*arguments, **named):
@@ -222,7 +227,7 @@ def test_half_precision_finds_what_was_scored_bit_for_bit_and_stays_near_the_sam
     lm.choose_attention(run.trainer.policy)
     lines = tiny.updated(run, 3)
     assert all(line["policy/ratio_error"] == 0 for line in lines)
-    assert all(line["policy/mismatch"] < 0.5 * agreement.NOISE for line in lines)
+    assert all(line["policy/mismatch"] < 0.5 * optimize.NOISE for line in lines)
     assert lines[0]["objective/kl"] == 0 != lines[1]["objective/kl"]
 
 

@@ -14,7 +14,7 @@ from grue.algorithms.cards.reinforce import ReinforceConfig
 from grue.errors import TrainingError
 
 torch, tiny, grpo, rewards = lates("torch support.tiny grue.algorithms.grpo grue.evaluation.rewards")
-rl, experience, scores, trainer = lates("functional experience scores trainer", "grue.rl.")
+rl, experience, responses, trainer = lates("functional experience responses trainer", "grue.rl.")
 NAN = math.nan
 
 
@@ -189,7 +189,7 @@ def given(*columns):
     terms = torch.tensor(columns).T
     applies = ~terms.isnan()
     sums = torch.where(applies.any(1), torch.zeros(len(terms)), torch.tensor(NAN))
-    return scores.Rewarded(sums, terms, torch.ones(len(terms), 4, len(columns)))
+    return responses.Rewarded(sums, terms, torch.ones(len(terms), 4, len(columns)))
 
 
 def unit(values, spread=1e-4):
@@ -201,7 +201,7 @@ def unit(values, spread=1e-4):
 def test_terms_are_standardised_in_their_groups_and_their_sum_in_the_batch():
     """GDPO's example: two rewards won of two are worth twice one of two, which GRPO cannot tell apart."""
     config = GRPOConfig(samples_per_prompt=2, normalize_terms=True)
-    found, own = scores.summed(given([0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]), [1.0, 1.0], config)
+    found, own = responses.summed(given([0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]), [1.0, 1.0], config)
     # Each term −z, z with z = 1/√2; sums −z, z, −2z, 2z; their sample deviation √(10 z² / 3).
     wanted = [x / math.sqrt(10 / 3) for x in (-1, 1, -2, 2)]
     assert found.tolist() == pytest.approx(wanted, rel=3e-4)
@@ -218,14 +218,14 @@ def test_without_groups_to_compare_terms_are_standardised_in_the_batch():
     wanted = unit([2.0 * a - 0.5 * b for a, b in zip(unit(first), unit(second), strict=True)])
     for kind, size in ((PPOConfig, 1), (PPOConfig, 2), (ReinforceConfig, 1)):
         config = kind(normalize_terms=True, samples_per_prompt=size)
-        found, _ = scores.summed(given(first, second), [2.0, -0.5], config)
+        found, _ = responses.summed(given(first, second), [2.0, -0.5], config)
         assert found.tolist() == pytest.approx(wanted, rel=1e-5)
 
 
 def test_a_term_counts_among_the_texts_that_it_applies_to():
     config = ReinforceConfig(normalize_terms=True, samples_per_prompt=3)
     first, second = [1.0, NAN, 4.0, NAN, 2.0, 8.0], [NAN, NAN, 5.0, NAN, 1.0, 3.0]
-    found, _ = scores.summed(given(first, second), [1.0, 1.0], config)
+    found, _ = responses.summed(given(first, second), [1.0, 1.0], config)
     low, high = unit([1.0, 4.0])
     a, b = unit([2.0, 8.0])
     c, d = unit([1.0, 3.0])
@@ -236,10 +236,10 @@ def test_a_term_counts_among_the_texts_that_it_applies_to():
 def test_a_term_without_spread_contributes_nothing():
     flat, spread = [0.1] * 4, [1.0, 2.0, 4.0, 9.0]
     for config in (PPOConfig(normalize_terms=True), GRPOConfig(samples_per_prompt=4, normalize_terms=True)):
-        both, _ = scores.summed(given(flat, spread), [1e6, 1.0], config)
-        alone, _ = scores.summed(given(spread), [1.0], config)
+        both, _ = responses.summed(given(flat, spread), [1e6, 1.0], config)
+        alone, _ = responses.summed(given(spread), [1.0], config)
         assert both.tolist() == alone.tolist() == pytest.approx(unit(unit(spread)), rel=1e-5)
-        nothing, _ = scores.summed(given(flat, flat), [1.0, 1.0], config)
+        nothing, _ = responses.summed(given(flat, flat), [1.0, 1.0], config)
         assert nothing.tolist() == [0.0] * 4
 
 

@@ -9,7 +9,7 @@ from grue.rl.settings import ActorCriticConfig
 
 torch, tiny, tiny_models, exactness = lates("torch support.tiny support.tiny_models support.exactness")
 critics, lm, models = lates("critic forward model", "grue.lm.")
-experience, trainer, values = lates("experience trainer values", "grue.rl.")
+experience, trainer = lates("experience trainer", "grue.rl.")
 KINDS = ["gpt2", "opt", "llama", "mistral", "gemma2", "t5", "mt5", "bart"]
 WIDTH = {"opt": 20}  # OPT's head reads states narrower than its layers' 32
 SETTINGS = {"gamma": 0.9, "kl_coefficient": 0.1, "rollouts": 24, "value_start": "regression"}
@@ -36,23 +36,23 @@ def by_numpy(features, targets, strength):
 
 @pytest.mark.parametrize("strength", [1e-2, 10.0])
 def test_the_fit_is_ridge_regression_and_no_prompt_sees_itself(strength, monkeypatch):
-    monkeypatch.setattr(values, "STRENGTHS", (strength,))
+    monkeypatch.setattr(experience, "STRENGTHS", (strength,))
     features, targets, groups = some_world()
-    weight, bias, held_out = values.ridge(features, targets, groups)
+    weight, bias, held_out = experience.ridge(features, targets, groups)
     whole = by_numpy(features, targets, strength)
     assert (features @ weight[0] + bias).tolist() == pytest.approx(whole(features).tolist())
-    for fold in range(values.FOLDS):
-        here = groups % values.FOLDS == fold
+    for fold in range(experience.FOLDS):
+        here = groups % experience.FOLDS == fold
         without = by_numpy(features[~here], targets[~here], strength)
         assert held_out[here].tolist() == pytest.approx(without(features[here]).tolist())
 
 
 def test_it_holds_on_as_strongly_as_it_helps():
     features, targets, groups = some_world()
-    weight, bias, held_out = values.ridge(features, targets, groups)
+    weight, bias, held_out = experience.ridge(features, targets, groups)
     assert float((held_out - targets).square().mean() / targets.var()) < 0.01
     noise = torch.randn(len(groups) // 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)[groups]
-    weight, bias, held_out = values.ridge(features, noise, groups)
+    weight, bias, held_out = experience.ridge(features, noise, groups)
     spread = float((features @ weight[0] + bias).std() / noise.std())
     assert spread < 0.05
     assert float((held_out - noise).square().mean() / noise.var()) < 1.2
@@ -60,7 +60,7 @@ def test_it_holds_on_as_strongly_as_it_helps():
 
 def test_one_prompt_gives_the_mean():
     features, targets, _ = some_world(groups=1)
-    weight, bias, held_out = values.ridge(features, targets, torch.zeros(6, dtype=torch.long))
+    weight, bias, held_out = experience.ridge(features, targets, torch.zeros(6, dtype=torch.long))
     assert not weight.any() and set(held_out.tolist()) == {float(targets.mean())} == set(bias.tolist())
 
 
@@ -78,7 +78,7 @@ def test_one_prompt_gives_the_mean():
     ],
 )
 def test_what_is_explained_of_targets(targets, missed, share):
-    found = values.explained(torch.tensor(targets, dtype=torch.float64), torch.tensor(missed, dtype=torch.float64))
+    found = experience.explained(torch.tensor(targets, dtype=torch.float64), torch.tensor(missed, dtype=torch.float64))
     assert found == ({} if share is None else {"critic/explained_variance": pytest.approx(share)})
 
 
@@ -103,10 +103,10 @@ def test_the_head_is_fitted_to_the_states_of_the_first_rollouts(family, value_mo
     """Of twelve examples an update of 24 has each twice: a prompt is held out with both of its answers."""
     run, config, state = begun(tmp_path, family, value_model=value_model)
     assert not state.critic.head.weight.any()
-    seen, ridge = [], values.ridge
-    monkeypatch.setattr(values, "ridge", lambda *given: seen.append(given[2]) or ridge(*given))
-    found = values.collect_valued(run.trainer, state, config, 0)
-    mask, returns = found.mask, values.discounted_returns(found, config)
+    seen, ridge = [], experience.ridge
+    monkeypatch.setattr(experience, "ridge", lambda *given: seen.append(given[2]) or ridge(*given))
+    found = experience.collect_valued(run.trainer, state, config, 0)
+    mask, returns = found.mask, experience.discounted_returns(found, config)
     reading = experience.reading_of(
         run.trainer, config, found.rollout, found.responses, experience.first_epoch(run.trainer, config, 0)
     )
@@ -118,7 +118,7 @@ def test_the_head_is_fitted_to_the_states_of_the_first_rollouts(family, value_mo
     by_prompt = {(positions[row], int(group)) for row, group in zip(rows, seen[0].tolist(), strict=True)}
     assert len(by_prompt) == 12 == len({group for _, group in by_prompt}) < len(positions)
     before = state.critic.head.weight.clone()
-    values.collect_valued(run.trainer, state, config, 1)
+    experience.collect_valued(run.trainer, state, config, 1)
     assert torch.equal(before, state.critic.head.weight) and len(seen) == 1
 
 
@@ -134,7 +134,7 @@ def test_explained_variance_by_loops(tmp_path):
             returns.append(after)
             missed.append(after - float(found.policy.values[row, t]))
     expected = {"critic/explained_variance": 1.0 - np.var(missed) / np.var(returns)}
-    assert values.explained_variance(found, config) == pytest.approx(expected, rel=1e-4)
+    assert experience.explained_variance(found, config) == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_log_says_what_is_maximised_and_what_the_critic_explains_if_anything(tmp_path):

@@ -186,9 +186,11 @@ def steps_of(run, state, monkeypatch, n=0):
     steps, rows_of = [], []
     gradient_of_minibatch = optimize.minibatch_gradient
 
-    def seen(trainer, rows, *rest):
+    def seen(trainer, rows, weights, losses_of, size, *counts):
+        if not counts:  # that of the references beside, in the same step
+            return gradient_of_minibatch(trainer, rows, weights, losses_of, size)
         rows_of.append(rows.tolist())
-        measured = gradient_of_minibatch(trainer, rows, *rest)
+        measured = gradient_of_minibatch(trainer, rows, weights, losses_of, size, *counts)
         steps.append(Step(torch.empty(0), measured, rows.tolist()))
         return measured
 

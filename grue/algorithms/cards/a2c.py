@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from grue.bounds import POSITIVE, UNIT
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import ActorCriticConfig
+from grue.rl.settings import ActorCriticConfig, AlgorithmCard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 from grue.bounds import POSITIVE, Paper
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import OF_A_MASK, RewardedConfig
+from grue.rl.settings import OF_A_MASK, AlgorithmCard, RewardedConfig
 
 WITHOUT_EFFECT = frozenset(
     {

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from grue.bounds import NON_NEGATIVE, POSITIVE, SEVERAL
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import RolloutConfig
+from grue.rl.settings import AlgorithmCard, RolloutConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from grue.algorithms.cards.ppo import PPOConfig
 from grue.bounds import Paper
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import MaskName
+from grue.rl.settings import AlgorithmCard, MaskName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

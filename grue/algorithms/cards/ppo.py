@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from grue.bounds import POSITIVE, Paper
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import ActorCriticConfig
+from grue.rl.settings import ActorCriticConfig, AlgorithmCard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from grue.bounds import NON_NEGATIVE
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import ScoredConfig
+from grue.rl.settings import AlgorithmCard, ScoredConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

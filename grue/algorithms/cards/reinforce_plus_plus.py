@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from grue.algorithms.cards.reinforce import ReinforceConfig
-from grue.rl.card import AlgorithmCard
+from grue.rl.settings import AlgorithmCard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from grue.bounds import POSITIVE
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import ScoredConfig
+from grue.rl.settings import AlgorithmCard, ScoredConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from grue.algorithms.cards.reinforce import ReinforceConfig
 from grue.bounds import SEVERAL
-from grue.rl.card import AlgorithmCard
+from grue.rl.settings import AlgorithmCard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from grue.bounds import POSITIVE
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import Common
+from grue.rl.settings import AlgorithmCard, Common
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from grue.bounds import NON_NEGATIVE, POSITIVE, SHARE, UNIT
-from grue.rl.card import AlgorithmCard
-from grue.rl.settings import ActorCriticConfig
+from grue.rl.settings import ActorCriticConfig, AlgorithmCard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         prompt = text_of(row["prompt"], "prompt", where)
         references, meta = _references_of(row, where), _meta_of(row, where)
         if row.get("id") not in (None, ""):
-            if cure := id_cure(row):
+            if cure := id_cure(row["id"]):
                 raise DataError(f"{where}: id should be a string, found {row['id']}.{cure}")
             identity = text_of(row["id"], "id", where)
             if numbered(identity, times) != identity:
