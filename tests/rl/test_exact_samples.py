@@ -155,8 +155,10 @@ def test_beam_search_finds_the_likeliest_of_all_sequences():
     ],
 )
 def test_no_algorithm_learns_from_another_policys_samples(module, algorithm, tmp_path, monkeypatch, refused):
+    collect = experience.collect
+
     def tampered(*arguments, **named):
-        found = experience.collect(*arguments, **named)
+        found = collect(*arguments, **named)
         found.log_probs.add_(0.5)
         return found
 
