@@ -17,7 +17,7 @@ BOARD_SCHEMA = 6
 
 Direction = Literal["higher", "lower"]
 Axis = Literal["preference", "naturalness", "diversity", "none"]
-Status = Literal["local", "reported", "recomputed", "rescored", "reproduced", "retrained"]
+Status = Literal["local", "reported", "recomputed", "rescored", "reproduced", "verified"]
 
 BASELINES: Mapping[str, str] = {
     "null": "the same sentence for every input: the first reference of the first training example",
@@ -310,9 +310,10 @@ class Entry:
     Attributes:
         status: "local" for the runs of this machine, "reported" without predictions, "recomputed" from published
             outputs that are kept elsewhere, "rescored" if the scores were computed again from submitted predictions,
-            "reproduced" if a maintainer also drew the predictions again from the checkpoint, "retrained" if one
-            trained it again from its configuration.
+            "reproduced" if a checkpoint also gave the predictions again, "verified" if it did as well on a test split
+            that did not exist when the row was handed in.
         preset: Of its algorithm's settings (`grue.runs.algorithms.preset_of`); empty where these are not known.
+        unverified: Whether its row has no rank until it is verified.
     """
 
     result: Result
@@ -320,6 +321,7 @@ class Entry:
     status: Status
     about: About = About()
     preset: str = ""
+    unverified: bool = False
 
 
 def model_word(model: str) -> str:

@@ -9,7 +9,7 @@ import click
 from grue import files
 from grue.cli import options
 from grue.cli.refer import refer
-from grue.cli.trust import reproduce, retrain
+from grue.cli.trust import reproduce, retrain, verify
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import check_system_name
 
@@ -419,5 +419,6 @@ def _made() -> dict[str, Any]:
     return {"grue": code_version(), "packages": package_versions()}
 
 
+submit.add_command(verify)
 submit.add_command(reproduce)
 submit.add_command(retrain)

@@ -1,4 +1,4 @@
-"""`grue submit reproduce` and `grue submit retrain`: rows of the board, made again."""
+"""`grue submit verify`, `reproduce` and `retrain`: rows of the board, run again."""
 
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -11,37 +11,143 @@ from grue.cli import options
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.submissions.trust.again import Witness
-    from grue.submissions.trust.ladder import Seen
+    from grue.submissions.trust.agreement import Comparison
+    from grue.submissions.trust.reproduce import Model
     from grue.submissions.trust.rows import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _of_the_record(function: F) -> F:
-    """Add --record, --by and --date."""
-    function = options.option("--date", "day", help="When, as 2026-01-31. [default: today]")(function)
-    function = options.option("--by", default="", help="Who makes it again; needed with --record.")(function)
-    return options.option("--record", is_flag=True, help="Write what was seen beside the row, as NAME.trust.json.")(
+def _of_the_row(function: F) -> F:
+    """Add SUBMISSION."""
+    return click.argument("submission", type=click.Path(path_type=Path))(function)
+
+
+def _of_runs(function: F) -> F:
+    """Add --task and --threads."""
+    function = options.option("--task", "tasks", multiple=True, help="Only this task; repeat for several.")(function)
+    return _threads(function)
+
+
+def _threads(function: F) -> F:
+    return options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]")(
         function
     )
 
 
-def _of_the_row(function: F) -> F:
-    """Add SUBMISSION and --task."""
-    function = options.option("--task", "tasks", multiple=True, help="Only this task; repeat for several.")(function)
-    return click.argument("submission", type=click.Path(path_type=Path))(function)
+def _checkpoint(function: F) -> F:
+    return options.option(
+        "--checkpoint",
+        help="A run or checkpoint; a folder of runs; a path, a hub id or the address of an archive with {task} and "
+        "{seed}. Baselines need none.",
+    )(function)
+
+
+def _of_training(function: F) -> F:
+    """Add --runs, --at-most and --allow-download."""
+    function = options.option(
+        "--allow-download", is_flag=True, help="Load a model of the hub that the configuration names."
+    )(function)
+    function = options.option(
+        "--at-most",
+        type=click.IntRange(min=1),
+        callback=None,  # no library takes this number, which may be beyond 32 bits
+        help="Texts that a training may take. [default: 2,000,000]",
+    )(function)
+    return click.option(  # no variable: GRUE_RUNS is the folder of one's own runs
+        "--runs", type=click.Path(path_type=Path), default=Path("runs/retrained"), help="Folder of what is trained."
+    )(function)
+
+
+@click.command(short_help="Run a row's checkpoints on a test split that did not exist when it was handed in.")
+@_of_the_row
+@options.option(
+    "--checkpoint",
+    help="As for `grue submit reproduce`; or config.json, to train the runs again. Baselines need none. [default: "
+    "`checkpoints` of submission.toml]",
+)
+@_of_training
+@options.option(
+    "--salt",
+    default="",
+    help="What nobody knew when the row was handed in; the draw depends on it, too. CI takes the id of its run.",
+)
+@_threads
+@options.option("--record", is_flag=True, help="Write what was seen beside the row, as NAME.trust.json.")
+@options.option("--by", default="", help="Who runs it; needed with --record.")
+@options.option("--date", "day", help="When, as 2026-01-31. [default: today]")
+@options.offline
+def verify(
+    submission: Path,
+    checkpoint: str | None,
+    runs: Path,
+    at_most: int | None,
+    allow_download: bool,
+    salt: str,
+    threads: int | None,
+    record: bool,
+    by: str,
+    day: str | None,
+    offline: bool,
+) -> None:
+    """Run one checkpoint a task again, on the public test and on a fresh draw of the task's generator.
+
+    The hashes of the row's checkpoints decide which training seeds are run, and on which rows. The public texts must
+    come out again, and the public scores must not be higher than the fresh ones by more than examples explain.
+
+    \b
+    grue submit verify submissions/mini/my-ppo --checkpoint runs
+    """  # noqa: D301 (click reads the escape)
+    from grue import files
+    from grue.cli.console import evaluation_progress
+    from grue.submissions.folder import CONFIG, read_submission
+    from grue.submissions.trust import verify as verifying
+    from grue.submissions.trust.ladder import record_of
+    from grue.submissions.trust.reproduce import find_models
+    from grue.submissions.trust.rows import targets
+
+    when = _date(record, by, day)
+    chosen = verifying.choose(targets(submission), salt)
+    picked = [one.target for one in chosen]
+    _use_threads(threads, picked)
+    where = checkpoint or read_submission(submission).checkpoints or None
+    models = _trained(picked, runs, allow_download, at_most) if where == CONFIG else find_models(picked, where)
+    reruns = []
+    for one, model in zip(chosen, models, strict=True):
+        with evaluation_progress(str(one.target)) as progress:
+            reruns.append(verifying.rerun(one, model, progress))
+        click.echo(verifying.describe(reruns[-1]))
+    for line in verifying.describe_bound(reruns):
+        click.echo(line)
+    seen = verifying.record(submission, reruns, salt, by.strip(), when)
+    if record:
+        files.write_json(record_of(submission), seen)
+        click.echo(f"→ {record_of(submission)}", err=True)
+    verifying.refuse_faulty(reruns)
+    click.echo(f"{submission}: {seen.rung}.")
+
+
+def _trained(picked: "list[Target]", runs: Path, download: bool, at_most: int | None) -> "list[Model]":
+    """Train runs again, and return their checkpoints."""
+    from grue.cli.console import error_console
+    from grue.cli.progress import TrainingProgress
+    from grue.cli.train import stop_on_signal
+    from grue.submissions.trust.reproduce import Model
+    from grue.submissions.trust.retrain import MOST_TEXTS, plan_retraining, train_again
+
+    planned = [plan_retraining(target, runs, download, at_most or MOST_TEXTS) for target in picked]
+    for one in planned:
+        click.echo(str(one), err=True)
+        with stop_on_signal() as stopped, TrainingProgress(error_console()) as watching:
+            train_again(one, watching, lambda: bool(stopped))
+    return [Model(one.target, one.checkpoint) for one in planned]
 
 
 @click.command(short_help="Draw a row's predictions again from its checkpoints.")
 @_of_the_row
+@_of_runs
 @options.option("--seed", "seeds", type=int, multiple=True, help="Only this seed; repeat for several.")
-@options.option(
-    "--checkpoint",
-    help="A run or checkpoint; a folder of runs; a path with {task} and {seed}; or a hub id. Baselines need none.",
-)
-@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]")
-@_of_the_record
+@_checkpoint
 @options.offline
 def reproduce(
     submission: Path,
@@ -49,9 +155,6 @@ def reproduce(
     seeds: tuple[int, ...],
     checkpoint: str | None,
     threads: int | None,
-    record: bool,
-    by: str,
-    day: str | None,
     offline: bool,
 ) -> None:
     """Draw a row's predictions again from the checkpoints behind it, and compare.
@@ -63,38 +166,27 @@ def reproduce(
     grue submit reproduce submissions/mini/my-ppo --checkpoint 'me/my-ppo-{task}-{seed}' --task imdb
     """  # noqa: D301 (click reads the escape)
     from grue.cli.console import evaluation_progress
-    from grue.submissions.trust.again import threads_of
     from grue.submissions.trust.reproduce import find_models, reproduce
     from grue.submissions.trust.rows import targets
 
     chosen = targets(submission, tasks, seeds)
-    by_whom = _witness(record, by, day, threads or threads_of(chosen))
+    _use_threads(threads, chosen)
 
-    def found() -> "Iterator[tuple[Target, Seen]]":
+    def compared() -> "Iterator[Comparison]":
         for model in find_models(chosen, checkpoint):
             with evaluation_progress(str(model.target)) as progress:
-                seen = reproduce(model, by_whom, progress)
-            yield model.target, seen
+                comparison = reproduce(model, progress)
+            yield comparison
 
-    _tell(found(), record)
+    _print(compared(), "reproduced")
 
 
 @click.command(short_help="Train a row again from its configuration.")
 @_of_the_row
+@_of_runs
 @options.option("--seed", "seeds", type=int, multiple=True, required=True, help="Which seed; repeat for several.")
-@click.option(  # no variable: GRUE_RUNS is the folder of one's own runs
-    "--runs", type=click.Path(path_type=Path), default=Path("runs/retrained"), help="Folder of what is trained."
-)
-@options.option(
-    "--at-most",
-    type=click.IntRange(min=1),
-    callback=None,  # no library takes this number, which may be beyond 32 bits
-    help="Texts that a run may take. [default: 2,000,000]",
-)
-@options.option("--allow-download", is_flag=True, help="Load a model of the hub that the configuration names.")
-@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]")
+@_of_training
 @options.option("--dry-run", is_flag=True, help="Print what would be trained, and do nothing.")
-@_of_the_record
 @options.offline
 def retrain(
     submission: Path,
@@ -105,9 +197,6 @@ def retrain(
     allow_download: bool,
     threads: int | None,
     dry_run: bool,
-    record: bool,
-    by: str,
-    day: str | None,
     offline: bool,
 ) -> None:
     """Train runs of a row again from their configuration, evaluate them, and compare.
@@ -120,9 +209,7 @@ def retrain(
     """  # noqa: D301 (click reads the escape)
     from grue.cli.console import error_console, evaluation_progress
     from grue.cli.progress import TrainingProgress
-    from grue.cli.stopping import stop_on_signal
-    from grue.cli.train import describe
-    from grue.submissions.trust.again import threads_of
+    from grue.cli.train import describe, stop_on_signal
     from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining, train_again
     from grue.submissions.trust.rows import targets
 
@@ -133,56 +220,56 @@ def retrain(
     if dry_run:
         click.echo("\n".join(describe(stage) for one in planned for stage in one.stages))
         return
-    by_whom = _witness(record, by, day, threads or threads_of(chosen))
+    _use_threads(threads, chosen)
 
-    def found() -> "Iterator[tuple[Target, Seen]]":
+    def compared() -> "Iterator[Comparison]":
         for one in planned:
             with stop_on_signal() as stopped, TrainingProgress(error_console()) as watching:
-                train_again(one, by_whom, watching, lambda: bool(stopped))
+                train_again(one, watching, lambda: bool(stopped))
             with evaluation_progress(str(one.target)) as progress:
-                seen = compare(one, by_whom, progress)
-            yield one.target, seen
+                comparison = compare(one, progress)
+            yield comparison
 
-    _tell(found(), record)
+    _print(compared(), "retrained")
 
 
-def _witness(record: bool, by: str, day: str | None, threads: int | None) -> "Witness":
-    """Return who looks.
+def _use_threads(threads: int | None, runs: "list[Target]") -> None:
+    import torch
+
+    from grue.submissions.trust.rows import threads_of
+
+    if wanted := threads or threads_of(runs):
+        torch.set_num_threads(wanted)
+
+
+def _date(record: bool, by: str, day: str | None) -> str:
+    """Return the date of a record.
 
     Raises:
         ConfigError: A record would not say who made it, when, or with what code.
     """
-    import torch
-
     from grue.provenance import code_is_changed
-    from grue.submissions.trust.again import witness
 
-    if threads:
-        torch.set_num_threads(threads)
     if record and not by.strip():
-        raise ConfigError("--record: say who made it again, with --by NAME.")
+        raise ConfigError("--record: say who runs it, with --by NAME.")
     if record and code_is_changed():
         raise ConfigError("--record: the code has uncommitted changes, so that no commit would name it; commit first.")
     try:
-        when = date.fromisoformat(day) if day else date.today()
+        return (date.fromisoformat(day) if day else date.today()).isoformat()
     except ValueError as error:
         raise ConfigError(f"--date {day}: write it as 2026-01-31.") from error
-    return witness(by.strip(), when.isoformat())
 
 
-def _tell(found: "Iterator[tuple[Target, Seen]]", record: bool) -> None:
-    """Print what is seen, and record it as it comes.
+def _print(compared: "Iterator[Comparison]", rung: str) -> None:
+    """Print comparisons as they come.
 
     Raises:
         SubmissionError: A run did not pass.
     """
-    from grue.submissions.trust import ladder as trust
-    from grue.submissions.trust.again import describe, refuse_failed
+    from grue.submissions.trust.agreement import refuse_failed
 
-    all_seen = []
-    for target, seen in found:
-        click.echo(describe(seen))
-        if record:
-            click.echo(f"→ {trust.record(target.system, seen)}", err=True)
-        all_seen.append(seen)
-    refuse_failed(all_seen)
+    seen = []
+    for comparison in compared:
+        click.echo(str(comparison))
+        seen.append(comparison)
+    refuse_failed(seen, rung)

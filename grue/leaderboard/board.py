@@ -13,7 +13,9 @@ from grue.tasks import MetricSpec
 RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 """What `Row.rank` and `Row.task_ranks` rest on: see `grue/leaderboard/places.py`."""
 
-Standing = Literal["ranked", "preliminary", "too few seeds", "partial", "limited", "no predictions", "reference"]
+Standing = Literal[
+    "ranked", "preliminary", "too few seeds", "partial", "unverified", "limited", "no predictions", "reference"
+]
 IntervalKind = Literal["t", "bootstrap", "none"]
 Scoring = Literal["grue-1", "paper"]
 
@@ -133,7 +135,8 @@ class Row:
 
     Attributes:
         standing: "ranked", or why it is not. A "reference" does not compete: a constant, a copy, the references. With
-            "no predictions" the scores cannot be checked.
+            "no predictions" the scores cannot be checked; "unverified" rows of a suite with a generator have not passed
+            its fresh draw.
         rank: 1 + the number of ranked systems whose preference is significantly above this one's, and no better than
             that of one with a higher mean; None if not ranked.
         task_ranks: Task → the rank among the systems with enough seeds on that task.

@@ -99,7 +99,9 @@ def _standing(entries: Sequence[Entry]) -> Standing:
     if first.status == "reported":
         return "no predictions"
     apart = any(does_not_compete(entry.result) for entry in entries)
-    return "reference" if first.about.deterministic or apart else "ranked"
+    if first.about.deterministic or apart:
+        return "reference"
+    return "unverified" if first.unverified else "ranked"
 
 
 def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:

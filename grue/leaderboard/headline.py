@@ -14,7 +14,7 @@ from grue.stats.robust import iqm
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
 LEVEL = 0.95
-NEVER_RANKED: tuple[Standing, ...] = ("limited", "no predictions", "reference")
+NEVER_RANKED: tuple[Standing, ...] = ("unverified", "limited", "no predictions", "reference")
 ELSEWHERE: Status = "recomputed"
 """The status of rows whose outputs are published elsewhere: always partial, in no rank and in no mean over tasks."""
 UNLEARNED = tuple(name for name in BASELINES if name != "oracle")

@@ -53,6 +53,8 @@ class Submission:
         seeds: The seeds of every task; each has a result, failed runs included.
         training_data: Training data beyond the tasks' own training splits.
         budget: Training in tokens, hours and devices, in words.
+        checkpoints: Where its checkpoints are, for those who verify it: a hub id or the https address of an archive,
+            with {task} and {seed}; or "config.json", if they are to be trained again.
         deterministic: Whether its output depends on no seed; it then has one seed, and no rank.
         regression: Why this version is worse than the row that it replaces, if it is.
     """
@@ -67,6 +69,7 @@ class Submission:
     budget: str
     link: str = ""
     contact: str = ""
+    checkpoints: str = ""
     deterministic: bool = False
     regression: str = ""
 

@@ -189,6 +189,11 @@ _ERRORS = {
         "two trained seeds have the same weights",
         "Submit each run once, with the result.json of its own checkpoint.",
     ),
+    95: (
+        "no place where checkpoints can be",
+        "Give `checkpoints` a hub id or the https address of an archive (.tar.gz, .zip), with {task} and {seed}; or "
+        "config.json, to have them trained again.",
+    ),
     72: (
         "a configuration asks for code or files that are not grue's",
         "Leave config.json out; the row then cannot be retrained.",
@@ -215,8 +220,12 @@ _WARNINGS = {
         "Check that the texts are those of a system that it can have started from; training then improved nothing.",
     ),
     55: (
-        "what maintainers saw of a run no longer counts",
-        "Undo the change, or have the run made again with `grue submit reproduce` or `grue submit retrain`.",
+        "the record of trust does not hold",
+        "Undo the change, or have a maintainer run `grue submit verify --record` again.",
+    ),
+    96: (
+        "not verified, and shown without a rank",
+        "Say with `checkpoints` in submission.toml where the checkpoints are; a maintainer runs `grue submit verify`.",
     ),
     73: (
         "a configuration that this version of grue cannot train",

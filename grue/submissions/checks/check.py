@@ -16,7 +16,6 @@ from grue.files import sha256_text
 from grue.processes import exit_with_parent
 from grue.submissions.by_reference.checks import Fetching, check_not_by_reference, check_referred_systems
 from grue.submissions.by_reference.system import by_reference_files
-from grue.submissions.checks.observed import check_observed
 from grue.submissions.checks.rescoring import Findings, SubmittedRun, TaskRuns, check_task
 from grue.submissions.checks.reviewed import Reviews, accepted, read_reviewed
 from grue.submissions.checks.structure import Contents, read_system
@@ -70,7 +69,6 @@ def check(
         names = {other.system.name: other.system for other in (*read, *beside) if other.suite == one.suite}
         names |= {path.name.removesuffix(BY_REFERENCE): path for path in by_reference_files(one.system.parent)}
         problems += [*check_name(one.system, names, one.is_reference), *check_not_by_reference(one.system)]
-        problems += check_observed(one)
     findings = _check_tasks(read, beside, processes, seconds, sample)
     findings += [found for path in folders for found in check_referred_systems(path, fetching)]
     problems += [problem for found in findings for problem in found.problems]

@@ -1,7 +1,8 @@
 """Checks of a system's folder that need no scoring: its files, their content, and whether they agree."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from grue.records import EXTERNAL, LOOKUPS, SEEDLESS, SYSTEM_NAME, Result
 from grue.submissions.checks.budgets import impossible
 from grue.submissions.checks.decoding import of_another_decoding
 from grue.submissions.checks.learned import leaking_models, unnamed_models
+from grue.submissions.checks.observed import check_trust
 from grue.submissions.checks.prompting import faults_of_endpoint, mixed, of_another_prompt
 from grue.submissions.checks.rescoring import SubmittedRun
 from grue.submissions.checks.wording import check_result_wording, check_wording
 from grue.submissions.configuration import check_configurations
 from grue.submissions.folder import (
+    CONFIG,
     PRELIMINARY_SEEDS,
     RANKED_SEEDS,
     SUBMISSION,
@@ -38,6 +41,12 @@ from grue.submissions.reading import Scan, check_manifest, scan, without_path
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import Task
 
+PLACE = re.compile(
+    rf"{re.escape(CONFIG)}|[A-Za-z0-9][\w.{{}}-]*(/[\w.{{}}-]+)?"
+    r"|https://[\w.-]+/[\w./~%{}+-]+\.(tar|tgz|tar\.gz|zip)",
+    re.ASCII,
+)
+"""Where a submission may say that its checkpoints are; a path of the machine that verifies is none."""
 _SAME_CONFIGURATION = ("algorithm", "backbone", "revision", "parameters")
 
 
@@ -79,6 +88,8 @@ def read_system(system: Path) -> Contents:
     problems = [*found.problems, *unread, *unreadable, *unlisted, *_check_structure(system, found)]
     if submission is not None:
         problems += check_wording(submission, system / SUBMISSION)
+        if submission.checkpoints and not PLACE.fullmatch(submission.checkpoints):
+            problems.append(error(95, system / SUBMISSION, f"checkpoints: {submission.checkpoints!r} is none."))
         problems += _check_declared_seeds(system, found, submission)
         problems += [] if unreadable else _check_named(system / SUBMISSION, submission, results)
     for path, result in results.items():
@@ -92,7 +103,11 @@ def read_system(system: Path) -> Contents:
         problems.append(error(91, system, f"has results of {promptings}."))
     problems += check_configurations(system, found, results)
     runs = {task: _runs(system / task, found, results, altered) for task in _tasks_of(found)}
-    return Contents(system, suite, tuple(problems), runs, references)
+    contents = Contents(system, suite, tuple(problems), runs, references)
+    if not any(problem.severity == "error" for problem in problems):
+        trust = check_trust(system, suite, list(results.values()), contents.is_reference)
+        contents = replace(contents, problems=(*problems, *trust))
+    return contents
 
 
 def _references(system: Path, found: Scan, results: Mapping[Path, Result], *, deterministic: bool) -> frozenset[str]:

@@ -1,13 +1,17 @@
 """Whether a run that was made again is the one of the row: texts compared, and scores with those of the other seeds."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
+from grue.errors import SubmissionError
 from grue.records import Prediction
 from grue.stats.intervals import Interval, prediction_interval
-from grue.submissions.trust.ladder import Scores, Verdict
+from grue.submissions.trust.draw import NEARLY_ALL
+from grue.submissions.trust.rows import Scores, Target, scores_of, weights_of
 
-NEARLY_ALL = 0.99  # of the texts: another machine rounds differently, and seldom draws another token for it
+Verdict = Literal["equal weights", "equal texts", "nearly equal texts", "inside", "different", "outside", "undecided"]
+PASSING = ("equal weights", "equal texts", "nearly equal texts", "inside")
 LEVEL = 0.95  # of all axes together
 FEWEST = 2  # other seeds, below which there is no interval
 ROUNDING = 1e-6  # points of 100, by which a score may lie outside
@@ -60,3 +64,50 @@ def judge_retrained(same_weights: bool, share: float, now: Scores, others: Colle
         interval.low - ROUNDING <= axes[axis] <= interval.high + ROUNDING for axis, interval in intervals.items()
     )
     return Retrained("inside" if axes and inside else "outside" if axes else "undecided", intervals)
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run that was made again beside that of the row.
+
+    Attributes:
+        equal_texts: Share of the predictions that are the same, 0–1.
+        scores: Of the run that was made again.
+        weights: What identifies its checkpoint.
+        intervals: Axis → where a further seed is expected; empty where the texts decide.
+    """
+
+    target: Target
+    verdict: Verdict
+    equal_texts: float
+    scores: Scores
+    weights: str
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return it as a line."""
+        before, parts = scores_of(self.target.result), []
+        if recorded := weights_of(self.target):
+            parts.append("equal weights" if recorded == self.weights else "other weights")
+        parts.append(f"{self.equal_texts:.1%} equal texts")
+        for axis in ("preference", "naturalness"):
+            old, new = getattr(before, axis), getattr(self.scores, axis)
+            if old is not None and new is not None:
+                interval = self.intervals.get(axis)
+                expected = f", expected {interval.low:.2f} to {interval.high:.2f}" if interval else ""
+                parts.append(f"{axis} {old:.2f} → {new:.2f}{expected}")
+        return f"{self.target}: {self.verdict} ({'; '.join(parts)})"
+
+
+def refuse_failed(compared: Sequence[Comparison], rung: str) -> None:
+    """Refuse a row of which a run did not pass.
+
+    Raises:
+        SubmissionError: One did not.
+    """
+    failed = [f"{one.target} is {one.verdict}" for one in compared if one.verdict not in PASSING]
+    if failed:
+        raise SubmissionError(f"Not {rung}: {'; '.join(failed)}.")

@@ -1,113 +1,101 @@
-"""The ladder of trust: rescored < reproduced < retrained, and the record of what maintainers saw.
+"""The ladder of trust, reported < rescored < reproduced < verified, and the record behind its upper two rungs.
 
     submissions/<suite>/<system>.trust.json
 
-It lies beside the system's folder, which is its authors': no submission may change it. An observation names what it was
-made of, by sha256: the predictions, what the row says of the run, and its configuration. If one of them changes, it no
-longer counts. What may change is how the predictions are packed and ordered, what the check computes again, how long
-the run took and with which code it was scored, and in `submission.toml` all but `VOUCHED_FOR`: authors, licence,
-budget, link, contact.
+The record lies beside the system's folder, which is its authors': no submission may change it. It holds for the files
+of one MANIFEST.sha256; if any of them changes, the row is *rescored* again.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from grue import files
-from grue.errors import DataError
-from grue.submissions.folder import CONFIG, place_of, predictions_of, read_result, read_submission
-from grue.submissions.reading import read_unscanned_predictions, refuse_strange
+from grue.errors import ConfigError, DataError, SubmissionError
+from grue.records import Result
+from grue.shapes import from_dict
+from grue.submissions.folder import MANIFEST, place_of
+from grue.submissions.reading import refuse_strange
+from grue.submissions.trust.draw import GENERATED, NEARLY_ALL, Drawn, Gap, draw, too_high
 
-SCHEMA_VERSION = 3
-Rung = Literal["reproduced", "retrained"]
-RUNGS: tuple[Rung, ...] = ("reproduced", "retrained")
-Verdict = Literal["equal weights", "equal texts", "nearly equal texts", "inside", "different", "outside", "undecided"]
-PASSING = ("equal weights", "equal texts", "nearly equal texts", "inside")
-FAILING = ("different", "outside")
-COMPUTED_AGAIN = ("scores", "preference", "naturalness", "hashes", "counts", "errors", "notes")
-OF_THE_SCORING = ("schema", "grue", "packages", "timing")
-VOUCHED_FOR = ("algorithm", "backbone", "training_data")
-"""What `submission.toml` says of the system, and the board shows beside the rung."""
+SCHEMA_VERSION = 4
+Rung = Literal["reproduced", "verified"]
+EARLIER = "ranked-before-verification.toml"
+"""Rows of a suite that were ranked before there was a fresh draw, each by the sha256 of its manifest.
 
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """The axes of a run, 0–100; None where the task has no such axis."""
-
-    preference: float | None
-    naturalness: float | None
+They keep their ranks until they change, or the file goes with the suite's next edition.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
-    """What an observation was made of, each part by its sha256; it holds for nothing else.
+class Fresh:
+    """How a checkpoint did on a fresh draw.
 
     Attributes:
-        predictions: The row's predictions, sorted by id.
-        statement: What the row says of the run: its result but for what is computed again or of the scoring, and
-            `VOUCHED_FOR` of `submission.toml`.
-        configuration: The row's `config.json`; empty if it had none.
+        seed: Of the draw.
+        rows: sha256 of its rows.
+        examples: Their number.
+        gaps: Axis → the public score beside that on the draw.
     """
 
-    predictions: str
-    statement: str
-    configuration: str
+    seed: int
+    rows: str
+    examples: int
+    gaps: Mapping[str, Gap]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What was seen when one run of a row was made again.
+class Rerun:
+    """One checkpoint of a row, run again.
 
     Attributes:
-        by: Who did it.
-        date: ISO 8601.
-        grue: The code that made it again: version and commit.
-        machine: Its kind; equal bytes are to be expected on the same kind only.
-        packages: Package → version.
-        of: What was in the row.
-        equal_texts: Share of the predictions that are the same, 0–1.
-        then, now: The scores of the row, and those of the run that was made again.
-        weights_then, weights_now: What identifies the checkpoints; empty if it is not known.
-        configuration: Of a retrained run: "submitted", or "recipe" if the task's recipe was the recorded one.
-        intervals: Of a retrained run whose texts differ: axis → where a further seed is expected, by the others.
+        seed: The training seed.
+        weights: sha256 of the checkpoint's files.
+        equal_texts: Share of the public predictions that came out again, 0–1.
+        fresh: None for a suite without a generator.
     """
 
-    rung: Rung
     task: str
     seed: int
-    verdict: Verdict
+    weights: str
+    equal_texts: float
+    fresh: Fresh | None = None
+
+    @property
+    def drawn(self) -> Drawn | None:
+        """What was drawn for it; None without a fresh draw."""
+        return None if self.fresh is None else Drawn(self.seed, self.fresh.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The content of a record.
+
+    Attributes:
+        manifest: sha256 of the row's MANIFEST.sha256.
+        salt: See `draw`.
+        by: Who ran it.
+        date: ISO 8601.
+        grue: The code that ran: version and commit.
+        machine: Its kind; equal bytes are to be expected on the same kind only.
+        packages: Package → version.
+    """
+
+    schema: int
+    manifest: str
+    salt: str
     by: str
     date: str
     grue: Mapping[str, str]
     machine: str
     packages: Mapping[str, str]
-    of: Basis
-    equal_texts: float
-    then: Scores
-    now: Scores
-    weights_then: str = ""
-    weights_now: str = ""
-    configuration: Literal["", "submitted", "recipe"] = ""
-    intervals: Mapping[str, tuple[float, float]] | None = None
+    reruns: tuple[Rerun, ...]
 
     @property
-    def passed(self) -> bool:
-        """Whether the run that was made again is the one of the row, or is like its other seeds."""
-        return self.verdict in PASSING
-
-    @property
-    def failed(self) -> bool:
-        """Whether it is another run; where too few seeds are there to say, it neither passed nor failed."""
-        return self.verdict in FAILING
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """The content of a record."""
-
-    schema: int
-    seen: tuple[Seen, ...]
+    def rung(self) -> Rung:
+        """The rung that its runs support if there are no `faults`."""
+        return "verified" if all(one.fresh is not None for one in self.reruns) else "reproduced"
 
 
 def record_of(system: Path) -> Path:
@@ -116,113 +104,102 @@ def record_of(system: Path) -> Path:
     return place.with_name(f"{place.name}.trust.json")
 
 
-def read_seen(system: Path) -> tuple[Seen, ...]:
-    """Read what was seen of a system's runs; nothing if there is no record.
+def read_trust(system: Path) -> Trust | None:
+    """Read the record of a system; None if there is none.
 
     Raises:
         DataError: The record cannot be read, or is none of this schema.
     """
     path = record_of(system)
     if not path.exists() and not path.is_symlink():
-        return ()
+        return None
     refuse_strange(path)
     data = files.read_json(path)
     if isinstance(data, dict) and data.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise DataError(
             f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {data['schema']!r}. Remove the file, "
-            "and make the runs again with --record."
+            "and run `grue submit verify --record` again."
         )
-    return files.load_json(path, Trust).seen
+    return files.load_json(path, Trust)
 
 
-def record(system: Path, new: Seen) -> Path:
-    """Add an observation to a system's record and return its path.
-
-    It replaces the one of the same run and rung. What was seen of a run that has changed since is dropped.
+def manifest_sha256(system: Path) -> str:
+    """Return the sha256 of a row's manifest; empty if it has none.
 
     Raises:
-        DataError: The record cannot be read or written, or a result cannot be read.
-        ConfigError: submission.toml cannot be read.
+        DataError: It is a link or no file.
     """
-    kept = [one for one in current(system, read_seen(system)) if _key(one) != _key(new)]
-    files.write_json(record_of(system), Trust(SCHEMA_VERSION, tuple(sorted([*kept, new], key=_key))))
-    return record_of(system)
+    path = system / MANIFEST
+    if not path.exists() and not path.is_symlink():
+        return ""
+    refuse_strange(path)
+    return files.sha256_file(path)
 
 
-def _key(one: Seen) -> tuple[str, str, int]:
-    return one.rung, one.task, one.seed
+def faults(reruns: Iterable[Rerun]) -> list[str]:
+    """Return what keeps runs from vouching for their row."""
+    runs = list(reruns)
+    other = [
+        f"{one.task} seed {one.seed}: {one.equal_texts:.1%} of its public texts came out again, of {NEARLY_ALL:.0%}"
+        for one in runs
+        if one.equal_texts < NEARLY_ALL
+    ]
+    high = too_high({one.task: one.fresh.gaps for one in runs if one.fresh is not None})
+    return other + [
+        f"{name} is {gap.public:.2f} on the public test and {gap.fresh:.2f} on the fresh draw, "
+        f"{gap.value / gap.error if gap.error else float('inf'):.1f} standard errors lower"
+        for name, gap in high.items()
+    ]
 
 
-def current(system: Path, seen: Iterable[Seen]) -> list[Seen]:
-    """Return what was seen of the runs as they are in the folder now; raises as `basis_of` does."""
-    return [one for one in seen if not changed(system, one)]
+def rung_of(system: Path, results: Collection[Result]) -> Rung | None:
+    """Return the rung that the record supports for a row with these results; None if it supports none.
 
-
-def changed(system: Path, one: Seen) -> list[str]:
-    """Return which parts of a run are others than those that were seen; raises as `basis_of` does.
-
-    A run that was reproduced may gain a configuration: a checkpoint was seen, and no training. A failure is of the
-    predictions alone: no other statement about them undoes it.
-    """
-    now, then = basis_of(system, one.task, one.seed), one.of
-    if now is None:
-        return ["its files"]
-    if one.failed:
-        then = replace(now, predictions=then.predictions)
-    elif one.rung == "reproduced" and not then.configuration:
-        then = replace(then, configuration=now.configuration)
-    parts = {"predictions": "its predictions", "statement": "what the row says of it", "configuration": CONFIG}
-    return [name for part, name in parts.items() if getattr(now, part) != getattr(then, part)]
-
-
-def basis_of(system: Path, task: str, seed: int) -> Basis | None:
-    """Return what a row holds of a run; None if its result or its predictions are not there.
+    It must be of these very files, hold a run of every task, those that the checkpoints' hashes draw if it is of a
+    fresh draw, and none may have failed.
 
     Raises:
-        DataError: The result or the predictions cannot be read.
-        ConfigError: submission.toml cannot be read.
+        DataError: The record or the manifest cannot be read.
     """
-    result = system / task / f"seed-{seed}.result.json"
-    predictions, configuration = predictions_of(result), system / task / CONFIG
-    if "/" in task or not _is_file(result) or not _is_file(predictions):
-        return None
-    return Basis(
-        predictions=files.sha256_json(sorted(read_unscanned_predictions(predictions), key=lambda one: one.id)),
-        statement=_statement(system, result),
-        configuration=files.sha256_file(configuration) if _is_file(configuration) else "",
-    )
+    trust = read_trust(system)
+    return None if trust is None or why_void(system, trust, results) else trust.rung
 
 
-def _is_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+def why_void(system: Path, trust: Trust, results: Collection[Result]) -> str:
+    """Return why a record does not hold for a row as it is now; empty if it does. Raises as `rung_of` does."""
+    complete = [result for result in results if result.status == "complete"]
+    if trust.manifest != manifest_sha256(system):
+        return f"is of other files: {MANIFEST} has changed since {trust.date}"
+    if {one.task for one in trust.reruns} != {result.task for result in complete}:
+        return "is not of the tasks of the row"
+    try:
+        if trust.rung == "verified" and {one.task: one.drawn for one in trust.reruns} != draw(complete, trust.salt):
+            return "is not of the draw that follows from the row's checkpoints"
+    except SubmissionError as refusal:
+        return str(refusal)
+    return "; ".join(faults(trust.reruns))
 
 
-def _statement(system: Path, path: Path) -> str:
-    """Return the sha256 of what a row says of a run, as its files have it: a later version may know more keys."""
-    read_result(path)
-    said, submission = files.read_json(path), read_submission(system)
-    free = (*COMPUTED_AGAIN, *OF_THE_SCORING)
-    of_run = {key: value for key, value in said.items() if key not in free}
-    return files.sha256_json([of_run, {key: getattr(submission, key) for key in VOUCHED_FOR}])
-
-
-def rung_of(system: Path, tasks: Collection[str]) -> Rung | None:
-    """Return the rung that the record supports for a row with runs of these tasks; None if it supports none.
-
-    A task holds a rung if at least one of its runs passed it and none failed it or the one below; whoever trains again
-    has more than reproduced. A row stands where the lowest of its tasks does: it holds the rung on every one.
+def needs_verifying(system: Path, suite: str, rung: Rung | None) -> bool:
+    """Whether a row is shown without a rank until it is verified.
 
     Raises:
-        DataError: The record, a result or predictions cannot be read.
-        ConfigError: submission.toml cannot be read.
+        DataError: The list of earlier rows, or the manifest, cannot be read.
     """
-    seen = current(system, read_seen(system))
-    lowest = min((_height(task, seen) for task in tasks), default=0)
-    return RUNGS[lowest - 1] if lowest else None
+    if suite not in GENERATED or rung == "verified":
+        return False
+    path = place_of(system).with_name(EARLIER)
+    if not path.is_file():
+        return True
+    try:
+        earlier = from_dict(Earlier, files.read_toml(path), str(path)).manifests
+    except ConfigError as error:
+        raise DataError(str(error)) from error
+    return earlier.get(place_of(system).name) != manifest_sha256(system)
 
 
-def _height(task: str, seen: Iterable[Seen]) -> int:
-    """Return how many rungs a task is up: 0 is none."""
-    of_task = [(RUNGS.index(one.rung), one) for one in seen if one.task == task]
-    failed = min((rung for rung, one in of_task if one.failed), default=len(RUNGS))
-    return max((rung + 1 for rung, one in of_task if one.passed and rung < failed), default=0)
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The content of `EARLIER`: system → sha256 of its manifest."""
+
+    manifests: Mapping[str, str]

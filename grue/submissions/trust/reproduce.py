@@ -1,13 +1,21 @@
 """Reproducing: the predictions of a row, drawn again from the checkpoint that its authors hand in."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from grue import files
+from grue.data.cache import cache_folder
+from grue.data.download import download
+from grue.data.unpack import unpack
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.best_of import choose_best_of
+from grue.evaluation.evaluate import evaluate
+from grue.evaluation.folder import PREDICTIONS
+from grue.evaluation.predictions import read_predictions
 from grue.evaluation.prompting import is_by_endpoint, prompting_of
 from grue.evaluation.systems import System, baseline_system, checkpoint_system, external_system, with_best_of
 from grue.lm import checkpoint
@@ -15,11 +23,11 @@ from grue.lm.load import fetch_model
 from grue.records import BASELINES, CONSENSUS, LIKELIHOOD
 from grue.submissions.configuration import HUB_ID, foreign_terms
 from grue.submissions.folder import place_of
-from grue.submissions.trust.again import Witness, answer_again, seen, weights_of
-from grue.submissions.trust.agreement import judge_reproduced
-from grue.submissions.trust.ladder import Seen
-from grue.submissions.trust.rows import Target
+from grue.submissions.trust.agreement import Comparison, equal_share, judge_reproduced
+from grue.submissions.trust.rows import Scores, Target, scores_of, weights_of
 
+MOST_AT_ONCE = 1024  # prompts in a batch
+LARGEST_ARCHIVE = 20 * 1000**3  # bytes of a checkpoint, packed and unpacked
 MOST_SAMPLES = 256  # of a row that picks the best of several
 STATED = ("algorithm", "backbone", "update", "start", "config_sha256")
 """What a row and its checkpoint both say of the training."""
@@ -42,8 +50,9 @@ def find_models(found: Sequence[Target], given: str | None) -> list[Model]:
     """Return the model of each run, its weights compared with those that the row records.
 
     Args:
-        given: A checkpoint or a run's folder; a folder of runs, RUNS/SUITE/TASK/SYSTEM/seed-N; a path with {task} and
-            {seed} for those of each run; or a hub id, also with them. None for a row of grue's own baselines.
+        given: A checkpoint or a run's folder; a folder of runs, RUNS/SUITE/TASK/SYSTEM/seed-N; or, with {task} and
+            {seed} for those of each run, a path, a hub id, or the address of an archive. None for a row of grue's own
+            baselines.
 
     Raises:
         ConfigError: Nothing is given, and the row is none of those.
@@ -108,6 +117,8 @@ def _place(name: str) -> Path | str:
     """
     if Path(name).is_dir():
         folder = checkpoint.find_checkpoint(Path(name))
+    elif name.startswith("https://"):
+        return checkpoint.find_checkpoint(_fetch_archive(name))
     elif HUB_ID.fullmatch(name):
         folder = fetch_model(name)
     else:
@@ -115,6 +126,21 @@ def _place(name: str) -> Path | str:
     if not any(folder.glob("*.safetensors")):
         raise DataError(f"{folder}: holds no weights in the format safetensors, the only one that is loaded here.")
     return folder if checkpoint.is_checkpoint(folder) or Path(name).is_dir() else name
+
+
+def _fetch_archive(url: str) -> Path:
+    """Download and unpack the archive of a checkpoint into the cache, and return its folder.
+
+    It is downloaded every time: an address may have another file than yesterday.
+    """
+    folder = cache_folder() / "checkpoints" / files.sha256_text(url)
+    shutil.rmtree(folder, ignore_errors=True)
+    archive = folder / url.rpartition("/")[2]
+    download(url, archive, most=LARGEST_ARCHIVE)
+    unpack(archive, folder / "unpacked", LARGEST_ARCHIVE)
+    inner = [path for path in (folder / "unpacked").iterdir() if path.is_dir()]
+    has_one_folder = len(inner) == 1 and not list((folder / "unpacked").glob("*.safetensors"))
+    return inner[0] if has_one_folder else folder / "unpacked"
 
 
 def _faults(model: Model) -> list[str]:
@@ -143,23 +169,50 @@ def _other_weights(target: Target, place: str, weights: str) -> str:
     return f"{place}: has the weights {weights!r}; {target} was answered with {recorded or 'unknown ones'!r}."
 
 
-def reproduce(model: Model, by: Witness, progress: Callable[[int, int], None]) -> Seen:
+def reproduce(model: Model, progress: Callable[[int, int], None]) -> Comparison:
     """Draw a run's predictions again, and compare them with the row's.
 
     Raises:
         SubmissionError: The model has other weights, or the row picks its answers by code of its own.
         DataError: The model or the data cannot be read.
     """
+    target, system = model.target, load(model)
+    with TemporaryDirectory() as place:
+        share, now = answer_again(target, system, Path(place), progress)
+    return Comparison(target, judge_reproduced(share), share, now, system.weights)
+
+
+def load(model: Model) -> System:
+    """Return the system that answers as the row's did; raises as `reproduce` does."""
     target = model.target
     if is_by_endpoint(target.result):
         raise SubmissionError(f"{target}: was answered by an endpoint; there are no weights to draw its texts from.")
     system = _as_the_row_answers(target, _load(model))
     if weights_of(target) and system.weights != weights_of(target):
         raise SubmissionError(_other_weights(target, str(model.place), system.weights))
-    with TemporaryDirectory() as place:
-        share, now = answer_again(target, system, Path(place), progress)
-    verdict = judge_reproduced(share)
-    return seen(target, by, rung="reproduced", verdict=verdict, equal_texts=share, now=now, weights_now=system.weights)
+    return system
+
+
+def answer_again(
+    target: Target, system: System, folder: Path, progress: Callable[[int, int], None]
+) -> tuple[float, Scores]:
+    """Draw predictions into `folder`, in the row's batches; return the share that is the row's, and their scores.
+
+    Raises:
+        DataError: Data, or predictions, cannot be read.
+        SubmissionError: The row's predictions do not fit the examples.
+    """
+    before = target.read()
+    size = batch_size(target)
+    result = evaluate(target.task, system, folder, batch_size=size, search=False, progress=progress)
+    now = {one.id: one for one in read_predictions(folder / PREDICTIONS)}
+    return equal_share(before, [now[one.id] for one in before]), scores_of(result)
+
+
+def batch_size(target: Target) -> int:
+    """Return how many prompts the row answered at once, within reason."""
+    stated = target.result.determinism.get("batch_size")
+    return stated if type(stated) is int and 0 < stated <= MOST_AT_ONCE else 64
 
 
 def _load(model: Model) -> System:

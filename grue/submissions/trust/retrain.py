@@ -15,6 +15,7 @@ from grue.errors import DataError, SubmissionError
 from grue.evaluation.systems import checkpoint_system
 from grue.lm.checkpoint import FINAL
 from grue.lm.load import family_of, is_here, weights_id
+from grue.provenance import code_version
 from grue.rl.settings import RewardedConfig
 from grue.runs import train as training
 from grue.runs.algorithms import find_card
@@ -34,10 +35,9 @@ from grue.submissions.configuration import (
 from grue.submissions.configuration import SCHEMA_VERSION as SCHEMA
 from grue.submissions.folder import CONFIG, place_of
 from grue.submissions.packing.recorded import as_recorded, stage_of
-from grue.submissions.trust.again import Witness, answer_again, seen, weights_of
-from grue.submissions.trust.agreement import judge_retrained
-from grue.submissions.trust.ladder import Seen
-from grue.submissions.trust.rows import Target, scores_of
+from grue.submissions.trust.agreement import Comparison, judge_retrained
+from grue.submissions.trust.reproduce import answer_again
+from grue.submissions.trust.rows import Target, scores_of, weights_of
 from grue.tasks import Backbone, Task
 
 MOST_TEXTS = 2_000_000
@@ -54,7 +54,7 @@ class Retraining:
 
     Attributes:
         stages: The runs that it takes.
-        origin: Where their configuration is from; see `Seen`.
+        origin: Where their configuration is from: "submitted", or "recipe" if the task's is the recorded one.
         texts: About how many texts are sampled or learned from.
     """
 
@@ -62,6 +62,13 @@ class Retraining:
     stages: tuple[Plan, ...]
     origin: str
     texts: int
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of the checkpoint that the row was answered with: of its best policy, or of its last."""
+        last = self.stages[-1]
+        final = self.target.result.system.get("kept") == "last" and last.config.keep == "best"
+        return last.folder / FINAL if final else last.checkpoint
 
     def __str__(self) -> str:
         said = {
@@ -204,7 +211,7 @@ def planned_texts(plan: Plan) -> int:
 # --- carrying it out -------------------------------------------------------------------------------------------------
 
 
-def train_again(planned: Retraining, by: Witness, watching: Observer, stop: Callable[[], bool] = lambda: False) -> None:
+def train_again(planned: Retraining, watching: Observer, stop: Callable[[], bool] = lambda: False) -> None:
     """Carry out the runs; the same call resumes what was interrupted.
 
     Raises:
@@ -213,38 +220,28 @@ def train_again(planned: Retraining, by: Witness, watching: Observer, stop: Call
         DataError, TrainingError: As for training.
     """
     for plan in planned.stages:
-        _claim(plan.folder, by)
+        _claim(plan.folder)
         training.train(plan, watching, stop)
 
 
-def compare(planned: Retraining, by: Witness, progress: Callable[[int, int], None]) -> Seen:
+def compare(planned: Retraining, progress: Callable[[int, int], None]) -> Comparison:
     """Evaluate the run that was trained again, and compare it with the row.
 
     Raises:
         DataError: Something cannot be read.
     """
-    target, last = planned.target, planned.stages[-1]
-    final = target.result.system.get("kept") == "last" and last.config.keep == "best"
-    system = checkpoint_system(target.task, last.folder / FINAL if final else last.checkpoint)
-    share, now = answer_again(target, system, last.folder, progress)
+    target = planned.target
+    system = checkpoint_system(target.task, planned.checkpoint)
+    share, now = answer_again(target, system, planned.stages[-1].folder, progress)
     same = system.weights == weights_of(target)
     judged = judge_retrained(same, share, now, [scores_of(other) for other in target.others])
-    return seen(
-        target,
-        by,
-        rung="retrained",
-        verdict=judged.verdict,
-        equal_texts=share,
-        now=now,
-        weights_now=system.weights,
-        configuration=planned.origin,
-        intervals={axis: (one.low, one.high) for axis, one in judged.intervals.items()} or None,
-    )
+    return Comparison(target, judged.verdict, share, now, system.weights, judged.intervals)
 
 
-def _claim(folder: Path, by: Witness) -> None:
+def _claim(folder: Path) -> None:
     """Note which code trains in a folder: what older code trained says nothing of this one."""
-    path, mine = folder / CODE, dict(by.grue)
+    code = code_version()
+    path, mine = folder / CODE, {key: code[key] for key in ("version", "commit")}
     if not path.exists():
         if folder.exists():
             raise SubmissionError(f"{folder}: was not begun by `grue submit retrain`; remove it, or choose --runs.")

@@ -1,6 +1,6 @@
 """The runs of a submitted row that are to be made again, read as carefully as the check reads them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,18 @@ from grue.records import SYSTEM_NAME, Prediction, Result
 from grue.submissions.checks.structure import read_system
 from grue.submissions.folder import place_of
 from grue.submissions.reading import read_untrusted_predictions
-from grue.submissions.trust.ladder import Basis, Scores, basis_of
 from grue.task_files import load_task
 from grue.tasks import Task
+
+MOST_THREADS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The axes of a run, 0–100; None where the task has no such axis."""
+
+    preference: float | None
+    naturalness: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +33,6 @@ class Target:
         system: The row's folder.
         others: The results of the row's other seeds on the task.
         predictions: Path of its predictions.
-        basis: What an observation of it is made of, as it was when the row was read.
     """
 
     system: Path
@@ -32,7 +40,6 @@ class Target:
     result: Result
     others: tuple[Result, ...]
     predictions: Path
-    basis: Basis
 
     @property
     def seed(self) -> int:
@@ -63,6 +70,18 @@ def scores_of(result: Result) -> Scores:
     return Scores(result.preference, result.naturalness)
 
 
+def weights_of(target: Target) -> str:
+    """Return what identifies the weights behind the row's predictions; empty if it does not say."""
+    weights = target.result.system.get("weights")
+    return weights if isinstance(weights, str) else ""
+
+
+def threads_of(runs: Iterable[Target]) -> int | None:
+    """Return with how many threads a row was made, since sums depend on it; None if it does not say."""
+    stated = [one.result.determinism.get("threads") for one in runs]
+    return next((threads for threads in stated if type(threads) is int and 0 < threads <= MOST_THREADS), None)
+
+
 def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = ()) -> list[Target]:
     """Return the complete runs of a row, or those of some tasks and seeds.
 
@@ -89,10 +108,9 @@ def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = 
     found = []
     for (name, seed), (run, result) in complete.items():
         if (not tasks or name in tasks) and (not seeds or seed in seeds):
-            basis = basis_of(system, name, seed)
-            assert run.predictions is not None and basis is not None
+            assert run.predictions is not None
             others = tuple(other for (task, n), (_, other) in complete.items() if task == name and n != seed)
-            found.append(Target(system, load_task(name, contents.suite), result, others, run.predictions, basis))
+            found.append(Target(system, load_task(name, contents.suite), result, others, run.predictions))
     if not found:
         raise ConfigError(f"{system}: has no complete run with that task and seed.")
     return found

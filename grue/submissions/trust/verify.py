@@ -1,0 +1,153 @@
+"""Verifying: the checkpoints that the draw names, run on the public test and on rows that did not exist before."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from grue.data.load import load_examples
+from grue.errors import SubmissionError, Unavailable
+from grue.evaluation.comparison import axis_metrics, worth
+from grue.evaluation.evaluate import evaluate
+from grue.evaluation.folder import PREDICTIONS
+from grue.evaluation.predictions import read_predictions
+from grue.evaluation.systems import System
+from grue.files import sha256_file
+from grue.lm.device import scoring_device
+from grue.provenance import code_version, machine, package_versions
+from grue.records import Axis, Example, Prediction
+from grue.submissions.trust.draw import EXAMPLES, GENERATED, Drawn, Gap, compared, draw, most_inflation
+from grue.submissions.trust.ladder import SCHEMA_VERSION, Fresh, Rerun, Trust, faults, manifest_sha256
+from grue.submissions.trust.reproduce import Model, answer_again, batch_size, load
+from grue.submissions.trust.rows import Target
+from grue.tasks import Task
+
+AXES: tuple[Axis, ...] = ("preference", "naturalness")
+TRIES = (1, 100, 10_000)
+"""Numbers of checkpoints handed in, for which a bound on the gain is printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A run that the draw names, and the seed of the rows that it is to answer."""
+
+    target: Target
+    drawn: Drawn
+
+
+def choose(runs: Sequence[Target], salt: str = "") -> list[Chosen]:
+    """Return which of a row's complete runs are run again, one a task.
+
+    Raises:
+        SubmissionError: A run names no checkpoint by sha256.
+    """
+    drawn = draw((one.result for one in runs), salt)
+    by_run = {(one.task.name, one.seed): one for one in runs}
+    return [Chosen(by_run[task, one.seed], one) for task, one in drawn.items()]
+
+
+def rerun(chosen: Chosen, model: Model, progress: Callable[[int, int], None]) -> Rerun:
+    """Run a checkpoint on the public test, and on the fresh draw if the suite has a generator.
+
+    Raises:
+        SubmissionError: The model has other weights than the row names, or the row picks its answers by foreign code.
+        DataError: The model or the data cannot be read.
+        Unavailable: The generator is not installed.
+    """
+    target, system = chosen.target, load(model)
+    with TemporaryDirectory() as place:
+        share, _ = answer_again(target, system, Path(place) / "public", progress)
+        fresh = None
+        if target.task.suite in GENERATED:
+            fresh = _fresh(target, system, chosen.drawn.rows_seed, Path(place), progress)
+    return Rerun(target.task.name, target.seed, system.weights, share, fresh)
+
+
+def _fresh(target: Target, system: System, seed: int, place: Path, progress: Callable[[int, int], None]) -> Fresh:
+    task, rows = target.task, place / "fresh.jsonl"
+    _write_rows(rows, task.name, seed)
+    size = batch_size(target)
+    evaluate(task, system, place / "answers", split=str(rows), batch_size=size, search=False, progress=progress)
+    answers = read_predictions(place / "answers" / PREDICTIONS)
+    examples = load_examples(task, str(rows)).examples
+    public = load_examples(task, task.data.evaluation).examples
+    return Fresh(seed, sha256_file(rows), len(examples), _gaps(task, (public, target.read()), (examples, answers)))
+
+
+def _write_rows(path: Path, task: str, seed: int) -> None:
+    try:
+        from miniworld.ship import write_held_back
+    except ImportError as error:
+        raise Unavailable(
+            "The generator of the mini suite (miniworld) is not installed; verify in a checkout of grue's repository."
+        ) from error
+    write_held_back(path, task, seed, EXAMPLES)
+
+
+Answered = tuple[Sequence[Example], Iterable[Prediction]]
+
+
+def _gaps(task: Task, public: Answered, fresh: Answered) -> dict[str, Gap]:
+    """Return axis → the scores of two splits, of those axes that the task has."""
+    gaps = {}
+    for axis in AXES:
+        if any(spec.axis == axis for spec in task.metrics):
+            there, here = (
+                worth(axis_metrics(task, examples, axis), examples, texts) for examples, texts in (public, fresh)
+            )
+            gaps[axis] = Gap(there.score, here.score, there.error or 0.0, here.error or 0.0)
+    return gaps
+
+
+def record(system: Path, reruns: Sequence[Rerun], salt: str, by: str, date: str) -> Trust:
+    """Return what is recorded of a row whose runs were made again here.
+
+    Args:
+        by: Who did it.
+        date: ISO 8601.
+    """
+    import torch
+
+    code = code_version()
+    return Trust(
+        schema=SCHEMA_VERSION,
+        manifest=manifest_sha256(system),
+        salt=salt,
+        by=by,
+        date=date,
+        grue={key: code[key] for key in ("version", "commit")},
+        machine=machine(str(scoring_device()), torch.get_num_threads()),
+        packages=package_versions(),
+        reruns=tuple(reruns),
+    )
+
+
+def refuse_faulty(reruns: Sequence[Rerun]) -> None:
+    """Refuse a row whose runs do not vouch for it.
+
+    Raises:
+        SubmissionError: Public texts did not come out again, or a public score is too high; lists all of them.
+    """
+    if found := faults(reruns):
+        raise SubmissionError("\n  ".join(["Not verified:", *found]))
+
+
+def describe(one: Rerun) -> str:
+    """Return what was seen of a run as a line."""
+    gaps: Mapping[str, Gap] = one.fresh.gaps if one.fresh else {}
+    axes = [f"{axis} {gap.public:.2f} public, {gap.fresh:.2f} fresh (± {gap.error:.2f})" for axis, gap in gaps.items()]
+    return f"{one.task} seed {one.seed}: {'; '.join([f'{one.equal_texts:.1%} equal texts', *axes])}"
+
+
+def describe_bound(reruns: Sequence[Rerun]) -> list[str]:
+    """Return what a submitter can gain by handing in checkpoint after checkpoint until one passes, as lines."""
+    named = compared({one.task: one.fresh.gaps for one in reruns if one.fresh})
+    lines = []
+    for name, gap in named.items():
+        if name.endswith("preference") and (name.startswith("mean") or len(reruns) == 1):
+            bounds = [f"{most_inflation(gap, len(named), tries):.2f} in {tries:,}" for tries in TRIES]
+            lines.append(
+                f"{name}: {gap.value:+.2f} on the public test against the fresh draw (± {gap.error:.2f}). An inflation "
+                f"beyond this many points passes with a probability below 5 %: {', '.join(bounds)} tries."
+            )
+    return lines
