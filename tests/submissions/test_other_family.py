@@ -1,6 +1,7 @@
 """A decoder-only model on a task whose backbone is an encoder-decoder, and the other way round: trained, evaluated, packed,
 reproduced and trained again as the task's own."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,6 @@ from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError
 from grue.submissions.checks.check import check
-from grue.submissions.trust.ladder import read_seen
 
 tiny_row, collect, packing = (
     late("support.tiny_row"),
@@ -55,18 +55,16 @@ def test_the_result_and_the_card_say_which_family_it_is_and_the_checkpoint_has_i
     assert config["config"]["freeze_encoder"] is False and config["config"]["value_model"] == "shared"
 
 
-def test_its_row_passes_the_checks_and_is_made_again(made, tmp_path, monkeypatch):
-    monkeypatch.setattr("grue.provenance.code_is_changed", lambda: False)
+def test_its_row_passes_the_checks_and_is_made_again(made, tmp_path):
     row = made / "submissions/mini/ours"
     assert [one for one in check(row) if one.severity == "error" and "narrativeqa" in str(one.path)] == []
     for command in (
         ["reproduce", row, "--checkpoint", made / "runs"],
         ["retrain", row, "--seed", 2, "--runs", tmp_path],
     ):
-        done = CliRunner().invoke(main, ["submit", *map(str, command), "--record", "--by", "A. M."])
+        done = CliRunner().invoke(main, ["submit", *map(str, command)])
         assert done.exit_code == 0, done.output
-    assert [one.rung for one in read_seen(row)] == ["reproduced"] * 2 + ["retrained"]
-    assert {one.verdict for one in read_seen(row)} == {"equal texts", "equal weights"}
+        assert all(re.search(": equal (texts|weights) ", line) for line in done.stdout.splitlines())
 
 
 @pytest.mark.parametrize(("task", "model", "family"), [(TASK, OTHER, "causal"), ("imdb", "mini:seq2seq", "seq2seq")])

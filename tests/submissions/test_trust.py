@@ -1,4 +1,4 @@
-"""`grue submit reproduce` and `grue submit retrain`: a row made again, and what they refuse."""
+"""`grue submit verify`, `reproduce` and `retrain`: a row run again, and what they refuse."""
 
 import gzip
 import hashlib
@@ -16,7 +16,8 @@ from grue import files
 from grue.cli.main import main
 from grue.submissions.checks.structure import read_system
 from grue.submissions.entries import results
-from grue.submissions.trust.ladder import read_seen
+from grue.submissions.trust.draw import draw
+from grue.submissions.trust.ladder import read_trust
 
 tiny_row, good_submission, checkpoint = (
     late("support.tiny_row"),
@@ -24,7 +25,7 @@ tiny_row, good_submission, checkpoint = (
     late("grue.lm.checkpoint"),
 )
 reproducing, retrain = late("grue.submissions.trust.reproduce"), late("grue.submissions.trust.retrain")
-rows, again, collect = (late(f"grue.submissions.{name}") for name in ("trust.rows", "trust.again", "packing.collect"))
+rows, collect = late("grue.submissions.trust.rows"), late("grue.submissions.packing.collect")
 RECORD = ("--record", "--by", "A. M.")
 
 
@@ -73,6 +74,13 @@ def edit_result(row, seed, **changes):
     return result
 
 
+def say(row, **said):
+    """Change what `submission.toml` says."""
+    path = row / "submission.toml"
+    files.write_toml(path, files.read_toml(path) | said)
+    good_submission.seal(row)
+
+
 def rewrite(row, seed, text):
     """Replace every text of a seed's predictions."""
     path = row / f"imdb/seed-{seed}.predictions.jsonl.gz"
@@ -91,19 +99,77 @@ def status(row):
     return {entry.status for entry in results(row)}
 
 
-def test_a_row_is_reproduced_from_its_runs_and_recorded(made, row):
-    lines = grue("reproduce", row, "--checkpoint", made / "runs", *RECORD, "--date", "2026-01-31").stdout.splitlines()
+def test_a_row_is_reproduced_from_its_runs(made, row):
+    lines = grue("reproduce", row, "--checkpoint", made / "runs").stdout.splitlines()
     assert [line.partition(" (")[0] for line in lines] == [f"imdb seed {seed}: equal texts" for seed in (1, 2, 3)]
     assert all("equal weights; 100.0% equal texts; preference " in line for line in lines)
-    seen = read_seen(row)
-    expected = [(seed, "A. M.", "2026-01-31", 1.0) for seed in (1, 2, 3)]
-    assert [(one.seed, one.by, one.date, one.equal_texts) for one in seen] == expected
-    assert all(one.weights_then == one.weights_now != "" and one.then == one.now for one in seen)
-    assert all(set(one.grue) == {"version", "commit"} and one.machine and "torch" in one.packages for one in seen)
-    assert str(row.parent) not in (row.parent / "ours.trust.json").read_text()  # no path of this machine
-    assert status(row) == {"reproduced"}
-    configure(row, within="config", clip=0.3)  # the results agree with it
-    assert status(row) == {"rescored"}
+    assert status(row) == {"rescored"}  # nothing is recorded
+
+
+def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
+    """By its runs, wherever `submission.toml` says they are, and by training them again."""
+    command = ("verify", row, "--salt", "run 7", *RECORD, "--date", "2026-01-31")
+    done = grue(*command, "--checkpoint", made / "runs")
+    (drawn,) = draw([target.result for target in rows.targets(row)], "run 7").values()
+    first, bound, verdict = done.stdout.splitlines()
+    assert first.startswith(f"imdb seed {drawn.seed}: 100.0% equal texts; preference ") and " public, " in first
+    assert bound.startswith("imdb: preference: ") and bound.endswith(" in 10,000 tries.")
+    assert verdict == f"{row}: verified." and status(row) == {"verified"}
+    trust = read_trust(row)
+    (run,) = trust.reruns
+    assert (trust.by, trust.date, trust.salt, run.seed) == ("A. M.", "2026-01-31", "run 7", drawn.seed)
+    assert set(trust.grue) == {"version", "commit"} and trust.machine and "torch" in trust.packages
+    assert run.fresh.seed == drawn.rows_seed and set(run.fresh.gaps) == {"preference", "naturalness"}
+    recorded = row.with_name("ours.trust.json")
+    before = recorded.read_bytes()
+    assert str(row.parent) not in before.decode()  # no path of this machine
+    say(row, checkpoints="config.json")
+    assert status(row) == {"rescored"}  # other files
+    grue(*command, "--runs", "again")
+    (again,) = read_trust(row).reruns
+    assert again == run and status(row) == {"verified"}
+    assert [path.parent.name for path in Path("again").rglob("ours/*/checkpoint")] == [f"seed-{drawn.seed}"]
+
+
+def drawn_seed(row):
+    return draw([target.result for target in rows.targets(row)])["imdb"].seed
+
+
+def test_texts_that_the_checkpoint_did_not_write_are_not_verified(made, row):
+    """References, texts that were improved by hand, and those of another seed: whatever their scores."""
+    seed = drawn_seed(row)
+    rewrite(row, seed, "What a great and beautiful film. I loved it.")
+    said = "0.0% of its public texts came out again, of 99%"
+    assert said in fails(1, said, "verify", row, "--checkpoint", made / "runs", *RECORD)
+    assert status(row) == {"rescored"}  # though the failure is recorded
+
+
+def test_another_model_at_the_address_is_refused(made, row, monkeypatch, tmp_path):
+    """It was handed in by its hash; one that was trained on the draw is another."""
+    seed = drawn_seed(row)
+    other = made / f"runs/mini/imdb/supervised/seed-{seed}/checkpoint"
+    asked = []
+
+    def serve(url, target, **limits):
+        asked.append(url)
+        target.parent.mkdir(parents=True)
+        shutil.make_archive(str(target).removesuffix(".tar.gz"), "gztar", served[0].parent, served[0].name)
+
+    served = [other]
+    monkeypatch.setenv("GRUE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(reproducing, "download", serve)
+    say(row, checkpoints="https://example.org/{task}/{seed}.tar.gz")
+    seed = drawn_seed(row)
+    done = CliRunner().invoke(main, ["submit", "verify", str(row)])
+    assert done.exit_code == 1 and "has the weights" in done.stderr
+    served[0] = made / f"runs/mini/imdb/ours/seed-{seed}/checkpoint"
+    assert grue("verify", row).stdout.endswith(": verified.\n")
+    assert asked == [f"https://example.org/imdb/{seed}.tar.gz"] * 2
+
+
+def test_what_names_no_checkpoint_is_not_verified(row):
+    edit_result(row, 2, system={"weights": ""})
+    fails(1, "imdb seed 2. Evaluate a folder of a model", "verify", row)
 
 
 def test_checkpoints_are_named_one_by_one_by_a_pattern_or_as_models_of_the_hub(made, row, monkeypatch):
@@ -164,12 +230,10 @@ def test_a_row_that_says_otherwise_than_its_checkpoint_or_picks_by_code_is_refus
         fails(1, "which is not done again here", "reproduce", row, "--checkpoint", place)
 
 
-def test_other_texts_are_not_reproduced_and_that_is_recorded(row, place):
+def test_other_texts_are_not_reproduced(row, place):
     rewrite(row, 1, "Nothing.")
     said = "Error: Not reproduced: imdb seed 1 is different."
-    assert fails(1, said, "reproduce", row, "--checkpoint", place, *RECORD) == said
-    assert [(one.verdict, one.equal_texts) for one in read_seen(row)] == [("different", 0.0)]
-    assert status(row) == {"rescored"}
+    assert fails(1, said, "reproduce", row, "--checkpoint", place) == said
 
 
 def test_a_baseline_is_reproduced_without_a_checkpoint(row, tmp_path):
@@ -189,7 +253,7 @@ def test_a_baseline_is_reproduced_without_a_checkpoint(row, tmp_path):
 def test_the_rows_threads_are_used_within_reason(row):
     for threads, used in ((3, 3), (10**6, None), (0, None), ("2", None), (True, None)):
         edit_result(row, 1, determinism={"threads": threads})
-        assert again.threads_of(rows.targets(row, seeds=[1])) == used
+        assert rows.threads_of(rows.targets(row, seeds=[1])) == used
 
 
 def test_a_packed_configuration_has_both_runs_and_is_in_order(row):
@@ -203,24 +267,19 @@ def test_a_packed_configuration_has_both_runs_and_is_in_order(row):
 
 def test_a_row_is_retrained_to_the_same_bytes_and_other_texts_are_judged_by_the_other_seeds(row):
     command = ("retrain", row, "--seed", 2, "--runs", "again")
-    done = grue(*command, *RECORD)
+    done = grue(*command)
     assert done.stdout.startswith("imdb seed 2: equal weights (equal weights; 100.0% equal texts; ")
     assert f"about 16,640 texts; configuration: {row / 'imdb/config.json'}" in done.stderr
-    (seen,) = read_seen(row)
-    assert (seen.rung, seen.configuration, seen.seed) == ("retrained", "submitted", 2)
-    assert status(row) == {"retrained"}
-    assert seen.of.configuration == hashlib.sha256((row / "imdb/config.json").read_bytes()).hexdigest()
     before = {path: path.stat().st_mtime_ns for path in Path("again").rglob("*.safetensors")}
     rewrite(row, 2, "Nothing.")
     done = grue(*command)  # as the seeds of the row are
     assert done.stdout.startswith("imdb seed 2: inside (") and ", expected " in done.stdout
     for seed, preference in ((1, 1.0), (3, 1.1)):
         edit_result(row, seed, preference=preference, naturalness=None)
-    fails(1, "Error: Not retrained: imdb seed 2 is undecided.", *command, *RECORD)  # naturalness of no other seed
+    fails(1, "Error: Not retrained: imdb seed 2 is undecided.", *command)  # naturalness of no other seed
     for seed in (1, 3):
         edit_result(row, seed, naturalness=50.0 + seed)
-    fails(1, "Error: Not retrained: imdb seed 2 is outside.", *command, *RECORD)
-    assert [one.verdict for one in read_seen(row)] == ["outside"]
+    fails(1, "Error: Not retrained: imdb seed 2 is outside.", *command)
     assert before == {path: path.stat().st_mtime_ns for path in Path("again").rglob("*.safetensors")}, "trained once"
     code = next(Path("again").rglob("ours/seed-2/code.json"))
     files.write_json(code, {"version": "0", "commit": "another"})
@@ -319,8 +378,9 @@ def test_wrong_commands(row, monkeypatch, refused):
     command = ("submit", "retrain", row)
     refused.command(*command, "--task", "totto", "--seed", 1, code=2)
     refused.command(*command, "--seed", 9, code=2)
-    refused.command(*command, "--seed", 1, "--record", code=2)
-    refused.command(*command, "--seed", 1, *RECORD, "--date", "tomorrow", code=2)
+    verify = ("submit", "verify", row)
+    refused.command(*verify, "--record", code=2)
+    refused.command(*verify, *RECORD, "--date", "tomorrow", code=2)
     refused.command("submit", "retrain", row.parent / "theirs", "--seed", 1, code=3)
     monkeypatch.setattr("grue.provenance.code_is_changed", lambda: True)
-    refused.command(*command, "--seed", 1, *RECORD, code=2)
+    refused.command(*verify, *RECORD, code=2)

@@ -57,7 +57,7 @@ def trained_board() -> Board:
         about = About(
             name, "mini:causal", None, ("Ada",), "MIT", "none", "an hour", "https://example.org/x", log="docs/log.md"
         )
-        for entry in entries(STORIES, name, values, "retrained", naturalness=natural):
+        for entry in entries(STORIES, name, values, "verified", naturalness=natural):
             seed = entry.result.seed
             whole = {"tokens": 2000.0 * seed, "reward_calls": 4096.0, "seconds": 180.0}
             system = {

@@ -19,7 +19,7 @@ from grue.submissions.checks import rescoring
 from grue.submissions.folder import Submission
 from grue.submissions.packing.collect import find_runs, read_run
 from grue.submissions.packing.pack import pack
-from grue.submissions.trust import rows
+from grue.submissions.trust import rows, verify
 
 SEEDS = (1, 2, 3)
 FEW = 8
@@ -45,7 +45,7 @@ def few_examples() -> Iterator[None]:
         return replace(loaded, examples=loaded.examples[:FEW])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evaluate, train, rows, rescoring):
+        for module in (evaluate, train, rows, verify, rescoring):
             patch.setattr(module, "load_examples", few)
         yield
 

@@ -1,0 +1,199 @@
+"""The fresh draw: what it follows from, what passes it, what grinding gains, and what its record lifts a row to."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.factories import a_result
+from support.good_submission import SEEDS, TASK, seal, system_says, write_good
+from support.paths import ROOT
+
+from grue import files
+from grue.errors import DataError, SubmissionError
+from grue.submissions.checks.check import check
+from grue.submissions.entries import results
+from grue.submissions.folder import read_result
+from grue.submissions.trust import ladder
+from grue.submissions.trust.draw import Gap, draw, most_inflation, over_tasks, too_high
+from grue.submissions.trust.ladder import Fresh, Rerun, Trust, needs_verifying, rung_of, why_void
+
+WEIGHTS = {seed: hashlib.sha256(str(seed).encode()).hexdigest() for seed in SEEDS}
+
+
+def a_row(task="commongen", **weights):
+    named = [replace(a_result(TASK, "ours", seed, 50.0, None), task=task) for seed in SEEDS]
+    return [replace(one, system={**one.system, "weights": WEIGHTS[one.seed], **weights}) for one in named]
+
+
+# --- the draw --------------------------------------------------------------------------------------------------------
+
+
+def test_another_checkpoint_task_version_or_salt_has_another_draw():
+    row = a_row()
+    first = draw(row)
+    assert draw(row[::-1]) == first and set(first) == {"commongen"} and first["commongen"].seed in SEEDS
+    trained_on_it = [replace(row[0], system={**row[0].system, "weights": "0" * 64}), *row[1:]]
+    new_version = [replace(one, task_hash="f" * 64) for one in row]
+    others = [draw(trained_on_it), draw(new_version), draw(row, "run 7"), draw(row[1:])]
+    assert len({one["commongen"].rows_seed for one in (first, *others)}) == 5
+    assert all(0 <= one["commongen"].rows_seed < 2**63 for one in others)
+
+
+def test_a_change_in_one_task_draws_every_task_anew():
+    """Or a submitter could try checkpoints of each task by itself, until that one is lucky."""
+    row, beside = a_row(), a_row("imdb")
+    changed = [replace(beside[0], system={**beside[0].system, "weights": "0" * 64}), *beside[1:]]
+    assert draw([*row, *beside])["commongen"] != draw([*row, *changed])["commongen"]
+
+
+def test_every_seed_is_drawn_about_as_often():
+    drawn = [draw(a_row(), str(salt))["commongen"].seed for salt in range(1000)]
+    assert set(drawn) == set(SEEDS) and max(map(drawn.count, SEEDS)) < 260  # 200 expected, and 12.6 of deviation
+
+
+@pytest.mark.parametrize("weights", ["", "me/model@main", "A" * 64, None])
+def test_a_checkpoint_is_named_by_its_sha256(weights, refused):
+    with refused(SubmissionError):
+        draw(a_row(weights=weights))
+
+
+# --- the test --------------------------------------------------------------------------------------------------------
+
+
+def test_honest_rows_pass_and_inflated_ones_hardly_within_the_bound():
+    """Rows are drawn at random: seven tasks, 1,000 examples in each split, 25 points of deviation an example."""
+    generator, error, failed, passed, n = np.random.default_rng(1), 25 / np.sqrt(1000), 0, 0, 4000
+    equal = Gap(50.0, 50.0, error, error)
+    for tries, trials in ((1, n), (100, 40)):
+        bound = most_inflation(over_tasks([equal] * 7), 8, tries)
+        passed = 0
+        for _ in range(trials):
+            public = 50 + generator.normal(0, error, 7)
+            fresh = 50 + generator.normal(0, error, (tries, 7))
+            if tries == 1:
+                failed += bool(too_high(_gaps(public, fresh[0], error)))
+            # each task inflated by the bound, the public split's own luck left out
+            passed += any(not too_high(_gaps(np.full(7, 50 + bound), one, error)) for one in fresh)
+        assert passed / trials < 0.05 + 3 * np.sqrt(0.05 / trials)
+    assert 0 < failed / n < 0.01 + 3 * np.sqrt(0.01 / n)
+
+
+def _gaps(public, fresh, error):
+    return {
+        str(task): {"preference": Gap(a, b, error, error)}
+        for task, (a, b) in enumerate(zip(public, fresh, strict=True))
+    }
+
+
+def test_more_tries_gain_more_and_a_lower_public_score_is_no_fault():
+    gap = Gap(50.0, 50.0, 0.8, 0.8)
+    bounds = [most_inflation(gap, 8, tries) for tries in (1, 100, 10_000)]
+    assert bounds == sorted(bounds) and 4 < bounds[0] < bounds[2] < 8
+    assert too_high({"a": {"preference": Gap(0.0, 100.0, 0.1, 0.1)}}) == {}
+    assert list(too_high({"a": {"naturalness": Gap(100.0, 0.0, 0.1, 0.1)}})) == ["a: naturalness"]
+    assert too_high({}) == {}
+
+
+def test_small_inflations_of_every_task_add_up():
+    """Half of what one task alone would have to show: only the mean tells."""
+    gaps = {str(task): {"preference": Gap(51.8, 50.0, 0.8, 0.8)} for task in range(7)}
+    assert list(too_high(gaps)) == ["mean over tasks: preference"]
+
+
+# --- the record ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def row(ours):
+    """A row of five seeds, each of which names a checkpoint."""
+    for seed in SEEDS:
+        system_says(ours, seed, weights=WEIGHTS[seed])
+    return seal(ours)
+
+
+def results_of(system):
+    return [read_result(path) for path in sorted(system.glob("*/*.result.json"))]
+
+
+def vouch(system, **changes):
+    """Write the record of a row that was verified; `changes` are of its one run."""
+    drawn = draw(results_of(system), "salt")["commongen"]
+    fresh = Fresh(drawn.rows_seed, "0" * 64, 1000, {"preference": Gap(50.0, 49.5, 0.7, 0.7)})
+    run = replace(Rerun("commongen", drawn.seed, WEIGHTS[drawn.seed], 1.0, fresh), **changes)
+    sha256 = hashlib.sha256((system / "MANIFEST.sha256").read_bytes()).hexdigest()
+    trust = Trust(4, sha256, "salt", "A. M.", "2026-01-31", {"version": "0", "commit": "0"}, "a machine", {}, (run,))
+    files.write_json(system.with_name(f"{system.name}.trust.json"), trust)
+    return trust
+
+
+def test_a_verified_row_is_shown_as_such_and_may_have_a_rank(row):
+    assert {(one.status, one.unverified) for one in results(row)} == {("rescored", True)}
+    vouch(row)
+    log = "submissions/mini/ours.trust.json"
+    assert {(one.status, one.unverified, one.about.log) for one in results(row)} == {("verified", False, log)}
+    vouch(row, fresh=None)  # without a draw it is no more than reproduced
+    assert {(one.status, one.unverified) for one in results(row)} == {("reproduced", True)}
+
+
+VOID = {
+    "a seed that was not drawn": lambda run: {"seed": run.seed % 5 + 1},
+    "rows that were not drawn": lambda run: {"fresh": replace(run.fresh, seed=run.fresh.seed + 1)},
+    "other texts": lambda run: {"equal_texts": 0.98},
+    "a public score that is too high": lambda run: {
+        "fresh": replace(run.fresh, gaps={"preference": Gap(60.0, 50.0, 0.7, 0.7)})
+    },
+    "another task": lambda run: {"task": "imdb"},
+}
+
+
+@pytest.mark.parametrize("name", VOID)
+def test_a_record_of_anything_else_lifts_no_row(row, name):
+    (run,) = vouch(row).reruns
+    vouch(row, **VOID[name](run))
+    assert rung_of(row, results_of(row)) is None
+    assert [one.id for one in check(row)] == ["GRUE-S055"]
+
+
+def test_a_record_is_of_the_very_files_that_were_verified(row):
+    trust = vouch(row)
+    assert check(row) == []
+    write_good(row, "A {} was seen in the {}.")
+    assert why_void(row, trust, results_of(row)).startswith("is of other files: MANIFEST.sha256 has changed since")
+    assert {one.status for one in results(row)} == {"rescored"}
+
+
+def test_a_row_of_before_keeps_its_rank_until_it_changes(row):
+    assert needs_verifying(row, "mini", None) and not needs_verifying(row, "grue", None)
+    assert not needs_verifying(row, "mini", "verified") and needs_verifying(row, "mini", "reproduced")
+    sha256 = hashlib.sha256((row / "MANIFEST.sha256").read_bytes()).hexdigest()
+    (row.parent / ladder.EARLIER).write_text(f'[manifests]\nours = "{sha256}"\n')
+    assert not needs_verifying(row, "mini", None)
+    write_good(row, "A {} was seen in the {}.")
+    assert needs_verifying(row, "mini", None)
+
+
+def test_a_record_is_read_strictly(row, refused):
+    path = row.with_name("ours.trust.json")
+    for text in ("{}", "[]", '{"schema": 3, "seen": []}', json.dumps({"schema": 4, "rung": "verified"})):
+        path.write_text(text)
+        with refused(DataError):
+            results(row)
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    with refused(DataError):
+        results(row)
+    path.unlink()
+    (row.parent / ladder.EARLIER).write_text("ours = 1\n")
+    with refused(DataError):
+        results(row)
+
+
+def test_rows_that_ship_have_their_rank_by_a_record_or_by_the_list():
+    mini = Path(ROOT / "submissions/mini")
+    unverified = {one.result.system["name"] for one in results(mini) if one.unverified}
+    shown = {path.name for path in mini.iterdir() if path.is_dir()}
+    assert not unverified & {"supervised", "supervised+ppo", "supervised+grpo", "supervised+nlpo", "ppo", "nlpo"}
+    assert unverified < shown  # references have no rank
