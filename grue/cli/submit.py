@@ -265,6 +265,12 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 @options.option("--budget", help="Training in tokens, hours and devices. [default: from the results]")
 @options.option("--link", help="Address of a page about the system.")
 @options.option("--contact", help="How to reach the authors.")
+@options.option(
+    "--checkpoints",
+    metavar="PLACE",
+    help="Where they are, for those who verify the row: a hub id or the https address of an archive, with {task} and "
+    "{seed}; or config.json, to train them again.",
+)
 @options.option("--deterministic", is_flag=True, help="Its output depends on no seed: it has one seed and no rank.")
 @options.option("--regression", help="Why it is worse than the row that it replaces.")
 @options.option(
