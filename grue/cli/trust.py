@@ -11,7 +11,7 @@ from grue.cli import options
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.submissions.trust.agreement import Comparison
+    from grue.submissions.trust.agreement import MadeAgain
     from grue.submissions.trust.reproduce import Model
     from grue.submissions.trust.rows import Target
 
@@ -172,7 +172,7 @@ def reproduce(
     chosen = targets(submission, tasks, seeds)
     _use_threads(threads, chosen)
 
-    def compared() -> "Iterator[Comparison]":
+    def compared() -> "Iterator[MadeAgain]":
         for model in find_models(chosen, checkpoint):
             with evaluation_progress(str(model.target)) as progress:
                 comparison = reproduce(model, progress)
@@ -222,7 +222,7 @@ def retrain(
         return
     _use_threads(threads, chosen)
 
-    def compared() -> "Iterator[Comparison]":
+    def compared() -> "Iterator[MadeAgain]":
         for one in planned:
             with stop_on_signal() as stopped, TrainingProgress(error_console()) as watching:
                 train_again(one, watching, lambda: bool(stopped))
@@ -260,7 +260,7 @@ def _date(record: bool, by: str, day: str | None) -> str:
         raise ConfigError(f"--date {day}: write it as 2026-01-31.") from error
 
 
-def _print(compared: "Iterator[Comparison]", rung: str) -> None:
+def _print(compared: "Iterator[MadeAgain]", rung: str) -> None:
     """Print comparisons as they come.
 
     Raises:

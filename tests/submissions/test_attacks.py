@@ -26,9 +26,7 @@ from support.good_submission import (
     TASK,
     TRAINING,
     codes,
-    configure,
     hand_in,
-    reproduced,
     say,
     seal,
     system_says,
@@ -486,33 +484,6 @@ def workers_of(process):
             if int(stat[3]) == process.pid and b"spawn_main" in command:
                 found.append(int(entry.name))
     return found
-
-
-def says_otherwise(row, **said):
-    say(row, **said)
-    system_says(row, **said)
-
-
-AFTERWARDS = {
-    "another algorithm": lambda row: says_otherwise(row, algorithm="nlpo"),
-    "another backbone": lambda row: says_otherwise(row, backbone="mini:causal"),
-    "another name in the manifest alone": lambda row: say(row, algorithm="a method of our own"),
-    "another configuration, with results that agree": lambda row: configure(row, config={"epochs": 9}),
-    "other first stage": lambda row: configure(row, agreeing=False, backbone_weights="1" * 64),
-}
-
-
-@pytest.mark.parametrize("name", AFTERWARDS)
-def test_a_row_is_rewritten_after_it_was_reproduced(board, name):
-    """Its texts are those that were seen, and the rung went to whatever the row now said that it is."""
-    row = board / "first"
-    configure(row)
-    reproduced(seal(row))
-    assert {entry.status for entry in results(row)} == {"reproduced"}
-    AFTERWARDS[name](row)
-    seal(row)
-    assert {(entry.status, entry.about.log) for entry in results(row)} == {("rescored", "")}
-    assert [problem.id for problem in check(row)].count("GRUE-S055") == len(SEEDS)
 
 
 def test_a_board_reads_no_more_than_the_check(board, refused):

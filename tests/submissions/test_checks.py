@@ -24,7 +24,6 @@ from support.good_submission import (
     no_examples,
     packed,
     remove_seeds,
-    reproduced,
     result_says,
     say,
     seal,
@@ -33,7 +32,7 @@ from support.good_submission import (
     write_good,
 )
 
-from grue.submissions.checks import rescoring
+from grue.submissions.checks import observed, rescoring
 from grue.submissions.checks.check import check
 from grue.submissions.checks.decoding import of_another_decoding
 from grue.submissions.problems import CHECKS, error, warning
@@ -275,7 +274,7 @@ VIOLATIONS = [
     (51, "half of the texts", texts(1, HALF_OF_TRAINING)),
     (52, "a start that nobody handed in", copied_from_what_kept_its_start),
     (52, "a start that was trained", lambda *given: copied_from_its_start(*given, algorithm="ppo")),
-    (55, "another statement", lambda ours, _: reproduced(ours, statement="0" * 64)),
+    (55, "no record", lambda ours, _: (ours.parent / "ours.trust.json").write_text("{}")),
     (70, "a folder", config(False, data_dir="/home")),
     (70, "no run", put("commongen/config.json", '{"schema": 1, "stages": []}')),
     (70, "deep nesting", put("commongen/config.json", "[" * 1000 + "]" * 1000)),
@@ -309,6 +308,9 @@ VIOLATIONS = [
     (92, "more answers than requests", by_endpoint(endpoint=ANSWERED | {"requests": 3})),
     (92, "weights that nobody has seen", by_endpoint(weights="ab" * 32)),
     (92, "an endpoint that trains", by_endpoint(algorithm="ppo")),
+    (95, "a folder of one machine", toml(checkpoints="/home/me/runs")),
+    (95, "an address of no archive", toml(checkpoints="https://example.org/model")),
+    (96, "a row of mini", lambda _, patch: patch.setattr(observed, "needs_verifying", lambda *given: True)),
     (93, "a KL below 0", system(last=NEGATIVE_KL)),
     (93, "a share above 1", system(frontier=ABOVE_ONE)),
     (93, "a hash that is none", system(weights="A" * 64)),
@@ -344,7 +346,7 @@ def test_every_check_is_tripped_by_a_test():
 
 
 def test_ids_say_their_severity():
-    warned = (30, 31, 32, 35, 36, 37, 39, 45, 55, 73, 79, 80, 86)
+    warned = (30, 31, 32, 35, 36, 37, 39, 45, 55, 73, 79, 80, 86, 96)
     reviewed = (33, 34, 38, 44, 49, 50, 51, 52, 56, 82, 83, 84, 85)
     for name, known in CHECKS.items():
         number = int(name[-3:])

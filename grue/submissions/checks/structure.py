@@ -89,7 +89,9 @@ def read_system(system: Path) -> Contents:
     if submission is not None:
         problems += check_wording(submission, system / SUBMISSION)
         if submission.checkpoints and not PLACE.fullmatch(submission.checkpoints):
-            problems.append(error(95, system / SUBMISSION, f"checkpoints: {submission.checkpoints!r} is none."))
+            problems.append(
+                error(95, system / SUBMISSION, f"checkpoints: {submission.checkpoints!r} names no such place.")
+            )
         problems += _check_declared_seeds(system, found, submission)
         problems += [] if unreadable else _check_named(system / SUBMISSION, submission, results)
     for path, result in results.items():

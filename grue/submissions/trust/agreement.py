@@ -70,7 +70,7 @@ def judge_retrained(same_weights: bool, share: float, now: Scores, others: Colle
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MadeAgain:
     """A run that was made again beside that of the row.
 
     Attributes:
@@ -102,7 +102,7 @@ class Comparison:
         return f"{self.target}: {self.verdict} ({'; '.join(parts)})"
 
 
-def refuse_failed(compared: Sequence[Comparison], rung: str) -> None:
+def refuse_failed(compared: Sequence[MadeAgain], rung: str) -> None:
     """Refuse a row of which a run did not pass.
 
     Raises:

@@ -28,7 +28,7 @@ ROUNDING = 1e-9  # points of 100
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnRun:
     """What is run of a task: the checkpoint of one training seed, on rows that the generator draws from `rows_seed`."""
 
     seed: int
@@ -55,7 +55,7 @@ class Gap:
         return math.hypot(self.public_error, self.fresh_error)
 
 
-def draw(results: Iterable[Result], salt: str = "") -> dict[str, Drawn]:
+def draw(results: Iterable[Result], salt: str = "") -> dict[str, DrawnRun]:
     """Return task → what is run of it, given the results of all complete runs of a row.
 
     Args:
@@ -78,7 +78,7 @@ def draw(results: Iterable[Result], salt: str = "") -> dict[str, Drawn]:
     for task in dict.fromkeys(one.task for one in runs):
         seeds = [one.seed for one in runs if one.task == task]
         which, rows = (int(sha256_text(f"{origin} {task} {purpose}"), 16) for purpose in ("seed", "rows"))
-        drawn[task] = Drawn(seeds[which % len(seeds)], rows % 2**63)
+        drawn[task] = DrawnRun(seeds[which % len(seeds)], rows % 2**63)
     return drawn
 
 

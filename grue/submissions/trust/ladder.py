@@ -17,7 +17,7 @@ from grue.records import Result
 from grue.shapes import from_dict
 from grue.submissions.folder import MANIFEST, place_of
 from grue.submissions.reading import refuse_strange
-from grue.submissions.trust.draw import GENERATED, NEARLY_ALL, Drawn, Gap, draw, too_high
+from grue.submissions.trust.draw import GENERATED, NEARLY_ALL, DrawnRun, Gap, draw, too_high
 
 SCHEMA_VERSION = 4
 Rung = Literal["reproduced", "verified"]
@@ -63,9 +63,9 @@ class Rerun:
     fresh: Fresh | None = None
 
     @property
-    def drawn(self) -> Drawn | None:
+    def drawn(self) -> DrawnRun | None:
         """What was drawn for it; None without a fresh draw."""
-        return None if self.fresh is None else Drawn(self.seed, self.fresh.seed)
+        return None if self.fresh is None else DrawnRun(self.seed, self.fresh.seed)
 
 
 @dataclass(frozen=True, slots=True)

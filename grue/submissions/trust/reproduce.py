@@ -23,7 +23,7 @@ from grue.lm.load import fetch_model
 from grue.records import BASELINES, CONSENSUS, LIKELIHOOD
 from grue.submissions.configuration import HUB_ID, foreign_terms
 from grue.submissions.folder import place_of
-from grue.submissions.trust.agreement import Comparison, equal_share, judge_reproduced
+from grue.submissions.trust.agreement import MadeAgain, equal_share, judge_reproduced
 from grue.submissions.trust.rows import Scores, Target, scores_of, weights_of
 
 MOST_AT_ONCE = 1024  # prompts in a batch
@@ -169,7 +169,7 @@ def _other_weights(target: Target, place: str, weights: str) -> str:
     return f"{place}: has the weights {weights!r}; {target} was answered with {recorded or 'unknown ones'!r}."
 
 
-def reproduce(model: Model, progress: Callable[[int, int], None]) -> Comparison:
+def reproduce(model: Model, progress: Callable[[int, int], None]) -> MadeAgain:
     """Draw a run's predictions again, and compare them with the row's.
 
     Raises:
@@ -179,7 +179,7 @@ def reproduce(model: Model, progress: Callable[[int, int], None]) -> Comparison:
     target, system = model.target, load(model)
     with TemporaryDirectory() as place:
         share, now = answer_again(target, system, Path(place), progress)
-    return Comparison(target, judge_reproduced(share), share, now, system.weights)
+    return MadeAgain(target, judge_reproduced(share), share, now, system.weights)
 
 
 def load(model: Model) -> System:

@@ -35,7 +35,7 @@ from grue.submissions.configuration import (
 from grue.submissions.configuration import SCHEMA_VERSION as SCHEMA
 from grue.submissions.folder import CONFIG, place_of
 from grue.submissions.packing.recorded import as_recorded, stage_of
-from grue.submissions.trust.agreement import Comparison, judge_retrained
+from grue.submissions.trust.agreement import MadeAgain, judge_retrained
 from grue.submissions.trust.reproduce import answer_again
 from grue.submissions.trust.rows import Target, scores_of, weights_of
 from grue.tasks import Backbone, Task
@@ -224,7 +224,7 @@ def train_again(planned: Retraining, watching: Observer, stop: Callable[[], bool
         training.train(plan, watching, stop)
 
 
-def compare(planned: Retraining, progress: Callable[[int, int], None]) -> Comparison:
+def compare(planned: Retraining, progress: Callable[[int, int], None]) -> MadeAgain:
     """Evaluate the run that was trained again, and compare it with the row.
 
     Raises:
@@ -235,7 +235,7 @@ def compare(planned: Retraining, progress: Callable[[int, int], None]) -> Compar
     share, now = answer_again(target, system, planned.stages[-1].folder, progress)
     same = system.weights == weights_of(target)
     judged = judge_retrained(same, share, now, [scores_of(other) for other in target.others])
-    return Comparison(target, judged.verdict, share, now, system.weights, judged.intervals)
+    return MadeAgain(target, judged.verdict, share, now, system.weights, judged.intervals)
 
 
 def _claim(folder: Path) -> None:

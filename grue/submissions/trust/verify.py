@@ -16,7 +16,7 @@ from grue.files import sha256_file
 from grue.lm.device import scoring_device
 from grue.provenance import code_version, machine, package_versions
 from grue.records import Axis, Example, Prediction
-from grue.submissions.trust.draw import EXAMPLES, GENERATED, Drawn, Gap, compared, draw, most_inflation
+from grue.submissions.trust.draw import EXAMPLES, GENERATED, DrawnRun, Gap, compared, draw, most_inflation
 from grue.submissions.trust.ladder import SCHEMA_VERSION, Fresh, Rerun, Trust, faults, manifest_sha256
 from grue.submissions.trust.reproduce import Model, answer_again, batch_size, load
 from grue.submissions.trust.rows import Target
@@ -32,7 +32,7 @@ class Chosen:
     """A run that the draw names, and the seed of the rows that it is to answer."""
 
     target: Target
-    drawn: Drawn
+    drawn: DrawnRun
 
 
 def choose(runs: Sequence[Target], salt: str = "") -> list[Chosen]:
@@ -89,7 +89,7 @@ Answered = tuple[Sequence[Example], Iterable[Prediction]]
 
 def _gaps(task: Task, public: Answered, fresh: Answered) -> dict[str, Gap]:
     """Return axis → the scores of two splits, of those axes that the task has."""
-    gaps = {}
+    gaps: dict[str, Gap] = {}
     for axis in AXES:
         if any(spec.axis == axis for spec in task.metrics):
             there, here = (
