@@ -27,17 +27,12 @@ AT_IMPORT = {
 }
 ANYWHERE = {
     **{"click": "cli/.*", "rich": "cli/.*", "pandas": "leaderboard/.*|render/.*", "jinja2": "render/.*"},
-<<<<<<< HEAD
     **{
         "datasets": "data/.*",
         "pyarrow": "data/.*",
         "huggingface_hub": r"data/(hub/.*|download\.py)|lm/(load|folder)\.py",
     },
-    "miniworld": "(?!)",
-=======
-    **{"datasets": "data/.*", "pyarrow": "data/.*", "huggingface_hub": r"data/hub/.*|lm/(load|folder)\.py"},
     "miniworld": r"submissions/trust/verify\.py",
->>>>>>> 1a864b4 (Verify a row on a draw that follows from its checkpoints' hashes)
     "scipy": "study/.*",
     **{"pydantic": r"shapes\.py", "pydantic_core": r"shapes\.py"},
 }

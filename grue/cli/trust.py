@@ -131,7 +131,7 @@ def _trained(picked: "list[Target]", runs: Path, download: bool, at_most: int | 
     """Train runs again, and return their checkpoints."""
     from grue.cli.console import error_console
     from grue.cli.progress import TrainingProgress
-    from grue.cli.train import stop_on_signal
+    from grue.cli.stopping import stop_on_signal
     from grue.submissions.trust.reproduce import Model
     from grue.submissions.trust.retrain import MOST_TEXTS, plan_retraining, train_again
 
@@ -209,7 +209,8 @@ def retrain(
     """  # noqa: D301 (click reads the escape)
     from grue.cli.console import error_console, evaluation_progress
     from grue.cli.progress import TrainingProgress
-    from grue.cli.train import describe, stop_on_signal
+    from grue.cli.stopping import stop_on_signal
+    from grue.cli.train import describe
     from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining, train_again
     from grue.submissions.trust.rows import targets
 

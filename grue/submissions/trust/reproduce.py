@@ -27,7 +27,7 @@ from grue.submissions.trust.agreement import MadeAgain, equal_share, judge_repro
 from grue.submissions.trust.rows import Scores, Target, scores_of, weights_of
 
 MOST_AT_ONCE = 1024  # prompts in a batch
-LARGEST_ARCHIVE = 20 * 1000**3  # bytes of a checkpoint, packed and unpacked
+LARGEST_ARCHIVE = 20 * 1000**3  # bytes of a packed checkpoint
 MOST_SAMPLES = 256  # of a row that picks the best of several
 STATED = ("algorithm", "backbone", "update", "start", "config_sha256")
 """What a row and its checkpoint both say of the training."""
@@ -137,7 +137,7 @@ def _fetch_archive(url: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     archive = folder / url.rpartition("/")[2]
     download(url, archive, most=LARGEST_ARCHIVE)
-    unpack(archive, folder / "unpacked", LARGEST_ARCHIVE)
+    unpack(archive, folder / "unpacked")
     inner = [path for path in (folder / "unpacked").iterdir() if path.is_dir()]
     has_one_folder = len(inner) == 1 and not list((folder / "unpacked").glob("*.safetensors"))
     return inner[0] if has_one_folder else folder / "unpacked"
