@@ -70,7 +70,7 @@ def _of_training(function: F) -> F:
 @options.option(
     "--salt",
     default="",
-    help="What nobody knew when the row was handed in; the draw depends on it, too. CI takes the id of its run.",
+    help="What nobody knew when the row was handed in; the draw depends on it, too.",
 )
 @_threads
 @options.option("--record", is_flag=True, help="Write what was seen beside the row, as NAME.trust.json.")
