@@ -1,9 +1,8 @@
 """Load a system, let it answer, and score its answers."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,25 +37,18 @@ def evaluate(
     what: Trained | Subject | str | Path,
     task: AnyTask | None = None,
     *,
-    seed: int = 1,
-    suite: str = "mini",
     split: str | None = None,
     limit: int | None = None,
     batch_size: int = 64,
-    best_of: int | None = None,
-    pick_by: str | None = None,
-    chat: bool | None = None,
-    endpoint: "Endpoint | None" = None,
-    system: str | None = None,
     frontier: str | Path | None = None,
     output: str | Path | None = None,
     force: bool = False,
     search: bool = True,
-    runs: str | Path = "runs",
     data_dir: str | Path | None = None,
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     warn: Callable[[str], None] = warnings.warn,
+    **about: Any,
 ) -> Result:
     """Write a system's predictions for a split and score them, as `grue evaluate` does.
 
@@ -64,23 +56,16 @@ def evaluate(
         what: What `train` or `subject` returned, a run's folder, a checkpoint of ours, a baseline ("baseline:null", or
             its name alone), "http://HOST/v1#MODEL", or any model by its folder or hub id.
         task: The task. [default: the checkpoint's]
-        seed: Seed of a sampler; a checkpoint has its own.
         split: The split, or the path of a file of rows in the data set's columns, whose result is never ranked.
             [default: the task's evaluation split]
         limit: Evaluate only so many examples; such a result is never ranked.
-        best_of: Draw so many samples a prompt and keep the best.
-        pick_by: "likelihood", "consensus" (what the other samples agree with most) or a reward. [default: the task's
-            reward, or likelihood where that would be an oracle]
-        chat: Ask a model by the task's chat prompt, in the model's own template: another system, NAME+chat. [default:
-            only one that answers over HTTP]
-        endpoint: How a model is asked over HTTP, and where, if `what` is only the name that it has there.
-        system: Name of the system of a model. [default: the model's, with what it is asked by]
         frontier: What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
         force: Replace an evaluation that is there, once everything for this one is at hand.
         search: Whether a model's answers are also searched, where the task has a `[search]`.
         progress: Called with (done, total) examples.
         warn: Called where a finished evaluation is scored again, because its files are not what was written.
+        about: Arguments of `grue.api.evaluate.subject`: seed, suite, best_of, pick_by, chat, endpoint, system, runs.
 
     Raises:
         ConfigError: The task is not named, a seed cannot be, the folder holds another evaluation, or something that a
@@ -90,21 +75,14 @@ def evaluate(
     """
     limit = None if limit is None else check_number("limit", limit)
     batch_size = check_number("batch_size", batch_size)
-    asked: dict[str, Any] = {
-        "task": task,
-        "seed": seed,
-        "suite": suite,
-        "best_of": best_of,
-        "pick_by": pick_by,
-        "chat": chat,
-        "endpoint": endpoint,
-        "system": system,
-        "runs": str(runs),
-    }
-    if isinstance(what, Subject):
-        _refuse_beside(asked)
-    else:
-        what = subject(what, **asked)
+    if not isinstance(what, Subject):
+        what = subject(what, task, **about)
+    elif task is not None or about:
+        given = ["task", *about] if task is not None else about
+        raise ConfigError(
+            f"A Subject is a whole system on a task: {', '.join(given)} would say another; give that to "
+            "`grue.api.evaluate.subject`, which makes one."
+        )
     from grue.evaluation import evaluate as evaluation
 
     folder, evaluated = optional_path(output) or what.folder, what.system
@@ -128,21 +106,6 @@ def evaluate(
     )
 
 
-def _refuse_beside(asked: Mapping[str, Any]) -> None:
-    """Refuse what a Subject says already.
-
-    Raises:
-        ConfigError: An argument is not its default.
-    """
-    known = signature(subject).parameters
-    given = [name for name, value in asked.items() if value != known[name].default]
-    if given:
-        raise ConfigError(
-            f"A Subject is a whole system on a task: {', '.join(given)} would say another; give that to "
-            "`grue.api.evaluate.subject`, which makes one."
-        )
-
-
 def subject(
     what: Trained | str | Path,
     task: AnyTask | None = None,
@@ -156,7 +119,19 @@ def subject(
     system: str | None = None,
     runs: str | Path = "runs",
 ) -> Subject:
-    """Load what `evaluate` evaluates, and say where its results go; arguments and errors as there."""
+    """Load what `evaluate` evaluates, and say where its results go; `what`, `task` and errors as there.
+
+    Args:
+        seed: Seed of a sampler; a checkpoint has its own.
+        best_of: Draw so many samples a prompt and keep the best.
+        pick_by: "likelihood", "consensus" (what the other samples agree with most) or a reward. [default: the task's
+            reward, or likelihood where that would be an oracle]
+        chat: Ask a model by the task's chat prompt, in the model's own template: another system, NAME+chat. [default:
+            only one that answers over HTTP]
+        endpoint: How a model is asked over HTTP, and where, if `what` is only the name that it has there.
+        system: Name of the system of a model. [default: the model's, with what it is asked by]
+        runs: Folder of all runs.
+    """
     from grue.lm.checkpoint import read_manifest, results_folder
 
     seed = check_seed(seed)
@@ -171,18 +146,18 @@ def subject(
     from grue.evaluation import systems  # which imports torch, for which a wrong name does not wait
 
     if checkpoint is not None:
-        evaluated = systems.checkpoint_system(of_task, checkpoint)
-        found = Subject(of_task, evaluated, results_folder(checkpoint, read_manifest(checkpoint)), checkpoint.parent)
+        evaluated, run = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
+        prepared = Subject(of_task, evaluated, results_folder(checkpoint, read_manifest(checkpoint)), run)
     else:
         if is_baseline:
             evaluated = systems.baseline_system(of_task, name, seed)
         else:
             name, endpoint = _behind(name, endpoint, chat)
-            evaluated = systems.external_system(
-                of_task, name, seed, chat=bool(chat) and endpoint is None, endpoint=endpoint, name=system
-            )
-        found = Subject(of_task, evaluated, Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}")
-    return found if best_of is None else _picking(replace(found, run=None), best_of, pick_by, Path(runs))
+            here = bool(chat) and endpoint is None
+            evaluated = systems.external_system(of_task, name, seed, chat=here, endpoint=endpoint, name=system)
+        place = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
+        prepared = Subject(of_task, evaluated, place)
+    return prepared if best_of is None else _picking(replace(prepared, run=None), best_of, pick_by, Path(runs))
 
 
 BASELINE = "baseline:"
@@ -283,7 +258,7 @@ def generate(
         What the file says of its samples; None of predictions.
 
     Raises:
-        ConfigError: Something that was asked for cannot be, or the file holds something else.
+        ConfigError: An argument is invalid, or the file holds something else.
         DataError: Data or the model is not available.
         TrainingError: The reward gave no number.
     """

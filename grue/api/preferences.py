@@ -47,7 +47,7 @@ def pairs_from_samples(
         shares: Of the prompts: of train, validation and test in this order, or by these names. [default: 0.6, 0.2, 0.2]
 
     Raises:
-        ConfigError: Something that was asked for cannot be, or the output holds something else.
+        ConfigError: An argument is invalid, or the output holds something else.
         DataError: The file cannot be read, or no pair can be made of it.
     """
     from grue.preferences.make import from_samples
@@ -167,7 +167,7 @@ def train_reward(
         settings: See `grue.preferences.settings.RewardModelConfig`.
 
     Raises:
-        ConfigError: Something that was asked for cannot be, or the folder holds something else.
+        ConfigError: An argument is invalid, or the folder holds something else.
         DataError: The pairs or the backbone cannot be read, or a part is empty.
         TrainingError: The loss is not a number, say.
     """

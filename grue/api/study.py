@@ -44,7 +44,7 @@ def make_study(
         progress: Called with (done, total) systems.
 
     Raises:
-        ConfigError, UnknownName: Something that was asked for cannot be, or the folder is not empty.
+        ConfigError, UnknownName: An argument is invalid, or the folder is not empty.
         DataError: A system's texts, or the data, are not available.
         SubmissionError: A system has not one text for each example.
     """

@@ -69,7 +69,7 @@ def train(
             record by its name and the sha256 of its source; `init` what `train` returned.
 
     Raises:
-        ConfigError, UnknownName: Something that was asked for cannot be, or the folder holds another run.
+        ConfigError, UnknownName: An argument is invalid, or the folder holds another run.
         DataError: Data, the model or a checkpoint is not available.
         TrainingError: The run cannot continue: the reward gave no number, say.
     """

@@ -49,12 +49,7 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal interv
 @options.option("--compat", type=click.Choice(["paper"]), help="Score by plain means of raw metrics, as in the paper.")
 @options.option("--iqm", is_flag=True, help="Show the interquartile mean too; it decides no rank.")
 @options.runs
-@options.option(
-    "--submissions",
-    type=click.Path(path_type=Path),
-    default=Path("submissions"),
-    help="Folder of submitted results. [default: submissions, beside the rows that ship with grue]",
-)
+@options.submissions
 @options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
 @options.option(
     "-o",

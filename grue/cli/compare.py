@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,9 +36,7 @@ UNKNOWN = "–"
     "--axis", type=click.Choice(["preference", "naturalness"]), default="preference", help="Score to compare."
 )
 @options.runs
-@options.option(
-    "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
-)
+@options.submissions
 @options.option("--draws", type=click.IntRange(min=100), default=DRAWS, help="Draws of the randomisation test.")
 @options.option("--seed", type=int, default=0, help="Seed of those draws.")
 @click.option(  # no variable: GRUE_EXAMPLES is the file of `grue score --examples`

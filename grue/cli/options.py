@@ -127,12 +127,8 @@ def settings(function: F) -> F:
         type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
         help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
     )(function)
-    function = option(
-        "--config",
-        "config_path",
-        type=click.Path(path_type=Path),
-        help="TOML file with settings (`grue algorithms show NAME` lists them).",
-    )(function)
+    explained = "TOML file with settings (`grue algorithms show NAME` lists them)."
+    function = option("--config", "config_path", type=_A_PATH, help=explained)(function)
     return option(
         "--set",
         "settings",
@@ -144,17 +140,19 @@ def settings(function: F) -> F:
 
 def runs(function: F) -> F:
     """Add --runs."""
-    return option("--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder of all runs.")(function)
+    return option("--runs", type=_A_PATH, default=Path("runs"), help="Folder of all runs.")(function)
+
+
+def submissions(function: F) -> F:
+    """Add --submissions."""
+    explained = "Folder of submitted results; if it is missing, the rows that ship with grue."
+    return option("--submissions", type=_A_PATH, default=Path("submissions"), help=explained)(function)
 
 
 def data(function: F) -> F:
     """Add --data-dir and --offline."""
-    function = option(
-        "--data-dir",
-        type=click.Path(path_type=Path),
-        help="Folder with the data set in its original layout, instead of the task's sources.",
-    )(function)
-    return offline(function)
+    explained = "Folder with the data set in its original layout, instead of the task's sources."
+    return offline(option("--data-dir", type=_A_PATH, help=explained)(function))
 
 
 def offline(function: F) -> F:

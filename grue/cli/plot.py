@@ -139,12 +139,7 @@ def frontier(frontier: Path, runs: tuple[Path, ...], output: Path) -> None:
 @options.option("--task", "task_name", help="One task. [default: the mean over the suite's tasks]")
 @options.suite
 @options.runs
-@options.option(
-    "--submissions",
-    type=click.Path(path_type=Path),
-    default=Path("submissions"),
-    help="Folder of submitted results; if it is missing, the rows that ship with grue.",
-)
+@options.submissions
 @options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
 @_systems
 @_output

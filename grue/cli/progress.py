@@ -63,7 +63,7 @@ class TrainingProgress:
     def planned(self, plan: "Plan") -> None:
         """Print the stage that starts."""
         self._ran = False
-        what = f"suite {plan.task.suite}, reward {plan.told_reward}, {plan.told_validation}"
+        what = f"suite {plan.task.suite}, reward {plan.reward_label}, {plan.validation_label}"
         where = escape(f"{what} → {plan.folder}")
         self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 

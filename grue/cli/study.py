@@ -48,9 +48,7 @@ def study() -> None:
 )
 @options.option("--seed", type=int, default=0, help="Of the items and orders that are drawn.")
 @options.runs
-@options.option(
-    "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
-)
+@options.submissions
 @options.data
 @options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New folder to write.")
 def make(output: Path, task_name: str, systems: str, items: int, annotators: int, **arguments: Any) -> None:

@@ -122,5 +122,5 @@ def describe(stage: "Plan") -> str:
         start = f"{start} (not on this machine: fetched from the hub)"
     return (
         f"{stage.task.suite}/{stage.task.name} · {stage.algorithm} · seed {stage.seed}\n"
-        f"  folder = {stage.folder}\n  starts from = {start}\n  reward = {stage.told_reward}\n{config}"
+        f"  folder = {stage.folder}\n  starts from = {start}\n  reward = {stage.reward_label}\n{config}"
     )

@@ -106,7 +106,7 @@ def evaluate(
         discard(folder)
     finished = claim(folder, identity, warn)
     if finished is None and cut is _uncut:
-        warn(f"{told_uncut(task)} The result is never ranked.")
+        warn(f"{uncut_note(task)} The result is never ranked.")
     plain = system.model is not None and system.best_of is None and not system.chat
     searches = search and task.search is not None and plain
     if finished is not None and (finished.searched is not None or not searches):
@@ -117,7 +117,7 @@ def evaluate(
         system, predictions = _answer(task, ready, first, folder, batch_size, progress, warn)
     except GrueError:
         if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
-            withdraw(folder)  # what never began must not stand in the way of another evaluation
+            withdraw(folder)  # an evaluation that produced nothing must not block a new one
         raise
     generated = time.monotonic()
     prepare = prepared_once(task.folder)
@@ -142,7 +142,7 @@ def evaluate(
     else:
         limited = limit is not None or cut is _uncut
     if cut is _uncut:
-        scored = replace(scored, notes=(told_uncut(task), *scored.notes))
+        scored = replace(scored, notes=(uncut_note(task), *scored.notes))
     result = make_result(task, split, scored, ready.loaded, system, timing, limited=limited, batch_size=batch_size)
     result = replace(result, searched=searched)
     write_per_example(folder / SCORES, scored)
@@ -333,7 +333,7 @@ def _refuse_unanswered(task: Task, system: System, train: Sequence[Example]) -> 
     if not any(example.references for example in train):
         raise DataError(
             f"No training example of {task.suite}/{task.name} has a reference, and {system.name} answers with those; "
-            "mend the data, or take another baseline, such as copy."
+            "fix the data, or use another baseline, such as copy."
         )
 
 
@@ -351,7 +351,7 @@ def _cut(task: Task, system: System) -> Cut | None:
     return partial(cut_text, tokenizer, prompt=task.prompt)
 
 
-def told_uncut(task: Task) -> str:
+def uncut_note(task: Task) -> str:
     """Return in a sentence that prompts were asked whole."""
     return (
         f"Prompts are not cut to {task.prompt.max_tokens} tokens: the tokenizer of {task.backbone.model}, which cuts "

@@ -96,7 +96,7 @@ def write_samples(
         temperature: Of the sampler. [default: that of the task's rollouts]
 
     Raises:
-        ConfigError: Something that was asked for cannot be, the file holds something else, or another process writes
+        ConfigError: An argument is invalid, the file holds something else, or another process writes
             it.
         DataError: The reward applies to no response, or something cannot be read or written.
         TrainingError: The reward gave no number.

@@ -70,7 +70,7 @@ def check_examples(task: Task, examples: Iterable[Example]) -> None:
                 references_of(example, name)
             if lacking := [key for key in keys[name] if example.meta.get(key) in (None, [], ())]:
                 raise DataError(
-                    f"The example {example.id!r} has no {lacking[0]} in its meta, which {name} needs; mend the data, "
+                    f"The example {example.id!r} has no {lacking[0]} in its meta, which {name} needs; fix the data, "
                     "or take another metric."
                 )
 

@@ -75,7 +75,7 @@ def _pairs(task: Task, train: Sequence[Example]) -> tuple[list[Words], list[Word
     if not kept:
         raise DataError(
             f"No training example of {task.suite}/{task.name} has a sentence and a reference of 1 to {LONGEST} words, "
-            "which translations are counted in; mend the data, or take another baseline, such as copy."
+            "which translations are counted in; fix the data, or use another baseline, such as copy."
         )
     english, german = ([pair[side] for pair in kept] for side in (0, 1))
     inside, drinnen = (frozenset(word for sentence in side for word in sentence[1:]) for side in (english, german))

@@ -50,7 +50,7 @@ class Choice:
         """Return the annotator.
 
         Raises:
-            ConfigError: Something that was asked for cannot be.
+            ConfigError: An argument is invalid.
         """
         if self.pairs is not None:
             check_number("pairs", self.pairs)

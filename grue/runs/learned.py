@@ -32,7 +32,7 @@ def reward_of(made: Header | None) -> str:
     return made.judge if isinstance(made, PairsHeader) else made.reward
 
 
-def told(reward: str) -> str:
+def reward_label(reward: str) -> str:
     """Return what a run learned from, for people to read."""
     return reward or "unknown: that of a file"
 

@@ -78,7 +78,7 @@ class Plan:
         return min(wanted, split_of(self.task, "validation").examples or wanted)
 
     @property
-    def told_validation(self) -> str:
+    def validation_label(self) -> str:
         """`validated_on` for people to read: of own data, how much there is may not be known yet."""
         counted = split_of(self.task, "validation").examples
         how = ", answered as rollouts are drawn" if self.config.validate_on == "rollouts" else ""
@@ -95,13 +95,13 @@ class Plan:
         return self.reward if data is None else learned.reward_of(read_header(data))
 
     @property
-    def told_reward(self) -> str:
+    def reward_label(self) -> str:
         """`learned_reward` for people to read.
 
         Raises:
             DataError: The file cannot be read.
         """
-        return learned.told(self.learned_reward)
+        return learned.reward_label(self.learned_reward)
 
     def record(self) -> dict[str, Any]:
         """Return the content of `config.toml`; its hash is the identity of the configuration.

@@ -229,7 +229,7 @@ class Tracker:
         error = self._tell(lambda: self.backend.open(plan, done))
         if error is not None and not self._began:
             raise TrainingError(
-                f"{self.name} cannot start: {reason(error)}. Mend that, or choose another --tracker, or none."
+                f"{self.name} cannot start: {reason(error)}. Fix this, or use another --tracker, or --tracker none."
             ) from error
         self._began = True
         self._give_up(error)

@@ -313,7 +313,7 @@ class Run:
         readme = card(
             replace(plan.task, backbone=plan.start),
             manifest,
-            learned.told(self.record["reward"]),
+            learned.reward_label(self.record["reward"]),
             files.plain(plan.config),
             versions,
             on_hub,

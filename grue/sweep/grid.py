@@ -123,7 +123,7 @@ class SweepGrid:
         tasks, mine = tuple(map(_located, names)), self.task_list()
 
         def left(entry: GridEntry | ModelEntry) -> tuple[str, ...]:
-            # A task that is none of the grid's stays, to be refused.
+            # A task that is not in the grid stays, to be refused.
             return tuple(name for name in entry.tasks if name in tasks or name not in mine)
 
         return replace(

@@ -21,7 +21,7 @@ LINE = {
     "objective/length": 11.28,
     "tokens": 2468.0,
 }
-TOLD = {"told_reward": "meteor", "told_validation": "validated on 300 examples", "init": None}
+TOLD = {"reward_label": "meteor", "validation_label": "validated on 300 examples", "init": None}
 TOLD |= {"config": SimpleNamespace(keep="best")}
 
 
