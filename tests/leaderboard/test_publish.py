@@ -99,8 +99,8 @@ def rows(*arguments):
     return [(row["system"], row["status"], row["rank"]) for row in board(*arguments)["rows"]]
 
 
-MINE, THEIRS = ("mine", "local", 1), ("theirs", "rescored", 2)
-ALONE, IMDB = [("theirs", "rescored", 1)], ("--task", "imdb")
+MINE, THEIRS = ("mine", "local", 1), ("theirs", "rescored", None)
+ALONE, IMDB = [("theirs", "rescored", None)], ("--task", "imdb")
 
 
 def test_submissions_and_local_runs_stand_beside_each_other(here, monkeypatch, refused):
@@ -124,8 +124,8 @@ def test_the_rows_that_ship_stand_beside_ones_own(here):
     assert rows() == [MINE, THEIRS]
     assert rows("--submissions", "elsewhere", *IMDB) == [MINE, THEIRS]
     submit(Path("submissions"), "own", 0.5)
-    assert rows("--no-local", *IMDB) == [("own", "rescored", 1), THEIRS]
-    assert rows("--submissions", "submissions", "--no-local", *IMDB) == [("own", "rescored", 1)]
+    assert rows("--no-local", *IMDB) == [("own", "rescored", None), THEIRS]
+    assert rows("--submissions", "submissions", "--no-local", *IMDB) == [("own", "rescored", None)]
 
 
 def test_figures_of_papers_ship_with_the_board(tmp_path, monkeypatch):

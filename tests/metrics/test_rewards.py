@@ -159,7 +159,7 @@ def test_a_metric_of_the_library_evaluate(monkeypatch, refused):
 
     with refused(ConfigError):
         reward_of("evaluate:")
-    monkeypatch.setattr(registry, "evaluate_metric", evaluate_metric)
+    monkeypatch.setattr("grue.metrics.evaluate_library.evaluate_metric", evaluate_metric)
     listed = MetricSpec("evaluate:exact_match", "preference", (0.0, 1.0), options={"key": "four"})
     assert reward_of("0.5*evaluate:exact_match + 0.0*meteor", listed)(EXAMPLES, TEXTS) == [2.0, 2.0]
     assert set(asked) == {"evaluate:exact_match"}

@@ -193,7 +193,7 @@ def test_the_doctor_checks_rows_and_models_and_does_not_need_what_does_not_ship(
     assert (found["mini:causal"], found["mini:causal-m"]) == ((True, True), (False, False))
     assert found["mini:sentiment"] == (False, True)
     assert (found["rows of mini/imdb"][0], found["rows of mini/wmt16"][0]) == (False, True)
-    damaged = CliRunner().invoke(main, ["doctor"])
+    damaged = CliRunner().invoke(main, ["tools", "doctor"])
     assert damaged.exit_code == 3
     assert "  --  rows of mini/imdb             The rows of mini/imdb are damaged: " in damaged.stdout
     assert "  ok  rows of mini/wmt16            whole\n" in damaged.stdout

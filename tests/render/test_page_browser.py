@@ -212,7 +212,7 @@ def test_a_record_that_leads_out_of_the_repository_is_no_link(opened):
     page = opened(replace(TRAINED, rows=tuple(rows)))
     for i, log in enumerate(logs):
         go(page, f"system=s{i}")
-        assert f"Status retrained: {log}" in text_of(page, "#system .card")
+        assert f"Status verified: {log}" in text_of(page, "#system .card")
         assert script(page, "return document.querySelectorAll('#system .card a').length") == 0
 
 

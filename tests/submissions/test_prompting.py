@@ -30,7 +30,7 @@ def test_what_an_endpoint_answered_cannot_be_drawn_again():
     with pytest.raises(
         SubmissionError, match="was answered by an endpoint; there are no weights to draw its texts from"
     ):
-        reproducing.reproduce(SimpleNamespace(target=row, place=Path("any")), None, print)
+        reproducing.reproduce(SimpleNamespace(target=row, place=Path("any")), print)
 
 
 def test_a_chat_model_is_asked_again_as_it_was(monkeypatch):

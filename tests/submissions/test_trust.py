@@ -355,7 +355,7 @@ def test_absurd_budgets_are_refused_with_what_they_would_cost(row):
     said = "lora_rank is 1,000,000,000; at most 1,024"
     fails(1, said, "retrain", row, "--seed", 1, "--at-most", texts)
     configure(row, within="config", lora_rank=0, learning_rate=-1.0)
-    fails(2, "learning_rate must be above 0", "retrain", row, "--seed", 1)
+    fails(2, "learning_rate: must be above 0", "retrain", row, "--seed", 1)
     configure(row, within="config", learning_rate=1e-4, keep_last=10**9, save_every=1)
     plan = retrain.plan_retraining(rows.targets(row, seeds=[1])[0], Path("again")).stages[-1]
     assert (plan.config.keep_last, plan.config.save_every) == (2, 10)  # a disk is not filled with states
