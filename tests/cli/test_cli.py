@@ -200,7 +200,12 @@ def test_the_board_shows_what_was_evaluated_and_notices_that_it_is_stale(refused
     rows = json.loads(grue(*command, "--format", "json").stdout)["rows"]
     local = [(row["system"], row["standing"]) for row in rows if row["status"] == "local"]
     assert sorted(local) == [("copy", "reference"), ("null", "reference")]
-    assert {row["status"] for row in rows} == {"local", "rescored", "reproduced", "verified"}  # beside the rows that ship
+    assert {row["status"] for row in rows} == {
+        "local",
+        "rescored",
+        "reproduced",
+        "verified",
+    }  # beside the rows that ship
     board = [*command, "--format", "markdown", "--output", "board.md"]
     grue(*board, "--check", code=1)
     grue(*board)

@@ -21,7 +21,10 @@ PAGE = (ROOT / "docs/how-to/submitting.md").read_text(encoding="utf-8")
 def test_the_page_names_no_option_that_is_not_there() -> None:
     known = set()
     commands = ["train", "evaluate", "leaderboard", "data export", "compare"]
-    for command in (*commands, *(f"submit {verb}" for verb in ("pack", "check", "refer", "verify", "reproduce", "retrain"))):
+    for command in (
+        *commands,
+        *(f"submit {verb}" for verb in ("pack", "check", "refer", "verify", "reproduce", "retrain")),
+    ):
         known |= set(re.findall(r"--[a-z][a-z-]+", bash(ROOT, f"grue {command} --help")))
     of_others = {"--check"}  # sha256sum's
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - of_others <= known

@@ -9,7 +9,6 @@ from support.metric_texts import scored
 
 from grue.errors import ConfigError, DataError, TrainingError, UnknownName
 from grue.evaluation.rewards import REWARDS, Reward, give_name, make_reward, mean, metric_reward, parse_reward
-from grue.metrics import registry
 from grue.metrics.metric import Average
 from grue.metrics.registry import METRICS
 from grue.records import Example

@@ -14,11 +14,12 @@ from support.late import late
 from support.paths import ROOT
 
 from grue import files, task_files
+from grue.api import examples, score
 from grue.cli.main import main
 from grue.errors import DataError, Unavailable
 from grue.leaderboard.published import read_board
 from grue.leaderboard.rank import rank
-from grue.render import as_json
+from grue.render import as_json, publish
 from grue.render.as_reported import reported_tables
 from grue.submissions.by_reference import checks as referred_checks
 from grue.submissions.by_reference import outputs
@@ -58,7 +59,7 @@ def task(monkeypatch):
     monkeypatch.setenv("GRUE_SPICE_HOME", "/nowhere")
     whole = hub_server.small("commongen")
     made = replace(whole, metrics=tuple(s for s in whole.metrics if s.name in ("bleu3", "bleu4", "coverage", "spice")))
-    for module in (by_reference, referred_checks, task_files):
+    for module in (by_reference, referred_checks, task_files, score, examples, publish):
         monkeypatch.setattr(module, "load_task", lambda name, suite="mini": made)
     return made
 
