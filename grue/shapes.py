@@ -50,7 +50,8 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str, error: type[Gru
         errors = refusal.errors(include_url=False, include_context=True, include_input=False)
         errors.sort(key=lambda fault: fault["type"] != UNKNOWN)  # a misspelled key is why another is missing
         faults = list(dict.fromkeys(f"{where}{_fault(cls, given[0], fault)}" for fault in errors))
-        more = [f"{where}: {len(faults) - MOST_FAULTS} more faults."] if len(faults) > MOST_FAULTS else []
+        left = len(faults) - MOST_FAULTS
+        more = [f"{where}: {left} more fault{'s' if left > 1 else ''}."] if left > 0 else []
         raise error("\n".join([*faults[:MOST_FAULTS], *more])) from None
 
 
