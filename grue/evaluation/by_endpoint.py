@@ -142,9 +142,9 @@ def _ask_each(
                 faults.append(type(error)(f"{name}: {error}") if isinstance(error, GrueError) else error)
 
     threads = [Thread(target=work, daemon=True) for _ in range(min(client.endpoint.concurrency, len(questions)))]
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
     except BaseException:

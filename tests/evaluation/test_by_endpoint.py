@@ -1,7 +1,6 @@
 """`grue evaluate --endpoint`: what is asked and kept, killed and resumed, written and never written."""
 
 import json
-import signal
 import threading
 import time
 import tomllib
@@ -202,19 +201,26 @@ def test_a_kill_loses_no_answer_and_asks_none_twice(task):
     assert answered() == IDS and len(lines(folder_of() / "answers.jsonl")) == 8
 
 
-def test_an_interrupt_waits_for_nothing_and_what_comes_late_is_not_written(task):
-    gate = threading.Event()
+def test_an_interrupt_waits_for_nothing_and_what_comes_late_is_not_written(task, monkeypatch):
+    third, gate = threading.Event(), threading.Event()
+
+    class Interrupted(threading.Thread):
+        def join(self, timeout=None):  # where Ctrl-C meets the main thread
+            third.wait()
+            raise KeyboardInterrupt
 
     def reply(body):
         if len(served.asked) == 3:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            gate.wait(10)
+            third.set()
+            gate.wait()
         return "A dog runs."
 
     with server.serving(reply=reply) as served:
         threads = {*threading.enumerate()}
+        monkeypatch.setattr("grue.evaluation.by_endpoint.Thread", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             ask(task, served)
+        monkeypatch.setattr("grue.evaluation.by_endpoint.Thread", threading.Thread)
         assert not gate.is_set() and len(lines(folder_of() / "answers.jsonl")) == 2
         gate.set()
         while {*threading.enumerate()} - threads:
