@@ -22,11 +22,14 @@ from typing import IO, Any
 
 from workers.setting import Setting
 
+from grue.lm.load import model_folder
+
 HERE = Path(__file__).resolve().parent
 CACHE = Path.home() / ".cache" / "grue" / "bench"
 TRL = {"trl-1.12": "trl==1.12.0", "trl-1.16": "trl==1.16.0"}  # side → what is installed for it
 TRANSFORMERS = "transformers==5.23.0"
 WORKERS = {"grue": "grue_ppo.py", "trl-1.12": "trl_ppo.py", "trl-1.16": "trl_groups.py"}
+GEMMA = "small:gemma-3-270m"  # of the suite small: grue[small] brings it
 WARM = 1  # rounds that are not counted
 
 SHARED, SEPARATE = {"value_model": "shared"}, {"value_model": "separate"}
@@ -38,6 +41,7 @@ WITHOUT_CRITIC = (
     "first step. Not equal: TRL samples with transformers' `generate` and rewards tokens; grue has its own sampler, "
     "decodes the responses and rewards texts. TRL's recomputation of activations, its default, is off."
 )
+WITHOUT_CRITIC_OF_GEMMA = WITHOUT_CRITIC.replace("random model", "weights of `grue[small]`").replace(", float32", "")
 
 
 EQUAL_SEQUENCES = (
@@ -113,6 +117,18 @@ def without_critic(setting: Setting) -> tuple[Row, ...]:
         rows += [Row(f"TRL 1.16 {name}", "trl-1.16", one, f"TRL 1.16 {name}")]
         rows += [Row(f"grue {name}", "grue", one, f"TRL 1.16 {name}")]
     return tuple(rows)
+
+
+def gemma(threads: int, rounds: int) -> list[Group]:
+    """Return the tables of Gemma 3 270M, each of two processes, since four of them do not fit 24 GB."""
+    base = Setting(model=GEMMA, vocabulary=262144, threads=threads, response=20, epochs=1)
+    groups = []
+    for precision in ("float32", "bfloat16"):
+        rows = without_critic(replace(base, precision=precision))
+        for name, pair in (("grpo", rows[:2]), ("rloo", rows[2:])):
+            title = f"Gemma 3 270M, {name.upper()} in {precision}, 32 + 20 tokens, 32 rollouts to 4 prompts, 1 epoch"
+            groups.append(Group(f"gemma-{name}-{precision}", title, pair, rounds, WITHOUT_CRITIC_OF_GEMMA))
+    return groups
 
 
 def methods(setting: Setting) -> tuple[Row, ...]:
@@ -216,6 +232,7 @@ def cpu_groups(threads: int, rounds: int) -> list[Group]:
             ),
             2,
         ),
+        *gemma(threads, max(2, rounds - 3)),
     ]
 
 
@@ -254,7 +271,15 @@ def shrunk(group: Group, device: str) -> Group:
     """Return the group at a size that shows in seconds whether everything runs; its figures mean nothing."""
 
     def small(setting: Setting) -> Setting:
-        sizes: dict[str, Any] = {"layers": 2, "width": 64, "heads": 2, "vocabulary": 500, "rollouts": 8, "epochs": 2}
+        sizes: dict[str, Any] = {
+            "model": "",
+            "layers": 2,
+            "width": 64,
+            "heads": 2,
+            "vocabulary": 500,
+            "rollouts": 8,
+            "epochs": 2,
+        }
         sizes |= {"prompt": min(16, setting.prompt), "response": min(8, setting.response)}
         sizes |= {"micro_batch": min(8, setting.micro_batch)}
         if "samples_per_prompt" in setting.options:
@@ -329,9 +354,11 @@ class Side:
 def start(row: Row, interpreters: Mapping[str, str]) -> Side:
     """Start a row's process; it builds its models at once."""
     log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the side
-    threads = str(row.setting.threads)
+    setting, threads = row.setting, str(row.setting.threads)
+    if setting.model:
+        setting = replace(setting, model=str(model_folder(setting.model)))
     process = subprocess.Popen(
-        [interpreters[row.side], str(HERE / "workers" / WORKERS[row.side]), json.dumps(asdict(row.setting))],
+        [interpreters[row.side], str(HERE / "workers" / WORKERS[row.side]), json.dumps(asdict(setting))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

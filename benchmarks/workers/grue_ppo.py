@@ -9,7 +9,7 @@ from typing import Any
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import torch
-from setting import Peer, Setting, make_tokenizer, prompts, random_model, read_setting
+from setting import Peer, Setting, make_model, make_tokenizer, prompts, read_setting
 from torch import Tensor, nn
 
 import grue
@@ -141,7 +141,7 @@ def make_trainer(setting: Setting, config: Common, peer: Peer) -> Trainer:
         Example(id=str(number), prompt=text, references=(text,))
         for number, text in enumerate(" ".join(f"w{token}" for token in tokens) for tokens in prompts(setting))
     ]
-    policy = random_model(setting)
+    policy = make_model(setting)
     adapt(policy, config)
     task = make_task(setting)
     return Trainer(

@@ -20,6 +20,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import (
+    AutoModelForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
     PreTrainedModel,
@@ -38,11 +39,14 @@ class Setting:
     """One measured configuration: sizes, algorithm and machine.
 
     Attributes:
+        model: Folder of a pretrained causal model in place of a random one, of the setting's vocabulary, with 0 as the
+            padding token and 1 as the end.
         micro_batch: Sequences in one forward pass.
         options: Settings of grue's configuration beyond those named here.
     """
 
     family: str = "causal"
+    model: str = ""
     layers: int = 4
     width: int = 256
     heads: int = 4
@@ -67,8 +71,10 @@ def read_setting() -> Setting:
     return setting
 
 
-def random_model(setting: Setting) -> PreTrainedModel:
-    """Return a random model whose distribution is as peaked as a trained one's, and which rarely ends a text."""
+def make_model(setting: Setting) -> PreTrainedModel:
+    """Return the pretrained model, or a random one as peaked as a trained one, which rarely ends a text."""
+    if setting.model:
+        return AutoModelForCausalLM.from_pretrained(setting.model, dtype=torch.float32).eval().to(setting.device)
     torch.manual_seed(0)
     size = setting.vocabulary
     if setting.family == "causal":

@@ -9,7 +9,7 @@ os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRL_EXPERI
 
 import torch
 from datasets import Dataset
-from setting import Peer, Setting, make_tokenizer, prompts, random_model, read_setting
+from setting import Peer, Setting, make_model, make_tokenizer, prompts, read_setting
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
@@ -84,7 +84,7 @@ def make_trainer(setting: Setting, peer: Peer, folder: str) -> GRPOTrainer | RLO
         "disable_tqdm": True,
         "use_cpu": setting.device == "cpu",
     }
-    random_model(setting).save_pretrained(folder)  # TRL loads the reference from where the policy came from
+    make_model(setting).save_pretrained(folder)  # TRL loads the reference from where the policy came from
     policy = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False)
     tokenizer = make_tokenizer(setting)
     tokenizer.padding_side = "left"

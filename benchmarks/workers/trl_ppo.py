@@ -10,7 +10,7 @@ from typing import Any
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRL_EXPERIMENTAL_SILENCE="1")
 
 from datasets import Dataset
-from setting import Peer, Setting, make_tokenizer, prompts, random_model, read_setting
+from setting import Peer, Setting, make_model, make_tokenizer, prompts, read_setting
 from torch import Tensor, nn
 from transformers import GPT2ForSequenceClassification, PrinterCallback, TrainerCallback
 from trl.experimental.ppo import PPOConfig, PPOTrainer, ppo_trainer
@@ -110,7 +110,7 @@ def make_trainer(setting: Setting, peer: Peer, folder: str) -> PPOTrainer:
         bf16=setting.precision == "bfloat16",
         gradient_checkpointing=False,
     )
-    policy = random_model(setting)
+    policy = make_model(setting)
     data = Dataset.from_dict({"input_ids": prompts(setting)})
     trainer = PPOTrainer(
         args=config,
