@@ -6,12 +6,12 @@ V is the number of rows of the language head, which may exceed the tokenizer's s
 extra ids are actions like any other and decode to nothing, as in Hugging Face's `generate`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from grue.lm.model import is_seq2seq, recomputes, start_id
@@ -101,67 +101,88 @@ def _encoder_outputs(model: PreTrainedModel, prompts: Tokens, encoded: Tensor | 
     return BaseModelOutput(last_hidden_state=states)
 
 
-# The tokens drawn last, [B], or None at the first step → what `forward` returns, of the next token alone.
-Step = Callable[[Tensor | None], tuple[Tensor, Tensor | None]]
+def next_logits(
+    model: PreTrainedModel, prompts: Tokens, states: bool = False, encoded: Tensor | None = None
+) -> "_CausalSteps | _Seq2SeqSteps":
+    """Return what decodes step by step with its own key-value cache.
 
-
-def next_logits(model: PreTrainedModel, prompts: Tokens, states: bool = False, encoded: Tensor | None = None) -> Step:
-    """Return a function that decodes step by step with its own key-value cache.
-
-    It takes the tokens drawn last, [B], or None at the first step, and returns the logits [B, V] of the next token, and
-    with `states` the last hidden state [B, H] that they are computed from.
+    Called with the tokens drawn last, [B], or None at the first step, it returns the logits [B, V] of the next token,
+    and with `states` the last hidden state [B, H] that they are computed from; `keep` drops rows.
     """
     # Checkpointing is active in training mode only, where it disables caches.
     assert not (model.training and recomputes(model)), "put the model into evaluation mode to decode step by step"
     if is_seq2seq(model):
-        return _seq2seq_stepper(model, prompts, states, encoded)
-    return _causal_stepper(model, prompts, states)
+        return _Seq2SeqSteps(model, prompts, states, encoded)
+    return _CausalSteps(model, prompts, states)
 
 
-def _causal_stepper(model: PreTrainedModel, prompts: Tokens, states: bool) -> Step:
-    cache = None
-    attention = prompts.mask.long()
+INDEXED = (DynamicLayer, DynamicSlidingWindowLayer)  # layers of a cache that hold keys and values, and nothing else
 
-    def step(drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        nonlocal cache, attention
+
+class _Steps:
+    """What both families share: the cache, and that rows can be dropped."""
+
+    cache: Any = None
+    attention: Tensor
+
+    @property
+    def droppable(self) -> bool:
+        """Whether rows can leave the batch: a cache with states of linear attention, say, cannot be indexed."""
+        cache = self.cache
+        both = isinstance(cache, EncoderDecoderCache)
+        parts = (cache.self_attention_cache, cache.cross_attention_cache) if both else (cache,)
+        return all(type(layer) in INDEXED for part in parts for layer in getattr(part, "layers", [None]))
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows of the batch alone, [b] indices."""
+        self.cache.batch_select_indices(rows)
+        self.attention = self.attention[rows]
+
+
+class _CausalSteps(_Steps):
+    def __init__(self, model: PreTrainedModel, prompts: Tokens, states: bool) -> None:
+        self.model, self.prompts, self.states = model, prompts, states
+        self.attention = prompts.mask.long()
+
+    def __call__(self, drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if drawn is None:
-            ids, positions = prompts.ids, (attention.cumsum(1) - 1).clamp(min=0)
+            ids, positions = self.prompts.ids, (self.attention.cumsum(1) - 1).clamp(min=0)
         else:
             # A finished row continues with the others; its logits are not used.
-            attention = torch.cat([attention, torch.ones_like(attention[:, :1])], dim=1)
-            ids, positions = drawn.unsqueeze(1), attention.sum(1, keepdim=True) - 1
-        out = model(
+            self.attention = torch.cat([self.attention, torch.ones_like(self.attention[:, :1])], dim=1)
+            ids, positions = drawn.unsqueeze(1), self.attention.sum(1, keepdim=True) - 1
+        out = self.model(
             input_ids=ids,
-            attention_mask=attention,
+            attention_mask=self.attention,
             position_ids=positions,
-            past_key_values=cache,
+            past_key_values=self.cache,
             use_cache=True,
-            output_hidden_states=states,
+            output_hidden_states=self.states,
             logits_to_keep=1,
         )
-        cache = out.past_key_values
-        return out.logits[:, -1], out.hidden_states[-1][:, -1] if states else None
-
-    return step
+        self.cache = out.past_key_values
+        return out.logits[:, -1], out.hidden_states[-1][:, -1] if self.states else None
 
 
-def _seq2seq_stepper(model: PreTrainedModel, prompts: Tokens, states: bool, encoded: Tensor | None) -> Step:
-    attention = prompts.mask.long()
-    outputs = _encoder_outputs(model, prompts, encoded)
-    start = torch.full_like(prompts.ids[:, 0], start_id(model))
-    cache = None
+class _Seq2SeqSteps(_Steps):
+    def __init__(self, model: PreTrainedModel, prompts: Tokens, states: bool, encoded: Tensor | None) -> None:
+        self.model, self.states = model, states
+        self.attention = prompts.mask.long()
+        self.encoded = _encoder_outputs(model, prompts, encoded)
+        self.start = torch.full_like(prompts.ids[:, 0], start_id(model))
 
-    def step(drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        nonlocal cache
-        out = model(
-            encoder_outputs=outputs,
-            attention_mask=attention,
-            decoder_input_ids=(start if drawn is None else drawn).unsqueeze(1),
-            past_key_values=cache,
+    def __call__(self, drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        out = self.model(
+            encoder_outputs=self.encoded,
+            attention_mask=self.attention,
+            decoder_input_ids=(self.start if drawn is None else drawn).unsqueeze(1),
+            past_key_values=self.cache,
             use_cache=True,
-            output_hidden_states=states,
+            output_hidden_states=self.states,
         )
-        cache = out.past_key_values
-        return out.logits[:, -1], out.decoder_hidden_states[-1][:, -1] if states else None
+        self.cache = out.past_key_values
+        return out.logits[:, -1], out.decoder_hidden_states[-1][:, -1] if self.states else None
 
-    return step
+    def keep(self, rows: Tensor) -> None:
+        super().keep(rows)
+        self.encoded = BaseModelOutput(last_hidden_state=self.encoded.last_hidden_state[rows])

@@ -27,6 +27,11 @@ from grue.tasks import Generation
 # with them log π over the vocabulary and the entropy; or the states, too, which a critic on the policy's trunk reads.
 Kept = Literal["drawn", "scores", "states"]
 
+# From this vocabulary on finished responses leave the batch. Below, a step costs little, and the rounding of a smaller
+# batch would change what was drawn before.
+WIDE = 2**14
+FINISHED = 0.25  # the share of a batch from which it is cut: that copies the cache
+
 
 @dataclass(frozen=True, slots=True)
 class Mask:
@@ -110,14 +115,24 @@ def sample_responses(
     mask_step = None
     if mask is not None and mask.model is not None:
         mask_step = next_logits(mask.model, prompts, encoded=encoded)
-    running = torch.ones(len(prompts.ids), dtype=torch.bool, device=prompts.ids.device)
-    uniforms = uniforms.to(prompts.ids.device)
+    steps = [step] if mask_step is None else [step, mask_step]
+    size, uniforms = len(prompts.ids), uniforms.to(prompts.ids.device)
+    rows = torch.arange(size, device=uniforms.device)  # of the prompts, those that the steps still compute
+    running = torch.ones_like(rows, dtype=torch.bool)
     drawn: Tensor | None = None
     ends = end_ids(policy, eos)
     closing = [*ends, *(stops.ids if stops else ())]
-    ending = torch.tensor(closing, device=running.device)
-    allowed_at = openings(policy, closing, settings.min_new_tokens, vocabulary_size(policy))
+    ending = torch.tensor(closing, device=rows.device)
+    vocabulary = vocabulary_size(policy)
+    allowed_at = openings(policy, closing, settings.min_new_tokens, vocabulary)
     tokens, counts, supports, sizes, disagreements, said = [], [], [], [], [], []
+
+    def spread(values: Tensor, fill: float = 0) -> Tensor:
+        """Put the computed rows where their prompts are, and `fill` where a response had ended before."""
+        if len(rows) == size:
+            return values
+        return values.new_full((size, *values.shape[1:]), fill).index_copy_(0, rows, values)
+
     for t in range(settings.max_new_tokens):
         raw, state = step(drawn)
         raw = raw.float()
@@ -129,31 +144,39 @@ def sample_responses(
         allowed = allowed_at(t)
         opened = _mask_support(mask_logits, running, mask, ends, allowed)
         support = _support(logits, opened, settings, allowed)
-        drawn = torch.where(running, distributions.sample(distributions.restrict(logits, support), uniforms[:, t]), eos)
-        tokens.append(drawn)
-        counts.append(running)
-        supports.append(None if support is None else distributions.pack_bits(support))
-        full = torch.ones_like(uniforms[:, t])
-        sizes.append(full if support is None else support.sum(-1, dtype=torch.int32) / logits.shape[-1])
+        chosen = distributions.sample(distributions.restrict(logits, support), uniforms[rows, t])
+        drawn = torch.where(running, chosen, eos)
+        tokens.append(spread(drawn, eos))
+        counts.append(spread(running))
+        supports.append(None if support is None else spread(distributions.pack_bits(support)))
+        full = torch.ones_like(uniforms[rows, t])
+        share = full if support is None else support.sum(-1, dtype=torch.int32) / logits.shape[-1]
+        sizes.append(spread(share, 1.0))
         if opened is not None:
-            disagreements.append(~opened.gather(-1, logits.argmax(-1, keepdim=True)).squeeze(-1))
+            disagreements.append(spread(~opened.gather(-1, logits.argmax(-1, keepdim=True)).squeeze(-1)))
         if keep is not None:
             everything = keep != "drawn"
             scores = token_scores(logits, drawn, support, 1.0, want_plain=everything, want_entropy=everything)
-            said.append([score.masked_fill(~running, 0.0) for score in scores] + ([] if state is None else [state]))
+            scores = [score.masked_fill(~running, 0.0) for score in scores] + ([] if state is None else [state])
+            said.append([spread(score) for score in scores])
         broken, running = broken & running, running & ~torch.isin(drawn, ending)
         if stops is not None and stops.spread:
-            running = running & ~stops.spelled(torch.stack(tokens, 1))
-        stopped, going = torch.stack([broken.any(), running.any()]).tolist()  # waits for a GPU once
+            running = running & ~stops.spelled(torch.stack(tokens, 1)[rows])
+        stopped, going = torch.stack([broken.any(), running.sum()]).tolist()  # waits for a GPU once
         if stopped:
             raise broken_logits(policy)
         if not going:
             break
+        if vocabulary >= WIDE and going <= (1.0 - FINISHED) * len(rows) and all(each.droppable for each in steps):
+            left = running.nonzero().squeeze(1)
+            rows, running, drawn = rows[left], running[left], drawn[left]
+            for each in steps:
+                each.keep(left)
     return Rollout(
         prompts,
         Tokens(torch.stack(tokens, 1), torch.stack(counts, 1)),
-        _stack_supports(supports, logits.shape[-1]),
-        truncated=running,
+        _stack_supports(supports, vocabulary),
+        truncated=spread(running),
         mask_size=torch.stack(sizes, 1),
         disagreement=torch.stack(disagreements, 1).float() if disagreements else None,
         encoded=encoded,

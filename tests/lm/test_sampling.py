@@ -10,6 +10,7 @@ from grue.errors import TrainingError
 from grue.tasks import Generation, Prompt
 
 torch, tiny, sampling, tokens = late("torch"), late("support.tiny"), late("grue.lm.sampling"), late("grue.lm.tokens")
+distributions = late("grue.lm.distributions")
 predicting, seeds, models = late("grue.evaluation.predict"), late("grue.lm.seeds"), late("grue.lm.model")
 profiler = late("torch.profiler")
 
@@ -65,6 +66,54 @@ def test_no_token_is_drawn_from_broken_logits_however_late_they_come(family, sam
         with pytest.raises(TrainingError, match=r"its logits hold NaN or \+∞, or no finite number at all, so no token"):
             draw()
         assert len(steps) == first + 1
+
+
+def gemma():
+    """A model whose cache forgets what lies outside a sliding window, shorter than the responses here."""
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    torch.manual_seed(0)
+    config = Gemma3TextConfig(
+        vocab_size=len(tiny.WORDS) + 3, hidden_size=32, intermediate_size=64, num_hidden_layers=2, head_dim=16,
+        num_attention_heads=2, num_key_value_heads=1, sliding_window=6, layer_types=["sliding_attention", "full_attention"],
+        pad_token_id=0, eos_token_id=1, bos_token_id=1,
+    )  # fmt: skip
+    return Gemma3ForCausalLM(config).eval()
+
+
+@pytest.mark.parametrize("kind", [*FAMILIES, "gemma"])
+def test_what_has_ended_leaves_the_batch_and_every_draw_stays_what_it_was(kind, monkeypatch):
+    family = "seq2seq" if kind == "seq2seq" else "causal"
+    examples = tiny.examples(24)
+    model, prompts = asked(family, [example.prompt for example in examples])
+    model = gemma() if kind == "gemma" else model
+    other = gemma() if kind == "gemma" else tiny.model(family, seed=1)
+    mask = sampling.Mask(other, partial(distributions.top_p_support, p=0.95))
+    settings = Generation(max_new_tokens=24, do_sample=True, top_k=22, temperature=3.0)
+    chance = seeds.example_uniforms(3, examples, 24)
+    rows = []
+    model.get_output_embeddings().register_forward_hook(lambda module, inputs, logits: rows.append(len(logits)))
+
+    def draw(wide):
+        rows.clear()
+        monkeypatch.setattr(sampling, "WIDE", wide)
+        return sampling.sample_responses(model, prompts, settings, chance, 1, mask, keep="states"), list(rows)
+
+    (whole, all_rows), (cut, fewer) = draw(10**6), draw(1)
+    assert set(all_rows) == {24} and fewer == sorted(fewer, reverse=True) and len(set(fewer)) > 2
+    counted = whole.responses.mask
+    assert counted.float().mean() < 0.9 and 0 < whole.truncated.float().mean() < 1
+    for name in ("ids", "mask"):
+        assert torch.equal(getattr(cut.responses, name), getattr(whole.responses, name))
+    assert torch.equal(cut.truncated, whole.truncated)
+    length, size = counted.shape[1], model.config.vocab_size
+    every = torch.arange(24)
+    assert torch.equal(cut.open_vocabulary(every, length, size), whole.open_vocabulary(every, length, size))
+    for name in ("mask_size", "disagreement"):
+        assert torch.equal(getattr(cut, name)[counted], getattr(whole, name)[counted])
+    for name in ("plain", "restricted", "entropy", "states"):
+        torch.testing.assert_close(getattr(cut.said, name)[counted], getattr(whole.said, name)[counted])
+        assert not getattr(cut.said, name)[~counted].isnan().any()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
