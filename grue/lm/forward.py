@@ -185,4 +185,6 @@ class _Seq2SeqSteps(_Steps):
 
     def keep(self, rows: Tensor) -> None:
         super().keep(rows)
-        self.encoded = BaseModelOutput(last_hidden_state=self.encoded.last_hidden_state[rows])
+        states = self.encoded.last_hidden_state
+        assert states is not None
+        self.encoded = BaseModelOutput(last_hidden_state=states[rows])

@@ -1,17 +1,20 @@
 """Log-probabilities of drawn tokens without ever holding all logits [B, T, V].
 
-At V = 50,257 the logits of an update and their gradient take most of its memory. Here the language head runs over
-`chunk` tokens at a time; the backward pass recomputes it instead of keeping its output.
+At V = 50,257 the logits of an update and their gradient take most of its memory, at V = 262,144 most of its time too.
+Where the sampler left few tokens open, as top-k does, only their logits are computed: K rows of the head instead of V.
+Else the head can run over `chunk` tokens at a time; the backward pass recomputes it instead of keeping its output.
 
-B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size, N = tokens that count.
+B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size, N = tokens that count, K = the most
+tokens that were open at one place.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
@@ -21,8 +24,9 @@ from grue.lm.forward import forward, of_responses
 from grue.lm.model import is_seq2seq, language_head, vocabulary_size
 from grue.lm.tokens import Tokens
 
-Head = Callable[[Tensor], Tensor]
 ALL_OPEN = 0xFF  # eight bits of a packed support
+WIDE = 2**14  # V from which the logits of few open tokens are computed alone; below, that saves little
+FEW = 256  # largest K: a token's K rows of the head are copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,19 @@ def token_log_probs(
         encoded: [B, P, H], see `encode`.
     """
     mask = responses.mask
-    if chunk:
+    packed = None if support is None else support[mask]
+    few = None if packed is None else open_tokens(model, packed)
+    if few is not None or chunk:
         inputs, head, states = response_states_and_head(model, prompts, responses, want_states, encoded)
-        packed = None if support is None else support[mask]
+        inputs, ids = inputs[mask], responses.ids[mask]
         score = partial(token_scores, temperature=temperature, want_plain=want_plain, want_entropy=want_entropy)
-        scores = _in_chunks(head, inputs[mask], responses.ids[mask], packed, score, chunk)
+        if few is None:
+            scores = _in_chunks(head, inputs, ids, packed, score, chunk)
+        else:
+            columns = _few_scores(head.few(inputs, few[0]) / temperature, ids, *few)
+            plain = partial(token_scores, temperature=temperature, want_plain=False, want_entropy=False)
+            more = [_in_chunks(head, inputs, ids, None, plain, chunk or len(ids))[:, 0]] if want_plain else []
+            scores = torch.stack([columns[0], *more, *columns[1:][:want_entropy]], -1)
         empty = scores.new_zeros(*mask.shape, scores.shape[-1])
         parts = list(empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1))
     else:
@@ -101,8 +113,38 @@ def token_scores(
     return [*found, *([distributions.entropy(logits, support)] if want_entropy else [])]
 
 
+def open_tokens(model: PreTrainedModel, packed: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return which tokens each support leaves open, where they are few and their logits can be had without the others.
+
+    Args:
+        packed: Bit-packed supports [N, ⌈V/8⌉].
+
+    Returns:
+        Ids [N, K], ascending, and where one counts, [N, K]; None if all logits are to be computed.
+    """
+    if vocabulary_size(model) < WIDE or not len(packed) or not has_plain_head(model):
+        return None
+    rows, eights = packed.nonzero(as_tuple=True)
+    bits = distributions.unpack_bits(packed[rows, eights].unsqueeze(-1), 8)
+    sizes = torch.zeros(len(packed), dtype=torch.long, device=packed.device).index_add_(0, rows, bits.sum(-1))
+    width = int(sizes.max())
+    if width > FEW or int(sizes.min()) == 0:
+        return None
+    counts = torch.arange(width, device=packed.device) < sizes.unsqueeze(-1)
+    ids = (eights.unsqueeze(-1) * 8 + torch.arange(8, device=packed.device))[bits]
+    return torch.zeros_like(counts, dtype=torch.long).masked_scatter_(counts, ids), counts
+
+
+def _few_scores(logits: Tensor, tokens: Tensor, ids: Tensor, counts: Tensor) -> list[Tensor]:
+    """Return log-probability [N] and entropy [N] over the open tokens, from their logits [N, K]."""
+    log_p = logits.masked_fill(~counts, float("-inf")).log_softmax(-1)
+    drawn = counts & (ids == tokens.unsqueeze(-1))
+    chosen = torch.where(drawn, log_p, 0.0).sum(-1).masked_fill(~drawn.any(-1), float("-inf"))
+    return [chosen, -(log_p.exp() * log_p.masked_fill(~counts, 0.0)).sum(-1)]
+
+
 def _in_chunks(
-    head: Head,
+    head: "Head",
     inputs: Tensor,
     tokens: Tensor,
     support: Tensor | None,
@@ -125,13 +167,38 @@ def _in_chunks(
     return torch.cat(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What maps states [..., H] to logits [..., V]: the language head, and what a model does to its output."""
+
+    layer: nn.Linear
+    bias: Tensor | None
+    cap: float | None
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """Return all logits, [..., V]."""
+        logits: Tensor = self.layer(states)
+        return self._capped(logits if self.bias is None else logits + self.bias[0])
+
+    def few(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Return the logits of tokens ids [N, K] at states [N, H], [N, K]; in float32, which costs little for a few."""
+        with torch.autocast(states.device.type, enabled=False):
+            logits = (self.layer.weight[ids].float() @ states.float().unsqueeze(-1)).squeeze(-1)
+            for bias in (self.layer.bias, None if self.bias is None else self.bias[0]):
+                logits = logits if bias is None else logits + bias[ids]
+            return self._capped(logits)
+
+    def _capped(self, logits: Tensor) -> Tensor:
+        return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)
+
+
 def response_states_and_head(
     model: PreTrainedModel, prompts: Tokens, responses: Tokens, want_states: bool = False, encoded: Tensor | None = None
 ) -> tuple[Tensor, Head, Tensor | None]:
     """Run the model up to its language head.
 
     Returns:
-        The head's input [B, T, H]; the rest of the model, a function from [..., H] to logits [..., V]; and with
+        The head's input [B, T, H]; the head; and with
         `want_states` the last hidden states [B, T, H] (T5 scales them before its head reads them).
     """
     layer = language_head(model)
@@ -148,31 +215,50 @@ def response_states_and_head(
         handle.remove()
     length = responses.ids.shape[1]
     inputs = captured[0] if is_seq2seq(model) else of_responses(captured[0], length)
-    bias = getattr(model, "final_logits_bias", None)
+    return inputs, _head(model), states
+
+
+def _head(model: PreTrainedModel) -> Head:
     cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
+    return Head(language_head(model), getattr(model, "final_logits_bias", None), cap)
 
-    def head(states: Tensor) -> Tensor:
-        logits: Tensor = layer(states)
-        if bias is not None:
-            logits = logits + bias[0]
-        return logits if cap is None else cap * torch.tanh(logits / cap)
 
-    return inputs, head, states
+_separable: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
+
+
+def has_plain_head(model: PreTrainedModel) -> bool:
+    """Whether rows of the head give single logits: it is not adapted or sharded, and all that follows it is known."""
+    layer = language_head(model)
+    if type(layer) is not nn.Linear or type(layer.weight.data) is not Tensor:
+        return False
+    if model not in _separable:
+        _separable[model] = _head_is_separable(model)
+    return _separable[model]
 
 
 @torch.no_grad()
+def _head_is_separable(model: PreTrainedModel) -> bool:
+    ids = torch.arange(3, 7, device=model.device).reshape(2, 2) % vocabulary_size(model)
+    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool))
+    captured: list[Tensor] = []
+    handle = language_head(model).register_forward_pre_hook(lambda _, given: captured.append(given[0]))
+    with torch.autocast(model.device.type, enabled=False):
+        try:
+            whole, _ = forward(model, tokens, tokens)
+        finally:
+            handle.remove()
+        apart = _head(model)(captured[0])
+    whole, apart = (of_responses(logits, ids.shape[1]) for logits in (whole, apart))
+    return apart.shape == whole.shape and torch.allclose(apart, whole, rtol=1e-3, atol=1e-3)
+
+
 def assert_head_is_separable(model: PreTrainedModel) -> None:
     """Refuse a model that changes its logits after the head in a way that `response_states_and_head` does not know.
 
     Raises:
         ConfigError: Log-probabilities in chunks would differ from the model's.
     """
-    ids = torch.arange(3, 7, device=model.device).reshape(2, 2) % vocabulary_size(model)
-    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool))
-    whole, _ = forward(model, tokens, tokens)
-    inputs, head, _ = response_states_and_head(model, tokens, tokens)
-    apart = head(inputs)
-    if apart.shape != whole.shape or not torch.allclose(apart, whole, rtol=1e-3, atol=1e-3):
+    if not _head_is_separable(model):
         raise ConfigError(
             f"log_prob_chunk: {type(model).__name__} changes its logits after the language head in an unknown way, so "
             "they cannot be computed in chunks; set log_prob_chunk = 0."

@@ -31,9 +31,11 @@ def loss(model, prompts, responses, support, chunk, **settings):
     return scored, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
+@pytest.mark.parametrize("wide", [1, 10**6])
 @pytest.mark.parametrize("chunk", [0, 4])
 @pytest.mark.parametrize("kind", ["gpt2", "bart"])
-def test_every_score_is_the_slow_one(kind, chunk):
+def test_every_score_is_the_slow_one(kind, chunk, wide, monkeypatch):
+    monkeypatch.setattr(scoring, "WIDE", wide)
     model, prompts, responses, opened = with_support(kind)
     with torch.no_grad():
         logits, _ = forwarding.forward(model, prompts, responses)
@@ -72,6 +74,54 @@ def test_chunks_change_neither_values_nor_gradients_and_need_the_head_at_one_pos
     assert not layer._forward_pre_hooks
 
 
+@pytest.mark.parametrize("kind", ALL)
+def test_few_open_tokens_alone_change_neither_values_nor_gradients(kind, monkeypatch):
+    model, prompts, responses, opened = with_support(kind)
+    support = distributions.pack_bits(opened)
+    whole, gradients = loss(model, prompts, responses, support, chunk=0)
+    monkeypatch.setattr(scoring, "WIDE", 1)
+    ids, counts = scoring.open_tokens(model, support[responses.mask])
+    assert [row[kept].tolist() for row, kept in zip(ids, counts, strict=True)] == [
+        row.nonzero().flatten().tolist() for row in opened[responses.mask]
+    ]
+    for chunk in (0, 4):
+        scored, found = loss(model, prompts, responses, support, chunk)
+        for name in ("plain", "restricted", "entropy", "states"):
+            assert torch.allclose(getattr(scored, name), getattr(whole, name), atol=1e-5)
+        assert found.keys() == gradients.keys()
+        for name, gradient in gradients.items():
+            assert torch.allclose(found[name], gradient, rtol=1e-5, atol=1e-5 * float(gradient.abs().max() + 1))
+
+
+def test_a_token_outside_the_support_has_no_probability(monkeypatch):
+    monkeypatch.setattr(scoring, "WIDE", 1)
+    model, prompts, responses, opened = with_support("llama")
+    opened[0, 0] = False
+    opened[0, 0, int(responses.ids[0, 0]) - 1] = True
+    scored = scoring.token_log_probs(model, prompts, responses, 1.0, distributions.pack_bits(opened), want_entropy=True)
+    assert scored.restricted[0, 0] == float("-inf") and scored.entropy[0, 0] == 0
+    assert scored.restricted[responses.mask].isfinite().sum() == responses.mask.sum() - 1
+
+
+def test_all_logits_are_computed_where_many_tokens_are_open_or_the_head_is_not_plain(monkeypatch):
+    model, _, responses, opened = with_support("llama")
+    packed = distributions.pack_bits(opened)[responses.mask]
+    assert scoring.open_tokens(model, packed) is None  # the vocabulary is narrow
+    monkeypatch.setattr(scoring, "WIDE", 1)
+    assert scoring.open_tokens(model, packed) is not None
+    assert scoring.open_tokens(model, packed[:0]) is None
+    assert scoring.open_tokens(model, torch.cat([packed, torch.zeros_like(packed[:1])])) is None
+    monkeypatch.setattr(scoring, "FEW", 3)
+    assert scoring.open_tokens(model, packed) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(scoring, "WIDE", 1)
+    adapted = tiny_models.model("llama")
+    adapted.lm_head = torch.nn.Sequential(adapted.lm_head)
+    adapted.lm_head.weight = adapted.lm_head[0].weight
+    assert not scoring.has_plain_head(adapted)
+    assert not scoring.has_plain_head(louder(tiny_models.model("llama")))
+
+
 def test_chunks_under_autocast_compute_what_autocast_computes():
     model, prompts, responses, opened = with_support("llama")
     support = distributions.pack_bits(opened)
@@ -103,8 +153,11 @@ def test_responses_without_a_token_that_counts_score_nothing():
 
 
 def test_a_head_with_more_behind_it_than_is_known_is_refused(refused):
-    model = tiny_models.model("llama")
+    with refused(ConfigError):
+        scoring.assert_head_is_separable(louder(tiny_models.model("llama")))
 
+
+def louder(model):
     class Louder(type(model)):
         def forward(self, *given, **settings):
             out = super().forward(*given, **settings)
@@ -112,13 +165,12 @@ def test_a_head_with_more_behind_it_than_is_known_is_refused(refused):
             return out
 
     model.__class__ = Louder
-    with refused(ConfigError):
-        scoring.assert_head_is_separable(model)
+    return model
 
 
-def test_no_more_logits_live_than_those_of_a_chunk():
+def test_no_more_logits_live_than_those_of_a_chunk_and_none_where_few_tokens_are_open(monkeypatch):
     # The head's outputs are the only tensors of V columns: count those that a backward pass keeps at a time.
-    model, prompts, responses = tiny_models.batch("gpt2")
+    model, prompts, responses, opened = with_support("gpt2")
     size, kept = lm.vocabulary_size(model), []
     weight = model.get_output_embeddings().weight.untyped_storage().data_ptr()
 
@@ -132,4 +184,8 @@ def test_no_more_logits_live_than_those_of_a_chunk():
         assert max(kept) == responses.ids.numel()
         kept.clear()
         chunked = scoring.token_log_probs(model, prompts, responses, 1.0, chunk=2).plain
-    assert kept == [] and torch.allclose(plain, chunked, atol=1e-5)
+        assert kept == [] and torch.allclose(plain, chunked, atol=1e-5)
+        monkeypatch.setattr(scoring, "WIDE", 1)
+        support = distributions.pack_bits(opened)
+        scoring.token_log_probs(model, prompts, responses, 1.0, support, want_plain=False).restricted.sum().backward()
+    assert max(kept, default=0) <= len(responses.ids)  # at the one position that the model computes
