@@ -158,7 +158,7 @@ def tradeoff(
     from grue.plots.drawing import draw_tradeoff
     from grue.plots.tradeoff import points_of
 
-    board, out = board_of(context, suite, task_name, column="rank", interval_kind="t", compat=None, iqm=False, **places)
+    board, out = board_of(context, suite, task_name, **places)
     _report(one.note for one in out)
     points, notes = points_of(board, systems)
     _report(notes)
