@@ -1,6 +1,5 @@
 """`grue tasks`: list, show, validate, compare and freeze tasks."""
 
-import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ import click
 
 from grue import files
 from grue.cli import completion, options
+from grue.cli.console import print_json
 from grue.errors import ConfigError, DataError, GrueError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def tasks() -> None:
 @options.option(
     "--suite", help="mini, grue, that of an installed package, or a folder of task files. [default: all but folders]"
 )
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def list_tasks(suite: str | None, as_json: bool) -> None:
     """List the tasks, those of installed packages too."""
     from grue.task_files import SUITES, load_task, task_names
@@ -55,7 +55,7 @@ def list_tasks(suite: str | None, as_json: bool) -> None:
 def _print_tasks(found: Sequence["Task"], as_json: bool) -> None:
     if as_json:
         keys = ("name", "suite", "version", "hash", "title")
-        click.echo(json.dumps([{key: getattr(t, key) for key in keys} for t in found], indent=2, ensure_ascii=False))
+        print_json([{key: getattr(task, key) for key in keys} for task in found])
         return
     for task in found:
         scored = ", ".join(spec.name for spec in task.metrics if spec.axis != "diversity")
@@ -69,7 +69,7 @@ def _print_tasks(found: Sequence["Task"], as_json: bool) -> None:
 @options.data
 @options.option("--split", help="Split to take the examples from. [default: the task's evaluation split]")
 @options.option("--examples", "count", type=click.IntRange(min=0), default=3, help="How many examples to show.")
-@options.option("--json", "as_json", is_flag=True, help="Print the task file's content as JSON.")
+@options.as_json
 def show(
     name: str, suite: str, data_dir: Path | None, offline: bool, split: str | None, count: int, as_json: bool
 ) -> None:
@@ -80,7 +80,7 @@ def show(
     task = load_task(name, suite)
     if as_json:
         hashes = {"hash": task.hash} | ({"chat_hash": task.chat_hash} if task.chat_hash else {})
-        click.echo(json.dumps(hashes | files.plain(task), indent=2, ensure_ascii=False))
+        print_json(hashes | files.plain(task))
         return
     click.echo("\n".join(settings_of(task)))
     if not count:
