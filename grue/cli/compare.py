@@ -47,11 +47,9 @@ LABEL = 13  # columns of the labels before them
 def compare(a: str, b: str, tasks: tuple[str, ...], seed: int, as_json: bool, **arguments: Any) -> None:
     """Compare two systems, task by task, from their predictions.
 
-    A and B are names of systems under --submissions or --runs, the --algo that made one, or folders with results. A
-    name that is in both places means the one with more results on the tasks that both have, at a tie your runs where
-    the other system is (or may be) among them, too; submissions:NAME and runs:NAME say which. What was taken is
-    printed. Predictions are rescored. Both seeds and examples count as chance; docs/background/statistics.md explains
-    the test.
+    A and B are names of systems under --submissions or --runs, the --algo that made one, or folders with results;
+    submissions:NAME and runs:NAME tell apart what is in both places. Predictions are rescored. Both seeds and examples
+    count as chance; docs/background/statistics.md explains the test.
 
     \b
     grue compare supervised zero-shot
