@@ -20,10 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from grue.files import indented_json, sha256_text
-from grue.leaderboard.board import IntervalKind
 from grue.leaderboard.entries import find_results
 from grue.leaderboard.rank import rank
 from grue.metrics.registry import DIVERSITY
@@ -34,7 +31,6 @@ from grue.tasks import MetricSpec, Task
 T = TypeVar("T")
 SUITE = "mini"
 SEEDS = range(1, 6)
-KINDS: tuple[IntervalKind, ...] = ("t", "bootstrap", "none")
 RENDERERS = ("markdown", "as_json", "as_csv", "latex", "html")
 
 
@@ -109,15 +105,11 @@ def measured(runs: Path) -> Iterator[tuple[str, float]]:
     tasks = [load_task(name, SUITE) for name in task_names(SUITE)]
     seconds, (entries, _) = _timed(lambda: find_results(runs, SUITE))
     yield f"read {len(entries)} results, s", seconds
-    boards = {}
-    for kind in KINDS:
-        seconds, boards[kind] = _timed(
-            lambda kind=kind: rank(entries, tasks, interval_kind=kind, generator=np.random.default_rng(0))
-        )
-        yield f"rank, intervals: {kind}, s", seconds
+    seconds, board = _timed(lambda: rank(entries, tasks))
+    yield "rank, s", seconds
     for name in RENDERERS:
         render = import_module(f"grue.render.{name}").render
-        seconds, text = _timed(lambda render=render: render(boards["t"]))
+        seconds, text = _timed(lambda render=render: render(board))
         yield f"{name.removeprefix('as_')}, s", seconds
         yield f"{name.removeprefix('as_')}, MB", len(text.encode()) / 1e6
     yield "peak memory, MiB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

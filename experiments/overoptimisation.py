@@ -10,12 +10,13 @@ run again, and need no start. Gold never trains: it has the weight 0 in the poli
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -26,8 +27,7 @@ from grue.data.scored import read_scored
 from grue.errors import ConfigError, GrueError
 from grue.lm.reward_folder import RewardManifest
 from grue.metrics.registry import make_metric
-from grue.plots.drawing import draw_proxies
-from grue.plots.proxy import ProxyPoint, curves_of
+from grue.plots.drawing import COLOURS, GREY, WIDTH, canvas, coloured_line, write_legend
 from grue.runs.request import canonical
 from grue.shapes import from_dict
 from grue.stats.frontier import best_of
@@ -92,6 +92,40 @@ class Work:
                     "seed {}, {}: {:.0f} s, {:.0f} s of the processor".format(seed, part, *self.seconds[part]),
                     file=sys.stderr,
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyPoint:
+    """A policy that was optimised for a reward model.
+
+    Attributes:
+        how: "policy", a policy that was trained; "best-of-n", the best of n samples by the reward model.
+        pairs: That the reward model was made from.
+        kl: From the start, nats a response; of best-of-n a bound.
+        gold: Mean of the reward that judged the pairs.
+        proxy: Mean of the reward model's score, in standard deviations of its training texts.
+        at: Updates behind the policy, or n.
+        naturalness: Of a policy's answers to validation prompts, 0–100; None of best-of-n.
+    """
+
+    how: Literal["policy", "best-of-n"]
+    pairs: int
+    seed: int
+    kl: float
+    gold: float
+    proxy: float
+    at: int
+    naturalness: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyCurve:
+    """The points of one way of optimising, of one number of pairs and one seed, by their distance."""
+
+    how: Literal["policy", "best-of-n"]
+    pairs: int
+    seed: int
+    points: tuple[ProxyPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +204,55 @@ def carry_out(work: Work, path: Path) -> Found:
         files.write_json(path, replace(found, seeds=dict(sorted(found.seeds.items()))))
     draw_proxies(curves_of(found.points), f"{work.task.name}: {work.gold}", path.with_suffix(".png"))
     return found
+
+
+def curves_of(points: Sequence[ProxyPoint]) -> list[ProxyCurve]:
+    """Return points as curves: trained policies first, by pairs and seed; points in the order of training or of n."""
+    keys = sorted({(point.how != "policy", point.how, point.pairs, point.seed) for point in points})
+    found = []
+    for _, how, pairs, seed in keys:
+        own = [point for point in points if (point.how, point.pairs, point.seed) == (how, pairs, seed)]
+        found.append(ProxyCurve(how, pairs, seed, tuple(sorted(own, key=lambda point: point.at))))
+    return found
+
+
+def draw_proxies(curves: Sequence[ProxyCurve], title: str, path: Path) -> None:
+    """Draw gold and proxy over the distance from the start, a colour for each number of pairs.
+
+    A seed is a thin line; the mean of the seeds, which have the same points, a bold one. Distances are square roots
+    of the KL, by which Gao et al. (2022, arXiv 2210.10760) fit gold rewards.
+
+    Raises:
+        ConfigError, Unavailable, DataError: As for `draw_frontier`.
+    """
+    counts = sorted({curve.pairs for curve in curves})
+    colours = {count: COLOURS[number % len(COLOURS)] for number, count in enumerate(counts)}
+    dashes: Mapping[str, Literal["-", ":"]] = {"policy": "-", "best-of-n": ":"}
+    with canvas(path) as figure:
+        figure.set_size_inches(WIDTH, 4.2)
+        for number, (key, label) in enumerate({"gold": "gold reward", "proxy": "reward model (sd)"}.items()):
+            axes = figure.add_subplot(1, 2, number + 1)
+            axes.set_xlabel("√KL from the start (nats a response)")
+            axes.set_ylabel(label)
+            groups: dict[tuple[str, int], list[list[tuple[float, float]]]] = {}
+            for curve in curves:
+                points = [(math.sqrt(max(point.kl, 0.0)), getattr(point, key)) for point in curve.points]
+                groups.setdefault((curve.how, curve.pairs), []).append(points)
+            for (how, pairs), seeds in groups.items():
+                style: dict[str, Any] = {"linestyle": dashes[how], "color": colours[pairs]}
+                for points in seeds if len(seeds) > 1 else ():
+                    axes.plot(*zip(*points, strict=True), **style, linewidth=0.6, alpha=0.35)
+                means = [np.mean(at, axis=0) for at in zip(*seeds, strict=True)]
+                axes.plot(*zip(*means, strict=True), **style, linewidth=1.6, marker=".")
+            axes.set_xlim(left=0)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        marks = {f"{count:,} pairs": coloured_line(colour, "-") for count, colour in colours.items()}
+        marks |= {
+            how: coloured_line(GREY, dash) for how, dash in dashes.items() if any(one.how == how for one in curves)
+        }
+        count = len({curve.seed for curve in curves})
+        of = "" if count == 1 else f" (means of {count} seeds; thin lines: each)"
+        write_legend(figure, f"Dots: validations of a policy, or n = 1, 2, 4, …{of}", marks)
 
 
 def points_of(work: Work, seed: int) -> SeedPoints:

@@ -1,14 +1,12 @@
-"""Versions of the tasks that ship: the record of their hashes, and what differs between two states of a task."""
+"""Versions of the tasks that ship: the record of their hashes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from grue import files
 from grue.errors import ConfigError
 from grue.task_files import task_folder
-from grue.tasks import PROSE, Task, without_defaults
+from grue.tasks import Task
 
 
 def versions_file() -> Path:
@@ -41,7 +39,7 @@ def _check(task: Task, path: Path, version: str, found: str, key: str, what: str
     if known != found:
         raise ConfigError(
             f"{where}: its hash is {found}, but {known} is recorded: {what} "
-            f"(`grue tasks diff HEAD` shows what). Raise the {key}, give the reason in the changelog, and record it "
+            f"(`git diff` shows what). Raise the {key}, give the reason in the changelog, and record it "
             "with `grue tasks freeze`."
         )
 
@@ -72,42 +70,3 @@ def _freeze(task: Task, path: Path, version: int, found: str) -> bool:
 def _record(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = files.read_json(path) if path.exists() else {}
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A key in which two states of a task differ.
-
-    Attributes:
-        key: Dotted path of the key; a metric is named: "metrics[rouge1].range[0]".
-        old, new: Its values; None where it is absent.
-        scores: Whether it can change a score.
-    """
-
-    key: str
-    old: Any
-    new: Any
-    scores: bool
-
-
-def changes(old: Task, new: Task) -> list[Change]:
-    """Return what differs between two states of a task, sorted by key."""
-    before, after = _flat(without_defaults(old)), _flat(without_defaults(new))
-    prose = tuple(".".join(path) for path in PROSE)
-    return [
-        Change(key, before.get(key), after.get(key), not key.startswith(prose))
-        for key in sorted(before | after)
-        if before.get(key) != after.get(key)
-    ]
-
-
-def _flat(value: Any, key: str = "") -> dict[str, Any]:
-    """Return nested tables and lists as one table with dotted keys; a list's item is named if it has a name."""
-    if isinstance(value, Mapping):
-        items = [(f"{key}.{name}" if key else str(name), item) for name, item in value.items()]
-    elif isinstance(value, list):
-        names = [item["name"] if isinstance(item, Mapping) and "name" in item else i for i, item in enumerate(value)]
-        items = [(f"{key}[{name}]", item) for name, item in zip(names, value, strict=True)]
-    else:
-        return {key: value}
-    return {name: leaf for place, item in items for name, leaf in _flat(item, place).items()}

@@ -152,7 +152,7 @@ def train_reward(
     split: str | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
-    progress: Callable[[int, int, str], None] = lambda done, total, said: None,
+    progress: Callable[[int, int, str], None] = lambda done, total, figures: None,
     stop: Callable[[], bool] = lambda: False,
     **settings: Any,
 ) -> "RewardManifest":

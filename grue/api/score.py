@@ -155,9 +155,8 @@ def compare(
     """Say which of two systems is better on the tasks that both have, and how sure that is, as `grue compare` does.
 
     Args:
-        a: Name of a system on the board, the algorithm that made it, "submissions:NAME", "runs:NAME", or a folder with
-            its results, such as that of a run that `train` returned. A bare name in both places means the one with more
-            results on the tasks that both have.
+        a: Name of a system on the board, the algorithm that made it, "submissions:NAME" or "runs:NAME" where both
+            have it, or a folder with its results, such as that of a run that `train` returned.
         b: The other system.
         tasks: Names or files of tasks, each of which both must have. [default: those of the suite that both have]
         axis: The score to compare: "preference" or "naturalness".

@@ -87,7 +87,7 @@ def train(
     atexit.register(leave_processes)
     watching = [observer] if observer is not None else []
     with open_trackers(trackers if distributed.is_main else ["none"], _warner(watching)) as opened:
-        # A tracker that asks for a login does so before a live view is drawn.
+        # A tracker that asks for a login does so before a bar is drawn.
         for stage in stages:
             if distributed.any(stop()):
                 raise training.Interrupted(f"{stage.folder}: stopped before it began; the same command goes on.")

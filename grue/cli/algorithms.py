@@ -1,12 +1,11 @@
 """`grue algorithms`: what there is to train with, and every setting of it."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from grue import files
 from grue.cli import completion, options
+from grue.cli.console import print_json
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def algorithms() -> None:
 
 
 @algorithms.command("list")
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def list_algorithms(as_json: bool) -> None:
     """List all algorithms."""
     from grue.runs.algorithms import ALGORITHMS, find_card
@@ -29,7 +28,7 @@ def list_algorithms(as_json: bool) -> None:
 
     found = {name: summary(find_card(name).settings) for name in ALGORITHMS.names()}
     if as_json:
-        click.echo(json.dumps([{"name": name, "summary": text} for name, text in found.items()], indent=2))
+        print_json([{"name": name, "summary": text} for name, text in found.items()])
         return
     width = max(map(len, found)) + 2
     for name, text in found.items():
@@ -39,7 +38,7 @@ def list_algorithms(as_json: bool) -> None:
 
 @algorithms.command()
 @click.argument("name", shell_complete=completion.whole(completion.algorithms))
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def show(name: str, as_json: bool) -> None:
     """Show every setting of an algorithm: meaning, type, default, bounds and the paper's value.
 
@@ -53,7 +52,7 @@ def show(name: str, as_json: bool) -> None:
         each = " and ".join(f"`grue algorithms show {stage}`" for stage in stages)
         raise ConfigError(f"{name} has two stages, each with its own settings; see {each}.")
     found = about(stages[0])
-    click.echo(json.dumps(files.plain(found), indent=2) if as_json else described(found))
+    print_json(found) if as_json else click.echo(described(found))
 
 
 def described(about: "AlgorithmReference") -> str:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from grue.leaderboard.entries import LeftOut
     from grue.render.layout import TextTable
 
-BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal intervals
-
 
 @click.command()
 @options.suite
@@ -33,20 +31,6 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal interv
     type=click.Choice(["rich", *FORMATS]),
     help="[default: rich on a terminal, else markdown]",
 )
-@options.option(
-    "--sort",
-    "column",
-    default="rank",
-    help="Column to order by: rank, system, preference, naturalness, a task, or task.metric.",
-)
-@options.option(
-    "--ci",
-    "interval_kind",
-    type=click.Choice(["t", "bootstrap", "none"]),
-    default="t",
-    help="Method of the 95 % intervals; ranks do not depend on it.",
-)
-@options.option("--compat", type=click.Choice(["paper"]), help="Score by plain means of raw metrics, as in the paper.")
 @options.option("--iqm", is_flag=True, help="Show the interquartile mean too; it decides no rank.")
 @options.runs
 @options.submissions
@@ -112,19 +96,13 @@ def board_of(
     context: click.Context,
     suite: str,
     task_name: str | None,
-    column: str,
-    interval_kind: Any,
-    compat: str | None,
-    iqm: bool,
     runs: Path,
     submissions: Path,
     no_local: bool,
+    iqm: bool = False,
 ) -> "tuple[Board, list[LeftOut]]":
     """Return the board for the options, and the results that it leaves out."""
-    import numpy as np
-
     from grue.leaderboard.entries import find_results, find_submitted, incomplete
-    from grue.leaderboard.order import sorted_by
     from grue.leaderboard.published import shipped_beside
     from grue.leaderboard.rank import rank
     from grue.submissions.by_reference.system import recomputed
@@ -146,14 +124,11 @@ def board_of(
     board = rank(
         [*submitted, *(entry for entry in local if entry.path not in unfit)],
         tasks,
-        interval_kind=interval_kind,
-        scoring="paper" if compat else "grue-1",
         reported=read_reported(submissions, of_suite) if here else () if ships is None else ships.reported,
-        generator=np.random.default_rng(BOOTSTRAP_SEED),
         iqm=iqm,
         shipped=ships,
     )
-    return sorted_by(board, column), [*unread, *out]
+    return board, [*unread, *out]
 
 
 # --- the files of leaderboard/ ---------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """`grue tools check`: do results reach what they must? For the CI of a repository of one's own."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from click.core import ParameterSource
 
 from grue import files
 from grue.cli import options
+from grue.cli.console import print_json
 from grue.cli.score import has_all
 from grue.errors import ConfigError, DataError, SubmissionError
 
@@ -37,7 +37,7 @@ ANY_SUITE = "mini"  # what --suite is for predictions where nobody names one
     "--tolerance", type=float, default=0.0, help="How far behind a row's mean a figure may be, in its own unit."
 )
 @options.data
-@options.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@options.as_json
 @click.pass_context
 def check(
     context: click.Context,
@@ -71,7 +71,7 @@ def check(
     task, found = _measured(paths, task_name, suite if named else None, data_dir, offline)
     verdicts = list(bars.check(found, wanted, task, shipped(task.suite), tolerance))
     if as_json:
-        click.echo(json.dumps([files.plain(verdict) for verdict in verdicts], indent=2))
+        print_json(verdicts)
     else:
         click.echo("\n".join(report(task, found, verdicts)))
     if not all(verdict.passed for verdict in verdicts):

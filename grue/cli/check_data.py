@@ -8,6 +8,7 @@ import click
 
 from grue import files
 from grue.cli import options
+from grue.cli.console import print_json
 from grue.data.pairs import PairsHeader
 from grue.errors import ConfigError, GrueError, escaped
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     "--split", help="Split whose prompts are answered; policies learn from train only. [default: the file's, or train]"
 )
 @options.data
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def check(
     path: Path | None,
     task_name: str | None,
@@ -66,7 +67,7 @@ def check(
         cuts = cuts_of(task, ((one.example.id, one.example.prompt, _targets(one)) for one in data.groups))
         held, head = files.plain(found), f"{path}: fine, {found.form} for {task.suite}/{task.name}"
     if as_json:
-        click.echo(files.indented_json({**held, "cuts": files.plain(cuts)}), nl=False)
+        print_json({**held, "cuts": cuts})
         return
     click.echo(head)
     lines = ({} if path is None else lines_of(found)) | ({} if cuts is None else lines_of_cuts(cuts, path is not None))

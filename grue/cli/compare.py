@@ -1,7 +1,5 @@
 """`grue compare`: which of two systems is better, task by task, with its uncertainty."""
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +10,17 @@ from rich.text import Text
 
 from grue import files
 from grue.cli import completion, options
-from grue.cli.live import printable, shortened
+from grue.cli.console import UNKNOWN, data_console, ends, figure, p_value, print_json, printable, shortened, table
 from grue.stats.paired import DRAWS
 
 if TYPE_CHECKING:
     from grue.evaluation.comparison import Disagreement, Side
     from grue.leaderboard.compare import Comparison, TaskComparison
-    from grue.stats.intervals import Interval
+    from grue.stats.paired import Difference, MeanDifference
 
-PIPED = 120  # columns where there is no terminal to ask
 ROOMY = 92  # terminal columns from which a table has two spaces between its columns
 LONGEST = 4  # lines of a prompt, a reference or an output
 LABEL = 13  # columns of the labels before them
-UNKNOWN = "–"
 
 
 @click.command()
@@ -47,15 +43,13 @@ UNKNOWN = "–"
     help="Examples to show of each task, largest differences first.",
 )
 @options.offline
-@options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@options.as_json
 def compare(a: str, b: str, tasks: tuple[str, ...], seed: int, as_json: bool, **arguments: Any) -> None:
     """Compare two systems, task by task, from their predictions.
 
-    A and B are names of systems under --submissions or --runs, the --algo that made one, or folders with results. A
-    name that is in both places means the one with more results on the tasks that both have, at a tie your runs where
-    the other system is (or may be) among them, too; submissions:NAME and runs:NAME say which. What was taken is
-    printed. Predictions are rescored. Both seeds and examples count as chance; docs/background/statistics.md explains
-    the test.
+    A and B are names of systems under --submissions or --runs, the --algo that made one, or folders with results;
+    submissions:NAME and runs:NAME tell apart what is in both places. Predictions are rescored. Both seeds and examples
+    count as chance; docs/background/statistics.md explains the test.
 
     \b
     grue compare supervised zero-shot
@@ -69,9 +63,9 @@ def compare(a: str, b: str, tasks: tuple[str, ...], seed: int, as_json: bool, **
     with evaluation_progress("Rescoring") as progress:
         compared = api.compare(a, b, tasks=tasks or None, seed=seed, progress=progress, **arguments)
     if as_json:
-        click.echo(json.dumps({**files.plain(compared), "seed": seed}, indent=2))
+        print_json({**files.plain(compared), "seed": seed})
         return
-    show_comparison(compared, Console(highlight=False, width=None if sys.stdout.isatty() else PIPED))
+    show_comparison(compared, data_console())
 
 
 def show_comparison(compared: "Comparison", console: Console) -> None:
@@ -79,9 +73,9 @@ def show_comparison(compared: "Comparison", console: Console) -> None:
     console.print(Text(f"GRUE comparison: suite {compared.suite}, {compared.axis} (0–100)", style="bold"))
     for letter, name, origin in (("A", compared.a, compared.origin_a), ("B", compared.b, compared.origin_b)):
         console.print(Text.assemble((f"{letter}  ", "bold"), printable(name), (f"  in {printable(origin)}", "dim")))
-    for table in (_differences(compared, console.width), _errors(compared.tasks, console.width)):
+    for rows in (_differences(compared, console.width), _errors(compared.tasks, console.width)):
         console.print()
-        console.print(table)
+        console.print(rows)
     console.print()
     for line in _legend(compared):
         _print_hanging(console, Text("· "), line, "dim")
@@ -94,49 +88,34 @@ def show_comparison(compared: "Comparison", console: Console) -> None:
 
 
 def _differences(compared: "Comparison", width: int) -> Table:
-    table = _table(("task", "A", "B", "A − B", f"{compared.level:.0%} interval", "p", "Holm p", "verdict"), "l", width)
+    headers = ("task", "A", "B", "A − B", f"{compared.level:.0%} interval", "p", "Holm p", "verdict")
+    rows = table(*headers, left=(0, len(headers) - 1), close=width < ROOMY, wrap=width < ROOMY)
     for task in compared.tasks:
-        found = task.difference
-        figures = (*_figures(found.a, found.b, found.value, found.interval, found.p), _p(task.p_holm))
         style = "bold" if task.verdict in ("A better", "B better", "equal") else ""
-        table.add_row(task.task, *figures, Text(task.verdict, style))
+        rows.add_row(task.task, *_figures(task.difference), p_value(task.p_holm), Text(task.verdict, style))
     if len(compared.tasks) > 1:
-        mean = compared.mean
-        table.add_section()
-        figures = (*_figures(mean.a, mean.b, mean.value, mean.interval, mean.p), "")
-        table.add_row(f"mean of {len(compared.tasks)}", *figures, "", style="bold")
-    return table
+        rows.add_section()
+        rows.add_row(f"mean of {len(compared.tasks)}", *_figures(compared.mean), "", "", style="bold")
+    return rows
+
+
+def _figures(difference: "Difference | MeanDifference") -> Iterator[str]:
+    yield f"{difference.a:.1f}"
+    yield f"{difference.b:.1f}"
+    yield f"{difference.value:+.1f}"
+    yield ends(difference.interval, "+.1f")
+    yield p_value(difference.p)
 
 
 def _errors(tasks: Sequence["TaskComparison"], width: int) -> Table:
     headers = ("task", "seeds A", "seeds B", "sd A", "sd B", "error: seeds", "error: examples", "examples")
-    table = _table(headers, "r", width)
+    rows = table(*headers, close=width < ROOMY, wrap=width < ROOMY)
     for task in tasks:
-        found = task.difference
-        spreads = (_known(value) for value in (found.sd_a, found.sd_b, found.seed_error, found.test_set_error))
-        table.add_row(task.task, str(found.seeds_a), str(found.seeds_b), *spreads, f"{found.examples:,}")
-    return table
-
-
-def _table(headers: Sequence[str], last: str, width: int) -> Table:
-    """Return an empty table: the first column left-aligned, the last as `last` says, the others right-aligned."""
-    table = Table(box=None, padding=(0, 2 if width >= ROOMY else 1, 0, 0), pad_edge=False, header_style="dim")
-    for place, header in enumerate(headers):
-        at_left = place == 0 or (place == len(headers) - 1 and last == "l")
-        table.add_column(Text(header), justify="left" if at_left else "right", no_wrap=width >= ROOMY)
-    return table
-
-
-def _figures(a: float, b: float, value: float, interval: "Interval", p: float) -> tuple[str, ...]:
-    return f"{a:.1f}", f"{b:.1f}", f"{value:+.1f}", f"[{interval.low:+.1f}, {interval.high:+.1f}]", _p(p)
-
-
-def _p(p: float) -> str:
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _known(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.2f}"
+        of_task = task.difference
+        spreads = (of_task.sd_a, of_task.sd_b, of_task.seed_error, of_task.test_set_error)
+        seeds = str(of_task.seeds_a), str(of_task.seeds_b)
+        rows.add_row(task.task, *seeds, *(figure(value, ".2f") for value in spreads), f"{of_task.examples:,}")
+    return rows
 
 
 def _legend(compared: "Comparison") -> Iterator[str]:

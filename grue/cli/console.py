@@ -1,10 +1,37 @@
-"""The consoles on stderr, and the bar of an evaluation."""
+"""What commands print with: consoles, progress bars, tables, figures and JSON."""
 
-from collections.abc import Callable, Iterator
+import json
+import sys
+import unicodedata
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from grue import files
+
+if TYPE_CHECKING:
+    from grue.stats.intervals import Interval
+
+PIPED = 120  # columns where there is no terminal to ask
+UNKNOWN = "–"
+Moved = Callable[[int, int], None]
+"""What moves a bar: it is called with (done, total)."""
 
 
 def error_console() -> Console:
@@ -17,18 +44,92 @@ def no_console() -> Console:
     return Console(quiet=True, force_terminal=False)
 
 
+def data_console() -> Console:
+    """Return the console for what a command is asked for."""
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPED)
+
+
+def print_json(value: Any) -> None:
+    """Print records, or what holds them, as JSON."""
+    click.echo(json.dumps(files.plain(value), indent=2, ensure_ascii=False))
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
 @contextmanager
-def evaluation_progress(title: str) -> Iterator[Callable[[int, int], None]]:
+def evaluation_progress(title: str) -> Iterator[Moved]:
     """Yield a function of (done, total) that moves a bar; silent if stderr is not a terminal."""
+    with _bar(title, MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()) as moved:
+        yield moved
+
+
+@contextmanager
+def download_progress(title: str) -> Iterator[Moved]:
+    """Yield the same for bytes; a total of 0 is an unknown one."""
+    with _bar(title, DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as moved:
+        yield lambda done, total: moved(done, total or None)  # type: ignore[arg-type]  # rich's unknown total
+
+
+@contextmanager
+def _bar(title: str, *columns: ProgressColumn) -> Iterator[Moved]:
     console = error_console()
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(
-        *columns, TextColumn("left"), TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    ) as bar:
+    first = TextColumn("[bold]{task.description}"), BarColumn(bar_width=24)
+    with Progress(*first, *columns, console=console, disable=not console.is_terminal) as bar:
         job = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(job, completed=done, total=total)
+
+
+# --- tables and figures ----------------------------------------------------------------------------------------------
+
+
+def table(*headers: str, left: Collection[int] = (0,), close: bool = False, wrap: bool = True) -> Table:
+    """Return an empty table without lines.
+
+    Args:
+        left: Places of the columns that are left-aligned; the others hold figures.
+        close: One space between columns instead of two.
+        wrap: Whether cells may be folded.
+    """
+    made = Table(box=None, padding=(0, 1 if close else 2, 0, 0), pad_edge=False, header_style="dim")
+    for place, header in enumerate(headers):
+        justify = "left" if place in left else "right"
+        made.add_column(Text(header), justify=justify, overflow="fold", no_wrap=not wrap)  # type: ignore[arg-type]
+    return made
+
+
+def figure(value: float | None, form: str) -> str:
+    """Return a figure in a format; a dash for an unknown one."""
+    return UNKNOWN if value is None else f"{value:{form}}"
+
+
+def ends(interval: "Interval | None", form: str) -> str:
+    """Return an interval by its ends."""
+    return UNKNOWN if interval is None else f"[{interval.low:{form}}, {interval.high:{form}}]"
+
+
+def p_value(p: float | None) -> str:
+    """Return a p value."""
+    return UNKNOWN if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as 45 s, 12 min or 3 h 20 min."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def printable(text: str) -> str:
+    """Return text that cannot move the cursor: whitespace is a space, any other control character is shown as �."""
+    spaced = "".join(" " if character.isspace() else character for character in text)
+    return "".join("�" if unicodedata.category(character)[0] == "C" else character for character in spaced)
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a text that fits `width` columns, cut in the middle: both ends of a prompt matter."""
+    if len(text) <= width:
+        return text
+    tail = (width - len(" … ")) // 2
+    return f"{text[: width - len(' … ') - tail].rstrip()} … {text[-tail:].lstrip()}"

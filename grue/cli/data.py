@@ -1,18 +1,16 @@
 """`grue data`: fetch data and models, show where they are, and compare them with the task files."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from grue import files
 from grue.cli import completion, options
 from grue.cli.check_data import check
-from grue.cli.console import error_console
+from grue.cli.console import download_progress, print_json
 from grue.data.cache import mirror_folder, size_text
 from grue.errors import ConfigError, DataError, did_you_mean
 
@@ -60,7 +58,7 @@ def fetch(
     for task in tasks:
         for split in _splits(task, wanted):
             try:
-                with _bar(f"{task.name} {split}") as progress:
+                with download_progress(f"{task.name} {split}") as progress:
                     loaded, origin = fetch_split(task, split, offline, progress)
             except DataError as error:
                 if not models:
@@ -71,7 +69,7 @@ def fetch(
             click.echo(f"{task.suite}/{task.name} {split}: {_figures(loaded)} → {place}")
     for name, revision in dict.fromkeys(pair for task in tasks if models for pair in needed_models(task)):
         try:
-            with _bar(name):
+            with download_progress(name):
                 fetched = locate_model(name) if name.startswith("small:") else fetch_model(name, revision, pickled=True)
         except DataError as error:  # the others can still be fetched
             failed.append(str(error))
@@ -87,7 +85,7 @@ def fetch(
 @options.suite
 @splits
 @options.offline
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: bool, as_json: bool) -> None:
     """Show where each split would come from, in the order in which the places are tried.
 
@@ -102,7 +100,7 @@ def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: 
     }
     if as_json:
         rows = [{"task": task, "split": split, "places": there} for (_, task, split), there in found.items()]
-        click.echo(files.indented_json(rows), nl=False)
+        print_json(rows)
         return
     for (home, task, split), there in found.items():
         used = next((place for place in there if place.available), None)
@@ -132,7 +130,7 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
         for split in _splits(task, wanted):
             title = f"{task.suite}/{task.name} {split}"
             try:
-                with _bar(title) as progress:
+                with download_progress(title) as progress:
                     loaded = read_uncached(task, split, offline, progress)
             except DataError as error:
                 click.echo(f"{title}: not available\n{error}", err=True)
@@ -263,18 +261,6 @@ def _splits(task: "Task", wanted: Sequence[str]) -> list[str]:
             known = ", ".join(task.data.splits)
             raise ConfigError(f"--split {name}: {task.suite}/{task.name} has no such split.{close} It has {known}.")
     return list(wanted or task.data.splits)
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function called with (bytes done, bytes in all) that moves a bar; silent unless stderr is a terminal."""
-    console = error_console()
-    columns = (TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), DownloadColumn())
-    with Progress(
-        *columns, TransferSpeedColumn(), TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    ) as bar:
-        job = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(job, completed=done, total=total or None)
 
 
 data.add_command(check)

@@ -1,6 +1,5 @@
 """`grue diagnose`."""
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from grue import files
 from grue.cli import options
+from grue.cli.console import data_console, evaluation_progress, print_json
 
 if TYPE_CHECKING:
     from grue.runs.diagnose import Diagnosis
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "--batches", type=click.IntRange(min=4), default=16, help="Batches of rollouts; more see smaller signals."
 )
 @options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
-@options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@options.as_json
 def diagnose(request: "RunRequest", batches: int, threads: int | None, as_json: bool) -> None:
     """Say before a run whether there is a signal to learn from.
 
@@ -36,7 +36,6 @@ def diagnose(request: "RunRequest", batches: int, threads: int | None, as_json: 
     grue diagnose --task commongen --algo grpo --init runs/mini/commongen/supervised/seed-1 --set rollouts=256
     """  # noqa: D301 (click reads the escape)
     from grue.api import train as api
-    from grue.cli.console import evaluation_progress
 
     if threads:
         import torch
@@ -48,10 +47,9 @@ def diagnose(request: "RunRequest", batches: int, threads: int | None, as_json: 
 
     notes = remarks(diagnosis)
     if as_json:
-        derived = {"run_seconds": diagnosis.seconds, "remarks": files.plain(notes)}
-        click.echo(json.dumps({**files.plain(diagnosis), **derived}, indent=2))
+        print_json({**files.plain(diagnosis), "run_seconds": diagnosis.seconds, "remarks": notes})
         return
-    show(diagnosis, notes, Console(highlight=False))
+    show(diagnosis, notes, data_console())
 
 
 def show(diagnosis: "Diagnosis", notes: Sequence["Remark"], console: Console) -> None:

@@ -1,6 +1,5 @@
 """`grue evaluate`."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -8,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grue import files
 from grue.cli import options
+from grue.cli.console import evaluation_progress, print_json
 from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
 
@@ -71,7 +70,7 @@ if TYPE_CHECKING:
 @options.option("--no-search", is_flag=True, help="Leave out the searched answers that the task's [search] asks for.")
 @options.runs
 @options.data
-@options.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@options.as_json
 def evaluate(
     subjects: tuple[str, ...],
     folders: tuple[str, ...],
@@ -110,7 +109,6 @@ def evaluate(
     mean and standard deviation over its seeds.
     """  # noqa: D301 (click reads the escape)
     from grue.api import evaluate as api
-    from grue.cli.console import evaluation_progress
     from grue.evaluation.endpoint import Endpoint
     from grue.runs.request import seeds_of
 
@@ -172,7 +170,7 @@ def evaluate(
             places = places_of(prepared.task, *axes, result.hashes) if whole else {}
             click.echo(summary(result, folder, places))
     if as_json:
-        click.echo(json.dumps([files.plain(result) for result in results], indent=2))
+        print_json(results)
     elif len(results) > 1:
         click.echo("\n" + "\n".join(over_seeds(results)))
 

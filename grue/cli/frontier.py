@@ -1,17 +1,16 @@
 """`grue frontier`."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from grue import files
 from grue.cli import options
+from grue.cli.console import data_console, evaluation_progress, figure, print_json, table
 
 if TYPE_CHECKING:
     from grue.evaluation.frontier import Frontier, Placed
@@ -40,7 +39,7 @@ SHOWN = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats
 )
 @options.option("-o", "--output", type=click.Path(path_type=Path), help="File to write the curves to, as JSON.")
 @options.data
-@options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@options.as_json
 def frontier(
     checkpoint: str,
     task_name: str | None,
@@ -68,7 +67,6 @@ def frontier(
     grue frontier --checkpoint runs/mini/imdb/supervised/seed-1 -o imdb.json
     """  # noqa: D301 (click reads the escape)
     from grue.api import evaluate as api
-    from grue.cli.console import evaluation_progress
     from grue.data.load import load_examples
     from grue.evaluation.frontier import check_places_runs, measure, place
 
@@ -93,9 +91,9 @@ def frontier(
         files.write_json(output, found)
     placed = [place(found, run) for run in runs]
     if as_json:
-        click.echo(json.dumps({**files.plain(found), "runs": files.plain(placed)}, indent=2))
+        print_json({**files.plain(found), "runs": placed})
         return
-    show(found, placed, Console(highlight=False))
+    show(found, placed, data_console())
     if output is not None:
         click.echo(str(output))
 
@@ -111,22 +109,21 @@ def show(found: "Frontier", runs: Sequence["Placed"], console: Console) -> None:
     console.print(about, soft_wrap=True)
     if found.error is not None:
         console.print(f"the start has {found.optimal[0].reward:.3f} ± {found.error:.3f} (standard error over prompts)")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    headers = ["KL, nats", "reward" if not found.oracle else "oracle", *([found.how] if found.how else [])]
-    for header in headers:
-        table.add_column(header, justify="right")
+    headers = ["KL, nats", "oracle" if found.oracle else "reward", *([found.how] if found.how else [])]
+    rows = table(*headers, left=())
     curves = [found.optimal, *([found.attainable] if found.attainable else [])]
     for kl in (0.0, *SHOWN):
         values = [reward_at(curve, kl) for curve in curves]
         if any(value is not None for value in values):
-            table.add_row(f"{kl:g}", *("–" if value is None else f"{value:.3f}" for value in values))
-    console.print(table)
+            rows.add_row(f"{kl:g}", *(figure(value, ".3f") for value in values))
+    console.print(rows)
     picked = "  ".join(f"{k}: {point.reward:.3f} (≤ {point.kl:.2f})" for k, point in found.best_of.items())
     console.print(f"best of k, and its KL  {picked}", soft_wrap=True)
-    for one in runs:
-        beyond = "beyond the curve" if one.kl > found.curve[-1].kl else "nothing could be gained there"
-        said = beyond if one.share is None else f"{one.share:.0%} of what could be gained there"
-        where = f"{one.gain:+.3f} at {one.kl:.2f} nats after update {one.update}"
-        console.print(Text(f"{one.run}  {where}: {said}"), soft_wrap=True)
+    for run in runs:
+        share = "beyond the curve" if run.kl > found.curve[-1].kl else "nothing could be gained there"
+        if run.share is not None:
+            share = f"{run.share:.0%} of what could be gained there"
+        where = f"{run.gain:+.3f} at {run.kl:.2f} nats after update {run.update}"
+        console.print(f"{run.run}  {where}: {share}", soft_wrap=True)
     if found.oracle:
         console.print("The reward reads references: no policy reaches the oracle's curve.", style="dim")

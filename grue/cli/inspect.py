@@ -1,8 +1,8 @@
 """`grue tools schema` and `grue tools doctor`."""
 
-import json
-
 import click
+
+from grue.cli.console import print_json
 
 
 @click.command()
@@ -28,7 +28,7 @@ def schema(kind: str) -> None:
         **{"board": Board, "reported": Reported, "by-reference": Referred},
     }
     composed = {"task": task_schema, "scored": scored_schema}
-    click.echo(json.dumps(composed[kind]() if kind in composed else json_schema(classes[kind]), indent=2))
+    print_json(composed[kind]() if kind in composed else json_schema(classes[kind]))
 
 
 @click.command()

@@ -33,7 +33,7 @@ COMMANDS = {
     "data": ("grue.cli.data", "Fetch, find and verify the tasks' data.", "data"),
     "algorithms": ("grue.cli.algorithms", "List algorithms, and show their settings.", "algorithms"),
     "metrics": ("grue.cli.metrics", "List and show metrics.", "metrics"),
-    "tasks": ("grue.cli.tasks", "List, show, validate and compare tasks.", "tasks"),
+    "tasks": ("grue.cli.tasks", "List, show and validate tasks.", "tasks"),
     "tools": ("grue.cli.main", "What is needed less often: preferences, studies, exchange, checks.", "tools"),
 }
 TOOLS = {

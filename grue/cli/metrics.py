@@ -1,13 +1,13 @@
 """`grue metrics`: what can be computed, how it is defined, and where it was published."""
 
 import inspect
-import json
 from math import isinf
 from typing import TYPE_CHECKING
 
 import click
 
 from grue.cli import completion, options
+from grue.cli.console import print_json
 from grue.errors import UnknownName, did_you_mean
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def metrics() -> None:
 
 
 @metrics.command("list")
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def list_metrics(as_json: bool) -> None:
     """List all metrics, with their ranges."""
     from grue.metrics.card import CARDS, FAMILIES
@@ -29,7 +29,7 @@ def list_metrics(as_json: bool) -> None:
     plugins = [name for name in METRICS.names() if name not in CARDS]
     if as_json:
         records = [*(_record(name, card) for name, card in CARDS.items()), *({"name": name} for name in plugins)]
-        click.echo(json.dumps(records, indent=2))
+        print_json(records)
         return
     for family, title in FAMILIES.items():
         click.echo(f"{title}")
@@ -46,7 +46,7 @@ def list_metrics(as_json: bool) -> None:
 
 @metrics.command()
 @click.argument("name", shell_complete=completion.whole(completion.metrics))
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def show(name: str, as_json: bool) -> None:
     """Show one metric: definition, range, source, what it needs, and its options."""
     from grue.metrics.card import CARDS
@@ -64,7 +64,7 @@ def show(name: str, as_json: bool) -> None:
     ]
     card = CARDS.get(name)
     if as_json:
-        click.echo(json.dumps(_record(name, card) | {"options": found}, indent=2))
+        print_json(_record(name, card) | {"options": found})
         return
     click.echo(name)
     if card is not None:

@@ -62,6 +62,11 @@ class GroupedCommand(click.Command):
             formatter.write_dl(list(records.values()))
 
 
+def as_json(function: F) -> F:
+    """Add --json."""
+    return option("--json", "as_json", is_flag=True, help="Print as JSON.")(function)
+
+
 def suite(function: F) -> F:
     """Add --suite."""
     return option(

@@ -1,17 +1,12 @@
 """`grue plot`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from grue.cli import options
-from grue.errors import DataError
-
-if TYPE_CHECKING:
-    from grue.plots.curves import Log
-    from grue.tasks import Task
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,55 +47,19 @@ def curves(
     task_name: str, suite: str, runs: Path, systems: tuple[str, ...], figures: tuple[str, ...], output: Path
 ) -> None:
     """Draw learning curves: the mean over seeds, with a band from the lowest to the highest seed."""
-    from grue.plots.curves import CURVES
-
-    task, logs = _logs(task_name, suite, runs, systems)
-    _draw(logs, figures or _logged(CURVES, logs), task.title, output)
-
-
-@plot.command(short_help="NLPO's mask over training.")
-@options.option("--task", "task_name", required=True, help="Name of the task, or the path of its file.")
-@options.suite
-@options.runs
-@_systems
-@_output
-def mask(task_name: str, suite: str, runs: Path, systems: tuple[str, ...], output: Path) -> None:
-    """Draw the mask's size, the probability inside, and how often the likeliest token is outside."""
-    from grue.plots.curves import MASK
-
-    task, logs = _logs(task_name, suite, runs, systems)
-    _draw(logs, _logged(MASK, logs), f"{task.title}: the mask of NLPO", output)
-
-
-def _logs(task_name: str, suite: str, runs: Path, systems: tuple[str, ...]) -> "tuple[Task, list[Log]]":
-    from grue.plots.curves import read_logs
+    from grue.plots.curves import CURVES, logged, panels_of, read_logs
+    from grue.plots.drawing import draw_curves
     from grue.task_files import load_task
 
     task = load_task(task_name, suite)
     logs, notes = read_logs(runs / task.suite / task.name, systems)
-    _report(notes)
-    return task, logs
-
-
-def _logged(figures: Iterable[str], logs: "list[Log]") -> list[str]:
-    """Return the figures that were logged, and report the others."""
-    from grue.plots.curves import logged
-
-    known, figures = logged(logs), list(figures)
-    found = [figure for figure in figures if figure in known]
-    if not found:
-        raise DataError(f"No run has logged {' or '.join(figures)}. Logged: {', '.join(known)}.")
-    _report(f"{figure}: no run logged it." for figure in figures if figure not in known)
-    return found
-
-
-def _draw(logs: "list[Log]", figures: Sequence[str], title: str, output: Path) -> None:
-    from grue.plots.curves import panels_of
-    from grue.plots.drawing import draw_curves
-
-    panels, notes = panels_of(logs, figures)
-    _report(notes)
-    draw_curves(panels, list(dict.fromkeys(log.system for log in logs)), title, output)
+    if not figures:
+        known = logged(logs)
+        notes += [f"{figure}: no run logged it." for figure in CURVES if figure not in known]
+        figures = tuple(figure for figure in CURVES if figure in known) or CURVES
+    panels, gaps = panels_of(logs, figures)
+    _report([*notes, *gaps])
+    draw_curves(panels, list(dict.fromkeys(log.system for log in logs)), task.title, output)
     click.echo(str(output))
 
 
@@ -158,7 +117,7 @@ def tradeoff(
     from grue.plots.drawing import draw_tradeoff
     from grue.plots.tradeoff import points_of
 
-    board, out = board_of(context, suite, task_name, column="rank", interval_kind="t", compat=None, iqm=False, **places)
+    board, out = board_of(context, suite, task_name, **places)
     _report(one.note for one in out)
     points, notes = points_of(board, systems)
     _report(notes)

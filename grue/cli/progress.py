@@ -1,32 +1,45 @@
-"""Progress on stderr: a live view on a terminal, plain lines elsewhere."""
+"""Progress on stderr: a bar with the last update's figures on a terminal, plain lines elsewhere."""
 
 import shlex
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.live import Live
 from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 from rich.text import Text
 
 from grue import files
-from grue.cli.console import error_console
-from grue.cli.live import FIGURES, HEADLINES, LiveView, Sample, clock, printable
+from grue.cli.console import clock, error_console, printable
 from grue.records import Example
 
 if TYPE_CHECKING:
     from grue.runs.plan import Plan
 
-SAMPLES = 2  # responses of an update that the live view shows
-EVERY = 10.0  # seconds between two lines where nothing is live
+EVERY = 10.0  # seconds between two lines where there is no bar
+FIGURES = (
+    ("reward", "objective/reward", ".3f"),
+    ("loss", "loss/total", ".3f"),
+    ("KL", "objective/kl", ".3f"),
+    ("entropy", "objective/entropy", ".2f"),
+    ("length", "objective/length", ".1f"),
+)
+"""Label, name in the log and format; figures that an algorithm does not log are left out."""
 
 
 class TrainingProgress:
-    """Shows a run: live on a terminal, else a line every few seconds; everywhere a line at a validation or warning.
+    """Shows a run: a bar on a terminal, else a line every few seconds; everywhere a line at a validation or warning.
 
     Args:
         over: Called with the plan of each run that is over.
@@ -45,12 +58,11 @@ class TrainingProgress:
         self._over = over
         self._now = now
         self._beside = beside
-        self.view = LiveView(self.console)
-        self._live: Live | None = None
+        self._bar: Progress | None = None
         self._ran = self._chooses = False
         self._finished: list[Plan] = []
-        self._samples: deque[Sample] = deque(maxlen=SAMPLES)
-        self._begun, self._begun_at, self._said_at = 0, 0.0, 0.0
+        self._sample: tuple[str, str, float] | None = None  # prompt, response, score
+        self._begun, self._begun_at, self._printed_at = 0, 0.0, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -78,8 +90,8 @@ class TrainingProgress:
 
             kept = files.read_json(plan.checkpoint / "grue.json")["update"]
             lines = [line for _, line in read_log(plan.folder / NAME)[0]]
-            for said in choice(plan, kept, lines, self._beside):
-                self.console.print(f"  {escape(said)}", soft_wrap=True)
+            for reason in choice(plan, kept, lines, self._beside):
+                self.console.print(f"  {escape(reason)}", soft_wrap=True)
         self._finished.append(plan)
         self._over(plan)
 
@@ -92,46 +104,53 @@ class TrainingProgress:
                 self.console.print(f"  next: {escape(command)}", soft_wrap=True)
 
     def started(self, plan: "Plan", done: int, total: int) -> None:
-        """Open the live view."""
+        """Open the bar."""
         self._close()
-        self._ran, self._chooses = True, plan.config.keep == "best"
-        self._samples.clear()
+        self._ran, self._chooses, self._sample = True, plan.config.keep == "best", None
         self._begun, self._begun_at = done, self._now()
-        self._said_at = self._begun_at
+        self._printed_at = self._begun_at
         if done:
             self.console.print(f"  resuming after update {done} of {total}")
         if self.console.is_interactive:
-            self.view.begin(plan.title, done, total, logged(plan) if done else [])
-            # Output for a pipe must not be drawn on the terminal.
-            piped = not sys.stdout.isatty()
-            self._live = Live(self.view, console=self.console, transient=True, redirect_stdout=not piped)
-            self._live.start(refresh=True)
+            self._bar = Progress(
+                BarColumn(bar_width=12),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+                console=self.console,
+                transient=True,
+                redirect_stdout=sys.stdout.isatty(),  # output for a pipe must not be drawn on the terminal
+                speed_estimate_period=3600,  # seconds: an update may take minutes
+            )
+            self._bar.add_task("", total=total, completed=done)
+            self._bar.start()
 
     def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
-        """Move the bar, and show the update's figures and responses."""
-        if self._live is not None:
-            self.view.update(done, line, tuple(self._samples))
-            self._live.refresh()
-        elif self._now() - self._said_at >= EVERY:
-            self._said_at = self._now()
-            left = (total - done) * (self._said_at - self._begun_at) / (done - self._begun)
-            shown = [f"{label} {line[name]:{form}}" for label, name, form in (*HEADLINES, *FIGURES) if name in line]
-            said = "  ".join([f"  update {done:>4} of {total}", *shown, f"{clock(left)} left"])
-            self.console.print(said, soft_wrap=True)
+        """Move the bar, and show the update's figures."""
+        figures = [f"{label} {line[name]:{form}}" for label, name, form in FIGURES if name in line]
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, description="  ".join(figures), refresh=True)
+        elif self._now() - self._printed_at >= EVERY:
+            self._printed_at = self._now()
+            left = (total - done) * (self._printed_at - self._begun_at) / (done - self._begun)
+            cells = [f"  update {done:>4} of {total}", *figures, f"{clock(left)} left"]
+            self.console.print("  ".join(cells), soft_wrap=True)
 
     def sampled(self, example: Example, text: str, score: float) -> None:
-        """Keep a response to show with its update."""
-        self._samples.append((example.prompt, text, score))
+        """Keep a response to show with the next validation."""
+        self._sample = (example.prompt, text, score)
 
     def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
         """Print the validation's figures, and a response of the last rollout."""
         shown = "  ".join(with_errors(figures))
         mark = "  [green]best so far, kept[/green]" if best and self._chooses else ""
         self.console.print(f"  update {done:>4}  validation: {shown}{mark}", soft_wrap=True)
-        if self._samples:
-            prompt, text, score = self._samples[-1]
+        if self._sample is not None:
+            prompt, text, score = self._sample
             self.console.print(Text(printable(f"    {prompt}  →  {text}  ({score:.3f})"), "dim"), soft_wrap=True)
-            self._samples.clear()
+            self._sample = None
 
     def warned(self, done: int, message: str) -> None:
         """Print a warning."""
@@ -140,18 +159,9 @@ class TrainingProgress:
         )
 
     def _close(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-            self.view.end()
-
-
-def logged(plan: "Plan") -> list[Mapping[str, float]]:
-    """Return the logged updates of a run that resumes."""
-    from grue.runs.log import NAME, is_update, read_log
-
-    path = plan.folder / NAME
-    return [line for _, line in read_log(path)[0] if is_update(line)] if path.exists() else []
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
 
 def with_errors(figures: Mapping[str, float]) -> Iterator[str]:

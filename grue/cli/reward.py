@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from grue import files
 from grue.cli import options
+from grue.cli.console import error_console, print_json
 
 
 @click.group()
@@ -36,7 +36,6 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
     grue train --task imdb --algo ppo --reward model:reward-model
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
-    from grue.cli.console import error_console
     from grue.cli.stopping import stop_on_signal
     from grue.preferences.card import said
 
@@ -76,7 +75,7 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
 @options.suite
 @options.option("--split", help="Whose prompts are answered. [default: the file's, or train]")
 @options.data
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def evaluate(folder: Path, pairs: Path, task_name: str | None, as_json: bool, **arguments: Any) -> None:
     """Judge a reward model by the pairs of a file: accuracy, log-loss and calibration."""
     from grue.api import preferences as api
@@ -84,7 +83,7 @@ def evaluate(folder: Path, pairs: Path, task_name: str | None, as_json: bool, **
 
     found = api.evaluate_reward(folder, pairs, task_name, **arguments)
     if as_json:
-        click.echo(files.indented_json(found), nl=False)
+        print_json(found)
         return
     click.echo(f"{folder} on {pairs}, part {found.part}")
     for name, value in said(found.found):

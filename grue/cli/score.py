@@ -1,6 +1,5 @@
 """`grue score`: any system's predictions, against a task or the user's own references."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ import click
 
 from grue import files
 from grue.cli import options
+from grue.cli.console import evaluation_progress, print_json
 from grue.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write the values of each example to this file, one JSON object per line.",
 )
-@options.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+@options.as_json
 def score(
     predictions: Path,
     task_name: str | None,
@@ -72,7 +72,6 @@ def score(
         --set bertscore.model=PATH --set bertscore.layer=17
     """  # noqa: D301 (click reads the escape)
     from grue.api import score as api
-    from grue.cli.console import evaluation_progress
     from grue.task_files import load_task
 
     if per_example is not None:
@@ -99,7 +98,7 @@ def score(
         write_per_example(per_example, scored)
     if as_json:
         head = {} if task is None else {"task": task.name, "suite": task.suite}
-        click.echo(json.dumps(head | files.plain(scored), indent=2))
+        print_json(head | files.plain(scored))
         return
     places = {}
     if (

@@ -20,7 +20,7 @@ def stop_on_signal(
         if received:
             return  # a cluster tells the launcher and every process; the state must still be saved
         received.append(number)
-        # Not click.echo: it writes past the live view, which would then draw over it.
+        # Not click.echo: it writes past the progress bar, which would then draw over it.
         print(message, file=sys.stderr)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}

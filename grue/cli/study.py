@@ -1,7 +1,5 @@
 """`grue tools study`: people asked about systems' outputs, and their answers analysed."""
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +11,12 @@ from rich.text import Text
 
 from grue import files
 from grue.cli import options
-from grue.cli.live import printable
+from grue.cli.console import UNKNOWN, data_console, ends, figure, p_value, print_json, printable, table
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.stats.intervals import Interval
-    from grue.study.agreement import Agreement, Correlated
+    from grue.study.agreement import Agreement
     from grue.study.analysis import PairsAnalysis, Reliability, ScaleAnalysis, StudyAnalysis
-
-PIPED = 120  # columns where there is no terminal to ask
-UNKNOWN = "–"
 
 
 @click.group()
@@ -71,7 +65,7 @@ def make(output: Path, task_name: str, systems: str, items: int, annotators: int
         )
     asked = len(key.annotators[0].screens)
     click.echo(f"Study {key.study}: {len(key.systems)} systems, {items} items, {asked} pages for each of {annotators}.")
-    click.echo(f"Send {output / PAGES}: {', '.join(f'{one.name}.html' for one in key.annotators)}.")
+    click.echo(f"Send {output / PAGES}: {', '.join(f'{annotator.name}.html' for annotator in key.annotators)}.")
     click.echo(f"Keep {output / 'key.json'} to yourself: it says who wrote what.")
 
 
@@ -89,7 +83,7 @@ def make(output: Path, task_name: str, systems: str, items: int, annotators: int
     type=click.Path(path_type=Path),
     help="Output, of pairs: a new file to write each choice with its texts to, as JSON lines; nothing is read from it.",
 )
-@options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@options.as_json
 def analyse(
     folder: Path, answers: tuple[Path, ...], output: Path | None, lines: Path | None, as_json: bool, **how: Any
 ) -> None:
@@ -114,9 +108,9 @@ def analyse(
     if lines is not None and choices is not None:
         files.write_text(lines, choices)
     if as_json:
-        click.echo(json.dumps(files.plain(found), indent=2))
+        print_json(found)
         return
-    show(found, Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPED))
+    show(found, data_console())
     for written in (lines, output):
         if written is not None:
             click.echo(str(written))
@@ -153,9 +147,9 @@ def show(found: "StudyAnalysis", console: Console) -> None:
     )
     if found.synthetic:
         are = "is a program" if len(found.synthetic) == 1 else "are programs"
-        said = f"Synthetic: {', '.join(found.synthetic)} {are}. These are no opinions of people."
-        console.print(Text(said, "bold yellow"), soft_wrap=True)
-    done = ", ".join(f"{one.annotator} {one.done} of {one.asked}" for one in found.annotators)
+        warning = f"Synthetic: {', '.join(found.synthetic)} {are}. These are no opinions of people."
+        console.print(Text(warning, "bold yellow"), soft_wrap=True)
+    done = ", ".join(f"{person.annotator} {person.done} of {person.asked}" for person in found.annotators)
     console.print(f"{len(found.systems)} systems, {found.items} items. Answered: {done}.", soft_wrap=True)
     for scale in found.scales:
         _show_scale(scale, console)
@@ -173,89 +167,56 @@ def show(found: "StudyAnalysis", console: Console) -> None:
 def _show_scale(scale: "ScaleAnalysis", console: Console) -> None:
     console.print()
     console.print(Text(printable(scale.question), "bold"), f"(1–{scale.points})")
-    table = _table("system", "mean", "95 % interval", "answers", "texts", "α ordinal", "α interval")
-    for one in scale.systems:
-        mean = UNKNOWN if one.mean is None else f"{one.mean:.2f}"
-        table.add_row(
-            printable(one.system),
-            mean,
-            _interval(one.interval),
-            str(one.answers),
-            str(one.texts),
-            *map(_alpha, one.alpha),
-        )
+    rows = table("system", "mean", "95 % interval", "answers", "texts", "α ordinal", "α interval")
+    for rated in scale.systems:
+        mean, counts = figure(rated.mean, ".2f"), (str(rated.answers), str(rated.texts))
+        rows.add_row(printable(rated.system), mean, ends(rated.interval, ".2f"), *counts, *map(_alpha, rated.alpha))
     if len(scale.systems) > 1:
-        table.add_row("all", "", "", "", "", *map(_alpha, scale.alpha), style="bold")
-    console.print(table)
-    if scale.anova is not None:
-        one_way = scale.anova
-        said = f"One-way ANOVA: F({one_way.between}, {one_way.within}) = {one_way.f:.2f}, p {_p(one_way.p)}."
-        within = "" if scale.within_items_p is None else f" Permutation within items: p {_p(scale.within_items_p)}."
-        console.print(said + within)
+        rows.add_row("all", "", "", "", "", *map(_alpha, scale.alpha), style="bold")
+    console.print(rows)
+    if (anova := scale.anova) is not None:
+        line = f"One-way ANOVA: F({anova.between}, {anova.within}) = {anova.f:.2f}, p {p_value(anova.p)}."
+        if scale.within_items_p is not None:
+            line += f" Permutation within items: p {p_value(scale.within_items_p)}."
+        console.print(line)
     if scale.pairs:
-        table = _table("A", "B", "A − B", "Tukey's interval", "Tukey p", "paired", "95 % interval", "Holm p")
-        table.columns[1].justify = "left"
+        headers = ("A", "B", "A − B", "Tukey's interval", "Tukey p", "paired", "95 % interval", "Holm p")
+        rows = table(*headers, left=(0, 1))
         for pair in scale.pairs:
-            paired = UNKNOWN if pair.paired is None else f"{pair.paired:+.2f}"
-            tukey = (_interval(pair.tukey_interval, "+"), _p(pair.tukey_p))
-            blocked = (paired, _interval(pair.paired_interval, "+"), _p(pair.paired_p))
-            table.add_row(printable(pair.a), printable(pair.b), f"{pair.value:+.2f}", *tukey, *blocked)
-        console.print(table)
+            tukey = (ends(pair.tukey_interval, "+.2f"), p_value(pair.tukey_p))
+            paired = (figure(pair.paired, "+.2f"), ends(pair.paired_interval, "+.2f"), p_value(pair.paired_p))
+            rows.add_row(printable(pair.a), printable(pair.b), f"{pair.value:+.2f}", *tukey, *paired)
+        console.print(rows)
 
 
 def _show_pairs(pairs: "PairsAnalysis", console: Console) -> None:
     console.print()
     console.print(Text(printable(pairs.question), "bold"), "(A's share of the choices, a tie is half)")
-    table = _table("A", "B", "A wins", "ties", "B wins", "items", "same", "share of A", "95 % interval", "Holm p")
-    table.columns[1].justify = "left"
+    headers = ("A", "B", "A wins", "ties", "B wins", "items", "same", "share of A", "95 % interval", "Holm p")
+    rows = table(*headers, left=(0, 1))
     for duel in pairs.duels:
-        counts = (str(duel.a_wins), str(duel.ties), str(duel.b_wins), str(duel.items), str(duel.same))
-        rate = UNKNOWN if duel.rate is None else f"{duel.rate:.0%}"
-        interval = UNKNOWN if duel.interval is None else f"[{duel.interval.low:.0%}, {duel.interval.high:.0%}]"
-        table.add_row(printable(duel.a), printable(duel.b), *counts, rate, interval, _p(duel.p))
-    console.print(table)
-    for one in pairs.alpha:
-        console.print(f"Krippendorff's α, {one.level}: {_alpha(one)}")
+        counts = map(str, (duel.a_wins, duel.ties, duel.b_wins, duel.items, duel.same))
+        share = (figure(duel.rate, ".0%"), ends(duel.interval, ".0%"), p_value(duel.p))
+        rows.add_row(printable(duel.a), printable(duel.b), *counts, *share)
+    console.print(rows)
+    for reliability in pairs.alpha:
+        console.print(f"Krippendorff's α, {reliability.level}: {_alpha(reliability)}")
 
 
 def _metrics(agreement: Sequence["Agreement"]) -> Table:
-    table = _table("question", "metric", "texts: τ", "95 %", "texts: ρ", "95 %", "systems: τ", "95 %")
-    table.columns[1].justify = "left"
-    for one in agreement:
-        table.add_row(
-            printable(one.question),
-            printable(one.metric),
-            *_pair(one.kendall),
-            *_pair(one.spearman),
-            *_pair(one.systems),
-        )
-    return table
+    rows = table("question", "metric", "texts: τ", "95 %", "texts: ρ", "95 %", "systems: τ", "95 %", left=(0, 1))
+    for found in agreement:
+        correlations = (found.kendall, found.spearman, found.systems)
+        cells = (cell for of in correlations for cell in (figure(of.value, "+.2f"), ends(of.interval, "+.2f")))
+        rows.add_row(printable(found.question), printable(found.metric), *cells)
+    return rows
 
 
-def _pair(found: "Correlated") -> tuple[str, str]:
-    value = UNKNOWN if found.value is None else f"{found.value:+.2f}"
-    return value, _interval(found.interval, "+")
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for place, header in enumerate(headers):
-        table.add_column(Text(header), justify="left" if place == 0 else "right", overflow="fold")
-    return table
-
-
-def _interval(interval: "Interval | None", sign: str = "") -> str:
-    return UNKNOWN if interval is None else f"[{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
-
-
-def _alpha(one: "Reliability") -> str:
-    if one.value is None:
-        return f"{UNKNOWN} ({one.why})"
-    return f"{one.value:.2f}" if one.interval is None else f"{one.value:.2f} {_interval(one.interval)}"
-
-
-def _p(p: float | None) -> str:
-    return UNKNOWN if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+def _alpha(reliability: "Reliability") -> str:
+    if reliability.value is None:
+        return f"{UNKNOWN} ({reliability.why})"
+    interval = "" if reliability.interval is None else f" {ends(reliability.interval, '.2f')}"
+    return f"{reliability.value:.2f}{interval}"
 
 
 def _legend(found: "StudyAnalysis") -> Iterator[str]:

@@ -1,6 +1,5 @@
 """`grue sweep`."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ import click
 
 from grue import files
 from grue.cli import options
+from grue.cli.console import print_json
 from grue.errors import ConfigError
 from grue.records import BASELINES
 
@@ -234,7 +234,7 @@ def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor",
 @sweep.command("status", short_help="Show the progress of a sweep.")
 @click.pass_context
 @click.argument("folder", metavar="[RUNS]", type=click.Path(path_type=Path), required=False)
-@options.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@options.as_json
 def status(context: click.Context, folder: Path | None, as_json: bool) -> None:
     """Show the state of every run of the sweep in RUNS, the folder of all runs; without it, in --runs."""
     from grue.cli.sweep_view import status_text
@@ -245,6 +245,6 @@ def status(context: click.Context, folder: Path | None, as_json: bool) -> None:
     record = Record((folder or context.parent.params["runs"]).absolute())
     rows = rows_of(record, record.jobs())
     if as_json:
-        click.echo(json.dumps([files.plain(row) | {"id": row.job.id} for row in rows], indent=2))
+        print_json([files.plain(row) | {"id": row.job.id} for row in rows])
     else:
         click.echo(status_text(rows))

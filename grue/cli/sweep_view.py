@@ -1,6 +1,5 @@
 """Showing a sweep: a live table on a terminal, otherwise a line for every change, and tables at the end."""
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -11,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from grue.cli.live import clock
+from grue.cli.console import clock, data_console
 from grue.sweep.estimate import TimeEstimate, estimate
 from grue.sweep.jobs import Job, short
 from grue.sweep.record import Record, State
@@ -26,7 +25,6 @@ STYLES: Mapping[State, str] = {
     "stopped": "yellow",
 }
 REFRESH_SECONDS = 2.0
-PIPED = 110  # columns without a terminal
 
 
 class SweepView:
@@ -105,7 +103,7 @@ def table(rows: Sequence[JobRow]) -> Table:
 
 def status_text(rows: Sequence[JobRow]) -> str:
     """Return the state of a sweep as text: the counts, every run, and the reasons of failures."""
-    console = Console(width=None if sys.stdout.isatty() else PIPED, highlight=False)
+    console = data_console()
     with console.capture() as captured:
         console.print(table(rows))
     lines = [_tally({row.job.id: row.state for row in rows}), "", captured.get().rstrip()]

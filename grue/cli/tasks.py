@@ -1,8 +1,5 @@
-"""`grue tasks`: list, show, validate, compare and freeze tasks."""
+"""`grue tasks`: list, show, validate and freeze tasks."""
 
-import json
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +9,8 @@ import click
 
 from grue import files
 from grue.cli import completion, options
-from grue.errors import ConfigError, DataError, GrueError
+from grue.cli.console import print_json
+from grue.errors import ConfigError, GrueError
 
 if TYPE_CHECKING:
     from grue.records import Example
@@ -23,14 +21,14 @@ WIDTH = 100
 
 @click.group()
 def tasks() -> None:
-    """List, show, validate and compare tasks."""
+    """List, show and validate tasks."""
 
 
 @tasks.command("list")
 @options.option(
     "--suite", help="mini, grue, that of an installed package, or a folder of task files. [default: all but folders]"
 )
-@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.as_json
 def list_tasks(suite: str | None, as_json: bool) -> None:
     """List the tasks, those of installed packages too."""
     from grue.task_files import SUITES, load_task, task_names
@@ -55,7 +53,7 @@ def list_tasks(suite: str | None, as_json: bool) -> None:
 def _print_tasks(found: Sequence["Task"], as_json: bool) -> None:
     if as_json:
         keys = ("name", "suite", "version", "hash", "title")
-        click.echo(json.dumps([{key: getattr(t, key) for key in keys} for t in found], indent=2, ensure_ascii=False))
+        print_json([{key: getattr(task, key) for key in keys} for task in found])
         return
     for task in found:
         scored = ", ".join(spec.name for spec in task.metrics if spec.axis != "diversity")
@@ -69,7 +67,7 @@ def _print_tasks(found: Sequence["Task"], as_json: bool) -> None:
 @options.data
 @options.option("--split", help="Split to take the examples from. [default: the task's evaluation split]")
 @options.option("--examples", "count", type=click.IntRange(min=0), default=3, help="How many examples to show.")
-@options.option("--json", "as_json", is_flag=True, help="Print the task file's content as JSON.")
+@options.as_json
 def show(
     name: str, suite: str, data_dir: Path | None, offline: bool, split: str | None, count: int, as_json: bool
 ) -> None:
@@ -80,7 +78,7 @@ def show(
     task = load_task(name, suite)
     if as_json:
         hashes = {"hash": task.hash} | ({"chat_hash": task.chat_hash} if task.chat_hash else {})
-        click.echo(json.dumps(hashes | files.plain(task), indent=2, ensure_ascii=False))
+        print_json(hashes | files.plain(task))
         return
     click.echo("\n".join(settings_of(task)))
     if not count:
@@ -267,90 +265,7 @@ def freeze() -> None:
         click.echo(f"{task.suite}/{task.name}, version {task.version}: {state}")
 
 
-@tasks.command(short_help="Show how our tasks differ from those of a commit.")
-@click.argument("reference", default="HEAD")
-def diff(reference: str) -> None:
-    """Show how our tasks differ from those of a commit, and fail if a version should have been raised.
-
-    REFERENCE is a commit or branch of this checkout.
-    """
-    from grue.task_files import load_task
-    from grue.task_versions import changes
-
-    forgotten: list[str] = []
-    forgotten_prompts: list[str] = []
-    removed = _removed_since(reference)
-    differ = bool(removed)
-    for name in removed:
-        click.echo(f"{name}: removed")
-    for path in _shipped():
-        new = load_task(str(path))
-        old = _task_at(reference, path)
-        if old is None:
-            click.echo(f"{new.suite}/{new.name}: new")
-            differ = True
-            continue
-        found = changes(old, new)
-        differ |= bool(found)
-        for change in found:
-            mark = "*" if change.scores else " "
-            click.echo(f"{mark} {new.suite}/{new.name}: {change.key}: {change.old!r} → {change.new!r}")
-        if new.hash != old.hash and new.version <= old.version:
-            forgotten.append(f"{new.suite}/{new.name}")
-        before, now = old.prompt.chat, new.prompt.chat
-        if before is not None and now is not None and before != now and now.version <= before.version:
-            forgotten_prompts.append(f"{new.suite}/{new.name}")
-    if not differ:
-        click.echo(f"No task differs from {reference}.")
-    if forgotten:
-        raise ConfigError(
-            f"{', '.join(forgotten)}: what is marked * affects scores, but the version was not raised; "
-            "raise it, and give the reason in the changelog."
-        )
-    if forgotten_prompts:
-        raise ConfigError(
-            f"{', '.join(forgotten_prompts)}: prompt.chat affects the scores of chat models, but its version was not "
-            "raised; raise it, and give the reason in the changelog."
-        )
-
-
 def _shipped() -> list[Path]:
     from grue.task_files import SUITES, suite_folder
 
     return [path for suite in SUITES for path in sorted(suite_folder(suite).glob("*.toml"))]
-
-
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, encoding="utf-8")
-
-
-def _removed_since(reference: str) -> list[str]:
-    """Return the tasks that a commit had and that are gone.
-
-    Raises:
-        DataError: It is no commit of the checkout.
-    """
-    from grue.task_files import SUITES, suite_folder
-
-    removed = []
-    for suite in SUITES:
-        folder = suite_folder(suite)
-        listed = _git(folder, "ls-tree", "--name-only", f"{reference}^{{commit}}", "./")
-        if listed.returncode:
-            raise DataError(f"{reference!r} is not a commit of the checkout of {folder}; fetch it, or name another.")
-        had = [name for name in listed.stdout.splitlines() if name.endswith(".toml")]
-        removed += [f"{suite}/{name.removesuffix('.toml')}" for name in had if not (folder / name).exists()]
-    return removed
-
-
-def _task_at(reference: str, path: Path) -> "Task | None":
-    """Return a task as it was at a commit, or None if it did not exist."""
-    from grue.task_files import load_task
-
-    shown = _git(path.parent, "show", f"{reference}:./{path.name}")
-    if shown.returncode:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / path.name
-        files.write_text(copy, shown.stdout)
-        return load_task(str(copy))

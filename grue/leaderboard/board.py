@@ -16,8 +16,6 @@ RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 Standing = Literal[
     "ranked", "preliminary", "too few seeds", "partial", "unverified", "limited", "no predictions", "reference"
 ]
-IntervalKind = Literal["t", "bootstrap", "none"]
-Scoring = Literal["grue-1", "paper"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +173,8 @@ class Board:
     """The board of one suite, or of one task of it.
 
     Attributes:
-        scoring: "grue-1", scaled by the task files; "paper", plain means of raw metrics (`--compat paper`).
-        interval_kind: The method of the intervals.
+        scoring: How metrics become scores: scaled by the task files.
+        interval_kind: The method of the intervals: Student's t.
         level: Their level, 0.95.
         rank_test: The test that the ranks rest on, in a few words.
         notes: Remarks on the results: what was left out, failed or could not be scored.
@@ -185,8 +183,8 @@ class Board:
 
     schema: int
     suite: str
-    scoring: Scoring
-    interval_kind: IntervalKind
+    scoring: Literal["grue-1"]
+    interval_kind: Literal["t"]
     level: float
     tasks: tuple[BoardTask, ...]
     rows: tuple[Row, ...]

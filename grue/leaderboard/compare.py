@@ -167,7 +167,7 @@ def compare_systems(
         only_a=_only(a, b, tasks),
         only_b=_only(b, a, tasks),
         notes=(
-            *filter(None, (a.meant, b.meant)),
+            *filter(None, (a.renamed, b.renamed)),
             *notes,
             *_notes_on(a, both),
             *_notes_on(b, both),

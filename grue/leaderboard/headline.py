@@ -1,15 +1,13 @@
 """A row's means over tasks, its intervals and its standing, from its scores on every task."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-import numpy as np
-
-from grue.leaderboard.board import BoardTask, Cell, IntervalKind, Row, Standing
+from grue.leaderboard.board import BoardTask, Cell, Row, Standing
 from grue.leaderboard.trained_on import held_out, held_out_columns
 from grue.records import BASELINES, Status
-from grue.stats.intervals import Interval, bootstrap_interval, mean_over_tasks, satterthwaite_interval
+from grue.stats.intervals import Interval, mean_over_tasks, satterthwaite_interval
 from grue.stats.robust import iqm
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
@@ -21,27 +19,10 @@ UNLEARNED = tuple(name for name in BASELINES if name != "oracle")
 """The systems without learning, which have not seen the references."""
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How the spread over seeds is computed.
-
-    Attributes:
-        seed: Where the bootstrap of every interval starts, so that no row depends on another, and equal scores have
-            equal intervals.
-        iqm: Whether rows have an interquartile mean.
-        held_out: Whether they have a held-out preference.
-    """
-
-    kind: IntervalKind = "t"
-    seed: int = 0
-    iqm: bool = False
-    held_out: bool = True
-
-
-def with_headline(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
+def with_headline(row: Row, tasks: Sequence[BoardTask], with_iqm: bool = False) -> Row:
     """Return the row with its means over `tasks`, its intervals and its standing; ranks come later."""
     by_name = {task.name: task for task in tasks}
-    cells = {name: _with_held_out(by_name[name], cell, method) for name, cell in row.cells.items()}
+    cells = {name: _with_held_out(by_name[name], cell) for name, cell in row.cells.items()}
     summed = {} if row.status == ELSEWHERE else cells
     preference = _over_tasks(summed, tasks, "preference")
     naturalness = _over_tasks(summed, tasks, "naturalness")
@@ -49,10 +30,10 @@ def with_headline(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
         row,
         standing=_standing(row, tasks),
         preference=mean_over_tasks(preference) if preference else None,
-        interval=_interval(preference, method) if preference else None,
+        interval=_interval(preference) if preference else None,
         naturalness=mean_over_tasks(naturalness) if naturalness else None,
-        naturalness_interval=_interval(naturalness, method) if naturalness else None,
-        iqm=iqm(preference) if preference and method.iqm else None,
+        naturalness_interval=_interval(naturalness) if naturalness else None,
+        iqm=iqm(preference) if preference and with_iqm else None,
         cells=cells,
     )
 
@@ -66,33 +47,29 @@ def unlearned(rows: Sequence[Row], task: str) -> str:
     return best[1] if competing and best[0] > max(competing) else ""
 
 
-def with_learned(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
+def with_learned(row: Row, tasks: Sequence[BoardTask]) -> Row:
     """Return the row with its mean over the tasks where learning counts, unless these are all or none of them."""
     left = [task.name for task in tasks if task.has("preference") and not task.unlearned]
     if row.preference is None or not left or not any(task.unlearned for task in tasks):
         return replace(row, learned=None, learned_interval=None)
     found = {name: preference.by_seed.values() for name in left if (preference := row.cells[name].preference)}
-    return replace(row, learned=mean_over_tasks(found), learned_interval=_interval(found, method))
+    return replace(row, learned=mean_over_tasks(found), learned_interval=_interval(found))
 
 
-def _with_held_out(task: BoardTask, cell: Cell, method: Method) -> Cell:
+def _with_held_out(task: BoardTask, cell: Cell) -> Cell:
     """Return the cell with its interval and its held-out preference."""
     seeds = None if cell.preference is None else {task.name: cell.preference.by_seed.values()}
-    left = held_out(task, cell) if method.held_out else None
+    left = held_out(task, cell)
     return replace(
         cell,
-        interval=None if seeds is None else _interval(seeds, method),
+        interval=None if seeds is None else _interval(seeds),
         held_out=left,
         held_out_metrics=() if left is None else tuple(c.metric for c in held_out_columns(task, cell.rewards)),
     )
 
 
-def _interval(scores: Mapping[str, Collection[float]], method: Method) -> Interval | None:
-    if method.kind == "t":
-        return satterthwaite_interval(scores, LEVEL)
-    if method.kind == "bootstrap":
-        return bootstrap_interval(scores, np.random.default_rng(method.seed), LEVEL)
-    return None
+def _interval(scores: Mapping[str, Collection[float]]) -> Interval | None:
+    return satterthwaite_interval(scores, LEVEL)
 
 
 def _over_tasks(

@@ -7,14 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-import numpy as np
-
 from grue.errors import ConfigError
-from grue.leaderboard import compat
-from grue.leaderboard.board import Board, BoardTask, IntervalKind, Row, Scoring, Standing
+from grue.leaderboard.board import Board, BoardTask, Row, Standing
 from grue.leaderboard.cells import board_task, row_of
 from grue.leaderboard.entries import of_suite, refuse_twins, row_key
-from grue.leaderboard.headline import ELSEWHERE, LEVEL, NEVER_RANKED, Method, unlearned, with_headline, with_learned
+from grue.leaderboard.headline import ELSEWHERE, LEVEL, NEVER_RANKED, unlearned, with_headline, with_learned
 from grue.leaderboard.notes import misfit, notes_on
 from grue.leaderboard.places import Scores, shared_ranks
 from grue.leaderboard.published import notes_on_shipped, rows_on
@@ -32,10 +29,7 @@ def rank(
     entries: Iterable[Entry],
     tasks: Sequence[Task],
     *,
-    interval_kind: IntervalKind = "t",
-    scoring: Scoring = "grue-1",
     reported: Sequence[Reported] = (),
-    generator: np.random.Generator | None = None,
     iqm: bool = False,
     shipped: Board | None = None,
 ) -> Board:
@@ -47,20 +41,15 @@ def rank(
     Args:
         entries: Results, in any order.
         tasks: In any order.
-        interval_kind: Student's t, the bootstrap, or none; ranks do not depend on it.
-        scoring: "paper" computes the axes from the raw metrics, as the paper's figures do.
         reported: Papers' figures; those of these tasks are shown beside the board.
-        generator: The source of the bootstrap's draws.
         iqm: Whether rows have an interquartile mean.
         shipped: A board whose rows are ranked together with those of the entries.
 
     Raises:
         ConfigError: The tasks are of different suites, or there are none.
         DataError: Two results claim the same system, task and seed, or a result lacks a score of its task.
-        ValueError: A bootstrap has no generator.
     """
     suite, by_name = _suite(tasks), {task.name: task for task in sorted(tasks, key=lambda task: task.name)}
-    method = Method(interval_kind, _seed(interval_kind, generator), iqm, held_out=scoring == "grue-1")
     ours = of_suite(entries, suite, by_name)
     hashes = {name: task.hash for name, task in by_name.items()}
     reasons = [misfit(e.result, by_name[e.result.task], hashes[e.result.task]) for e in ours]
@@ -75,17 +64,14 @@ def rank(
     if shipped is not None:
         rows += rows_on(shipped, hashes)
     notes = [*(notes_on_shipped(shipped, hashes) if shipped else ()), *notes_on(misfits, current, rows)]
-    if scoring == "paper":
-        rows = [compat.in_paper_scale(row, columns, suite) for row in rows]
-        notes = [*compat.explained(columns, suite), *notes]
-    rows = [with_headline(row, columns, method) for row in rows]
+    rows = [with_headline(row, columns, iqm) for row in rows]
     columns = tuple(replace(task, unlearned=unlearned(rows, task.name)) for task in columns)
-    rows = [with_learned(row, columns, method) for row in rows]
+    rows = [with_learned(row, columns) for row in rows]
     return Board(
         schema=BOARD_SCHEMA,
         suite=suite,
-        scoring=scoring,
-        interval_kind=interval_kind,
+        scoring="grue-1",
+        interval_kind="t",
         level=LEVEL,
         tasks=columns,
         rows=_with_ranks(rows, columns),
@@ -99,15 +85,6 @@ def _suite(tasks: Sequence[Task]) -> str:
     if len(suites) != 1:
         raise ConfigError(f"A board shows the tasks of one suite, not of {len(suites)}: {', '.join(suites) or 'none'}.")
     return suites[0]
-
-
-def _seed(kind: IntervalKind, generator: np.random.Generator | None) -> int:
-    """Return the seed of every interval's bootstrap; it is drawn once, whatever the number of rows."""
-    if kind != "bootstrap":
-        return 0
-    if generator is None:
-        raise ValueError("the bootstrap draws at random: pass a generator")
-    return int(generator.integers(2**63))
 
 
 def _columns(

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError, UnknownName, instead
@@ -25,7 +25,7 @@ class FoundSystem:
         deterministic: Whether its output depends on no seed.
         entries: Task → its results, by seed.
         unfinished: (task, folder of a seed) of local runs without a result.
-        meant: Why these results are meant by the name that was given; empty where it names no others.
+        renamed: Which system an `--algo` names, where that was given and not the system's name; else empty.
     """
 
     name: str
@@ -33,7 +33,7 @@ class FoundSystem:
     deterministic: bool
     entries: Mapping[str, Mapping[int, Entry]]
     unfinished: tuple[tuple[str, str], ...] = ()
-    meant: str = ""
+    renamed: str = ""
 
 
 def find_systems(
@@ -41,10 +41,7 @@ def find_systems(
 ) -> list[FoundSystem]:
     """Return systems by name on the board, `submissions:NAME`, `runs:NAME`, or a folder that holds its results.
 
-    What no system is called may be the algorithm, as `--algo` takes it, of the one system that it made. A name that
-    both a submission and local runs have is of those with more results, on the tasks that both have. Where they have
-    as many, it is that of the runs, if all the others are (or may be) runs, or else the submission's, if all the others
-    are submissions.
+    What no system is called may be the algorithm, as `--algo` takes it, of the one system that it made.
 
     Args:
         given: A text with a '/' is a folder: a submission's, or any with `result.json` files below it.
@@ -53,7 +50,7 @@ def find_systems(
 
     Raises:
         UnknownName: No system has a name.
-        ConfigError: It cannot be told which is meant: a submission or local runs, or which system of an algorithm; or a
+        ConfigError: A name is both a submission's and that of local runs, or an algorithm made several systems; or a
             folder holds several systems, or none.
         DataError: A result cannot be read, two claim the same system, task and seed, or a system's texts are not here
             but published elsewhere.
@@ -62,53 +59,20 @@ def find_systems(
     local, out = find_results(runs, suite)
     sent, unread = find_submitted(submissions, suite) if submissions.is_dir() else ([], [])
     places = {"submissions": _Place(submissions, sent, tuple(unread)), "runs": _Place(runs, local, tuple(out))}
-    candidates = {name: _candidates(name, suite, places) for name in given if not _is_folder(name)}
-    more = {name: _with_more(found, tasks) for name, found in candidates.items()}
-    elsewhere = [{origin} if (origin := more[name]) else set(found) for name, found in candidates.items()]
-    common = [origin for origin in ("runs", "submissions") if all(origin in found for found in elsewhere)]
     systems = []
     for name in given:
         if _is_folder(name):
             systems.append(_in_folder(Path(name), suite, tasks))
             continue
-        found = candidates[name]
-        if len(candidates) == 1 and len(given) > 1 and len(found) > 1:
-            more[name] = ""  # a system beside itself: its runs and its submission are wanted
-        if len(found) > 1 and not more[name] and (not common or len(candidates) == 1):
+        candidates = _candidates(name, suite, places)
+        if len(candidates) > 1:
             raise ConfigError(f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}.")
-        origin = more[name] or common[0]
-        system = _system(found[origin], origin, tasks)
-        unfinished = tuple(_unfinished(runs / suite, system.name)) if origin == "runs" else ()
-        systems.append(replace(system, unfinished=unfinished, meant=_why(name, system, found, tasks)))
+        ((origin, entries),) = candidates.items()
+        system = _name(entries[0])
+        renamed = "" if name.rpartition(":")[2] == system else f"{name} means {system}, which --algo {name} made."
+        unfinished = tuple(_unfinished(runs / suite, system)) if origin == "runs" else ()
+        systems.append(_system(entries, origin, tasks, unfinished, renamed))
     return systems
-
-
-def _with_more(found: Mapping[str, Sequence[Entry]], tasks: Sequence[str]) -> str:
-    """Return the only place where a system is, or that with more of its results on the tasks of all; "" at a tie."""
-    counts = _counts(found, tasks)
-    most = [place for place, count in counts.items() if count == max(counts.values())]
-    return most[0] if len(most) == 1 else ""
-
-
-def _counts(found: Mapping[str, Sequence[Entry]], tasks: Sequence[str]) -> dict[str, int]:
-    """Return how many results each place has on the wanted tasks that all places have."""
-    shared = set(tasks).intersection(*({entry.result.task for entry in entries} for entries in found.values()))
-    return {place: sum(entry.result.task in shared for entry in entries) for place, entries in found.items()}
-
-
-def _why(given: str, system: FoundSystem, found: Mapping[str, Sequence[Entry]], tasks: Sequence[str]) -> str:
-    """Return which results a name means that could mean others; empty where it could not."""
-    said = (
-        "" if given.rpartition(":")[2] == system.name else f"{given} means {system.name}, which --algo {given} made. "
-    )
-    if len(found) > 1:
-        counts = _counts(found, tasks)
-        (other,) = found.keys() - {system.origin}
-        said += (
-            f"{system.name} is taken from {system.origin} ({counts[system.origin]} results; {other} has "
-            f"{counts[other]}): {other}:{system.name} takes those."
-        )
-    return said.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +157,13 @@ def _name(entry: Entry) -> str:
     return str(entry.result.system["name"])
 
 
-def _system(entries: Sequence[Entry], origin: str, tasks: Sequence[str]) -> FoundSystem:
+def _system(
+    entries: Sequence[Entry],
+    origin: str,
+    tasks: Sequence[str],
+    unfinished: tuple[tuple[str, str], ...] = (),
+    renamed: str = "",
+) -> FoundSystem:
     if len({(prompting_of(entry.result), is_by_endpoint(entry.result)) for entry in entries}) > 1:
         raise ConfigError(
             f"{_name(entries[0])}: some of its results ({origin}) are of plain prompts and others of chat prompts, or "
@@ -204,7 +174,8 @@ def _system(entries: Sequence[Entry], origin: str, tasks: Sequence[str]) -> Foun
     by_task: dict[str, dict[int, Entry]] = {}
     for entry in ordered:
         by_task.setdefault(entry.result.task, {})[entry.result.seed] = entry
-    return FoundSystem(_name(entries[0]), origin, all(entry.about.deterministic for entry in entries), by_task)
+    deterministic = all(entry.about.deterministic for entry in entries)
+    return FoundSystem(_name(entries[0]), origin, deterministic, by_task, unfinished, renamed)
 
 
 def _unfinished(folder: Path, name: str) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,6 @@ from grue.runs.log import read_log
 from grue.stats.intervals import mean
 
 CURVES = ("objective/reward", "validation/preference", "validation/kl")
-MASK = ("mask/size", "mask/mass", "mask/disagreement")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,14 @@
 """Drawing to a PNG, SVG or PDF file, in colours that are safe for the colour-blind; equal numbers give equal bytes."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal
 
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.plots.curves import Curve, CurvePanel
 from grue.plots.labels import Box, leader, place
-from grue.plots.proxy import ProxyCurve
 from grue.plots.tradeoff import TradeoffPoint
 from grue.render.text import printable
 
@@ -23,41 +19,18 @@ if TYPE_CHECKING:
 
     from grue.evaluation.frontier import Frontier, Placed
 
-# Logged figure → title and unit. Other figures are drawn under their own name.
+# Logged figure → title and unit; any other is drawn under the name that the log has for it.
 FIGURES: Mapping[str, tuple[str, str]] = {
     "objective/reward": ("Reward", "mean of sampled sequences"),
-    "objective/reward_sd": ("Spread of the reward", "sd over sampled sequences"),
     "objective/kl": ("KL, as penalised", "nats a token"),
-    "objective/kl_k3": ("KL, never negative", "nats a token"),
-    "objective/kl_vocabulary": ("KL, whole vocabulary", "nats a token"),
-    "objective/kl_sequence": ("KL, as penalised", "nats a sequence"),
-    "objective/kl_coefficient": ("KL coefficient", "reward a nat"),
     "objective/entropy": ("Entropy of the policy", "nats a token"),
     "objective/length": ("Length of sequences", "tokens"),
-    "objective/ended": ("Sequences that end", "share, 0–1"),
-    "objective/flat_groups": ("Groups of equal rewards", "share, 0–1"),
     "validation/preference": ("Validation: preference", "score, 0–100"),
     "validation/naturalness": ("Validation: naturalness", "score, 0–100"),
-    "validation/reward": ("Validation: reward", "mean of predictions"),
-    "validation/sampled_reward": ("Validation: reward", "mean of plain samples"),
     "validation/kl": ("KL from the start", "nats a response"),
     "mask/size": ("Size of the mask", "open tokens, share of vocabulary"),
     "mask/mass": ("Mass of the mask", "policy's probability inside, 0–1"),
     "mask/disagreement": ("Disagreement", "likeliest token closed, share"),
-    "mask/age": ("Age of the mask", "updates"),
-    "loss/total": ("Loss", "mean over minibatches"),
-    "loss/policy": ("Loss of the policy", "mean over minibatches"),
-    "loss/value": ("Loss of the critic", "mean over minibatches"),
-    "policy/approx_kl": ("KL of an update", "nats a token"),
-    "policy/clip_fraction": ("Clipped ratios", "share of tokens"),
-    "policy/grad_norm": ("Gradient", "norm before clipping"),
-    "seconds": ("Time of an update", "seconds"),
-    "tokens": ("Tokens of an update", "tokens"),
-    "episodes": ("Sequences of an update", "sequences"),
-    "prompts": ("Prompts of an update", "prompts"),
-    "generated_tokens": ("Tokens drawn in an update", "tokens"),
-    "reward_calls": ("Texts rewarded in an update", "texts"),
-    "steps": ("Optimiser steps of an update", "steps"),
 }
 Dashes = Literal["-", "--", ":"]
 # Okabe and Ito's colours for the colour-blind, without yellow, which is faint on white.
@@ -121,8 +94,8 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         has_band = any(len(curve.seeds) > 1 for curve in curves.values())
         caption = "Lines: mean over seeds; bands: from the lowest to the highest seed." if has_band else ""
-        lines = {_name(curves[name]): _line(*looks[name]) for name in drawn}
-        explain(figure, caption, lines)
+        lines = {_name(curves[name]): coloured_line(*looks[name]) for name in drawn}
+        write_legend(figure, caption, lines)
 
 
 def _looks(systems: Sequence[str]) -> dict[str, tuple[str, Dashes]]:
@@ -144,7 +117,7 @@ def _label_panel(axes: "Axes", figure: str) -> None:
 
 
 def _draw_curve(axes: "Axes", curve: Curve, colour: str, dashes: Dashes) -> None:
-    line = _line(colour, dashes, marker="o" if len(curve.updates) <= FEW else "")
+    line = coloured_line(colour, dashes, marker="o" if len(curve.updates) <= FEW else "")
     line.set_data(curve.updates, curve.mean)
     axes.add_line(line)
     if len(curve.seeds) > 1:
@@ -152,7 +125,8 @@ def _draw_curve(axes: "Axes", curve: Curve, colour: str, dashes: Dashes) -> None
     axes.autoscale_view()
 
 
-def _line(colour: str, dashes: Dashes, marker: str = "") -> "Line2D":
+def coloured_line(colour: str, dashes: Dashes, marker: str = "") -> "Line2D":
+    """Return a line without points, to draw or for a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=colour, linestyle=dashes, linewidth=1.5, marker=marker, markersize=3)
@@ -191,7 +165,7 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         has_bars = any(point.preference_interval or point.naturalness_interval for point in points)
         kinds = {_kind(point): _mark(point) for point in points}
-        explain(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", kinds)
+        write_legend(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", kinds)
         _write_names(figure, axes, points, colours)
 
 
@@ -281,10 +255,12 @@ def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path:
         axes = figure.add_subplot()
         axes.set_xlabel("KL from the start (nats a response)")
         axes.set_ylabel(f"gain in {printable(found.reward)}")
-        best = ("oracle: knows the references", _line(GREY, ":")) if found.oracle else ("best policy", _line(INK, "-"))
-        curves = {best[0]: (found.optimal, best[1])}
+        if found.oracle:
+            curves = {"oracle: knows the references": (found.optimal, coloured_line(GREY, ":"))}
+        else:
+            curves = {"best policy": (found.optimal, coloured_line(INK, "-"))}
         if found.attainable is not None:
-            curves[f"attainable: {found.how}"] = (found.attainable, _line(INK, "-"))
+            curves[f"attainable: {found.how}"] = (found.attainable, coloured_line(INK, "-"))
         for points, line in curves.values():
             line.set_data([point.kl for point in points], [point.reward - points[0].reward for point in points])
             axes.add_line(line)
@@ -298,48 +274,8 @@ def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path:
         axes.set_xlim(left=0)
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         marks = {name: line for name, (_, line) in curves.items()}
-        marks |= {printable(name): _line(*looks[name], marker="o") for name in names}
-        explain(figure, "Lines of runs: from validation to validation; dots: the kept checkpoint.", marks)
-
-
-# --- a learned reward ------------------------------------------------------------------------------------------------
-
-
-def draw_proxies(curves: Sequence[ProxyCurve], title: str, path: Path) -> None:
-    """Draw gold and proxy over the distance from the start, a colour for each number of pairs.
-
-    A seed is a thin line; the mean of the seeds, which have the same points, a bold one. Distances are square roots
-    of the KL, by which Gao et al. (2022, arXiv 2210.10760) fit gold rewards.
-
-    Raises:
-        ConfigError, Unavailable, DataError: As for `draw_frontier`.
-    """
-    counts = sorted({curve.pairs for curve in curves})
-    colours = {count: COLOURS[number % len(COLOURS)] for number, count in enumerate(counts)}
-    dashes: Mapping[str, Dashes] = {"policy": "-", "best-of-n": ":"}
-    with canvas(path) as figure:
-        figure.set_size_inches(WIDTH, 4.2)
-        for number, (key, label) in enumerate({"gold": "gold reward", "proxy": "reward model (sd)"}.items()):
-            axes = figure.add_subplot(1, 2, number + 1)
-            axes.set_xlabel("√KL from the start (nats a response)")
-            axes.set_ylabel(label)
-            groups: dict[tuple[str, int], list[list[tuple[float, float]]]] = {}
-            for curve in curves:
-                points = [(math.sqrt(max(point.kl, 0.0)), getattr(point, key)) for point in curve.points]
-                groups.setdefault((curve.how, curve.pairs), []).append(points)
-            for (how, pairs), seeds in groups.items():
-                style: dict[str, Any] = {"linestyle": dashes[how], "color": colours[pairs]}
-                for points in seeds if len(seeds) > 1 else ():
-                    axes.plot(*zip(*points, strict=True), **style, linewidth=0.6, alpha=0.35)
-                means = [np.mean(at, axis=0) for at in zip(*seeds, strict=True)]
-                axes.plot(*zip(*means, strict=True), **style, linewidth=1.6, marker=".")
-            axes.set_xlim(left=0)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-        marks = {f"{count:,} pairs": _line(colour, "-") for count, colour in colours.items()}
-        marks |= {how: _line(GREY, dash) for how, dash in dashes.items() if any(one.how == how for one in curves)}
-        count = len({curve.seed for curve in curves})
-        of = "" if count == 1 else f" (means of {count} seeds; thin lines: each)"
-        explain(figure, f"Dots: validations of a policy, or n = 1, 2, 4, …{of}", marks)
+        marks |= {printable(name): coloured_line(*looks[name], marker="o") for name in names}
+        write_legend(figure, "Lines of runs: from validation to validation; dots: the kept checkpoint.", marks)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -394,8 +330,8 @@ def _pdf(figure: "Figure") -> bytes:
 WRITERS = {"png": _png, "svg": _svg, "pdf": _pdf}
 
 
-def explain(figure: "Figure", caption: str, marks: Mapping[str, "Line2D"]) -> None:
-    """Write the legend below the axes, the caption above its entries."""
+def write_legend(figure: "Figure", caption: str, marks: Mapping[str, "Line2D"]) -> None:
+    """Write the legend below the axes, with the caption as its title."""
     longest = max(map(len, marks))
     columns = max(1, min(len(marks), 110 // (longest + 6)))
     legend = figure.legend(list(marks.values()), list(marks), loc="outside lower center", ncols=columns, title=caption)

@@ -1,9 +1,8 @@
 """Reading pairs to train or judge a reward model: in which part each prompt is, and what contradicts itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from grue.data.pairs import PARTS, SHARES, PairsHeader, Part, contradictions, part_of
 from grue.data.scored import ScoredGroup, read_scored
@@ -33,7 +32,7 @@ class PairsFile:
     """The pairs of a file.
 
     Attributes:
-        contradictions: Pairs of texts that were judged both ways, before anything was done about them.
+        contradictions: Pairs of texts that were judged both ways.
         named_parts: Whether the file itself says where each prompt belongs.
     """
 
@@ -53,7 +52,6 @@ def read_pairs(
     task: Task,
     examples: Sequence[Example],
     seed: int,
-    about_contradictions: Literal["keep", "drop", "tie"] = "keep",
     *,
     split: str = "train",
 ) -> PairsFile:
@@ -80,9 +78,7 @@ def read_pairs(
         )
     named = data.groups[0].part is not None
     pairs = [_pair(group, seed) for group in data.groups]
-    both = contradictions((one.prompt, one.first, one.second) for one in pairs if one.target != 0.5)
-    if about_contradictions != "keep":
-        pairs = _settled(pairs, both, drop=about_contradictions == "drop")
+    both = contradictions((pair.prompt, pair.first, pair.second) for pair in pairs if pair.target != 0.5)
     made = data.made if isinstance(data.made, PairsHeader) else None
     return PairsFile(tuple(pairs), data.sha256, made, len(both), named)
 
@@ -106,25 +102,6 @@ def _pair(group: ScoredGroup, seed: int) -> PreferencePair:
     prompt, (first, second) = group.example.prompt, group.texts
     part = group.part or part_of(prompt, seed, SHARES)
     return PreferencePair(prompt, first, second, 0.5 if group.scores[0] == group.scores[1] else 1.0, part)
-
-
-def _settled(
-    pairs: Sequence[PreferencePair], both: set[tuple[object, frozenset[str]]], drop: bool
-) -> list[PreferencePair]:
-    """Return the pairs without those that were judged both ways, or with each of those as one tie.
-
-    The test part stays as it was judged.
-    """
-    settled: list[PreferencePair] = []
-    tied = set()
-    for pair in pairs:
-        key = pair.prompt, frozenset((pair.first, pair.second))
-        if key not in both or pair.part == "test":
-            settled.append(pair)
-        elif not drop and key not in tied:
-            tied.add(key)
-            settled.append(replace(pair, target=0.5))
-    return settled
 
 
 def require_parts(found: PairsFile, path: Path, needed: Sequence[Part] = PARTS[:2]) -> None:

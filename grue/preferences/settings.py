@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from grue.bounds import NON_NEGATIVE, POSITIVE, RATE
 from grue.shapes import from_dict
@@ -13,7 +13,8 @@ class RewardModelConfig:
     """Settings of training a reward model.
 
     Attributes:
-        epochs: Passes over the pairs, at most: the weights that judge the part "validation" best are kept.
+        epochs: Passes over the pairs, at most: the weights with the lowest log-loss on the part "validation"
+            are kept.
         learning_rate: Peak of AdamW's, reached after the warm-up; it then falls to 0 linearly.
         warmup: Share of the steps in which it rises.
         weight_decay: On all weights.
@@ -23,9 +24,6 @@ class RewardModelConfig:
         max_tokens: Tokens of prompt and text that are read, at most what the backbone has room for; the prompt's
             beginning is cut.
         validations: In each epoch, after as many steps each.
-        choose: What the kept weights are best in: "loss" (log-loss) or "accuracy", which the loss decides where equal.
-        contradictions: What to do about texts that were judged both ways: "keep" learns from both, which makes it a
-            matter of how often; "drop" leaves them out; "tie" makes each a tie. The test part keeps them all.
         save_every: Steps between two saved states, from which an interrupted training resumes.
         seed: Of the head's start and the order of the pairs.
     """
@@ -39,8 +37,6 @@ class RewardModelConfig:
     max_grad_norm: Annotated[float, POSITIVE] = 1.0
     max_tokens: Annotated[int, POSITIVE] = 512
     validations: Annotated[int, POSITIVE] = 2
-    choose: Literal["loss", "accuracy"] = "loss"
-    contradictions: Literal["keep", "drop", "tie"] = "keep"
     save_every: Annotated[int, POSITIVE] = 100
     seed: Annotated[int, NON_NEGATIVE] = 1
 

@@ -130,7 +130,7 @@ def train_reward_model(
     backbone: str,
     revision: str = "",
     split: str = "train",
-    progress: Progress = lambda done, total, said: None,
+    progress: Progress = lambda done, total, figures: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> RewardManifest:
     """Train a reward model on the pairs of a file, and write its folder; return what that says of itself.
@@ -157,7 +157,7 @@ def train_reward_model(
     partial = folder.with_name(f"{folder.name}.partial")
     if folder.exists():
         return _finished(folder, claim)
-    found = read_pairs(path, task, examples, config.seed, config.contradictions, split=split)
+    found = read_pairs(path, task, examples, config.seed, split=split)
     require_parts(found, path)
     with files.sole_owner(partial, f"{folder}: another process trains there; wait for it, or choose another folder."):
         if folder.exists():
@@ -251,12 +251,12 @@ def _train(
         learner.load(*saved)
     while learner.step < learner.total:
         _step(learner)
-        said = _validate(learner, tokenizer) if learner.step in _validations(learner) else ""
-        progress(learner.step, learner.total, said)
-        asked = learner.step < learner.total and stop()
-        if asked or learner.step % config.save_every == 0:
+        figures = _validate(learner, tokenizer) if learner.step in _validations(learner) else ""
+        progress(learner.step, learner.total, figures)
+        stops = learner.step < learner.total and stop()
+        if stops or learner.step % config.save_every == 0:
             save_state(partial / STATES, learner.step, learner.state(), 2, owner)
-        if asked:
+        if stops:
             raise Interrupted(
                 f"{folder}: stopped after step {learner.step} of {learner.total}; the same command resumes."
             )
@@ -386,9 +386,7 @@ def _validate(learner: Learner, tokenizer: Any) -> str:
         "accuracy": float(rights(margins, targets).mean()),
     }
     learner.history[str(learner.step)] = figures
-    ranks = (figures["accuracy"],) if learner.config.choose == "accuracy" else ()
-    worth = [*ranks, -figures["log_loss"]]
-    if not learner.best or worth > learner.best["worth"]:
+    if not learner.best or figures["log_loss"] < learner.best["log_loss"]:
         weights = {name: weight.detach().clone() for name, weight in learner.weights.items()}
-        learner.best = {"step": learner.step, "worth": worth, "weights": weights}
+        learner.best = {"step": learner.step, "log_loss": figures["log_loss"], "weights": weights}
     return f"validation: accuracy {figures['accuracy']:.1%}, log-loss {figures['log_loss']:.3f}"

@@ -36,8 +36,8 @@ def frame(board: Board) -> pd.DataFrame:
 
     The two axes and the held-out preference ("held_out") have rows beside the metrics, under their own names. `rank` is
     the system's on the board, `task_rank` on the task, both by `rank_test`; `task_hash` is the first 12 digits. `value`
-    is raw; `scaled` is on 0–100, missing for metrics outside the score, and in the paper's scoring for all metrics. A
-    failed seed has its axes, at 0, and no metric. `trained_on`: whether the metric was part of the row's reward.
+    is raw; `scaled` is on 0–100, missing for metrics outside the score. A failed
+    seed has its axes, at 0, and no metric. `trained_on`: whether the metric was part of the row's reward.
     `preset` is that of the algorithm's settings, and `backbone` the one that it began from if that is not the task's.
     """
     table = pd.DataFrame(_lines(board), columns=list(COLUMNS))
@@ -51,11 +51,11 @@ def _lines(board: Board) -> Iterator[tuple[object, ...]]:
             task = tasks[name]
             who = (_system(row), row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
             made = (", ".join(cell.presets), ", ".join(cell.backbones))
-            for what in _values(task, cell, board.scoring == "grue-1"):
+            for what in _values(task, cell):
                 yield (board.suite, name, task.version, task.hash[:12], *who, *made, *what)
 
 
-def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object, ...]]:
+def _values(task: BoardTask, cell: Cell) -> Iterator[tuple[object, ...]]:
     """Yield axis, metric, direction, seed, failed, trained_on, value, scaled."""
     axes = {"preference": cell.preference, "held_out": cell.held_out, "naturalness": cell.naturalness}
     axes |= {"searched": cell.searched} if cell.searched else {}
@@ -66,7 +66,7 @@ def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object,
         estimate = cell.metrics.get(column.metric)
         what = (column.axis, column.metric, column.direction)
         for seed, value in estimate.by_seed.items() if estimate else ():
-            yield *what, seed, False, column.metric in cell.rewards, value, column.scale(value) if scaled else None
+            yield *what, seed, False, column.metric in cell.rewards, value, column.scale(value)
 
 
 def _system(row: Row) -> str:

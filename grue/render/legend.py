@@ -7,10 +7,7 @@ from grue.leaderboard.trained_on import held_out_on
 from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED, variants
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
-_SCORES = {
-    "grue-1": "Preference and naturalness go from 0 to 100, higher is better (scoring grue-1).",
-    "paper": "Preference and naturalness are on the scale of the paper's Figure 2, higher is better (scoring paper).",
-}
+_SCORES = "Preference and naturalness go from 0 to 100, higher is better (scoring grue-1)."
 HONESTY = (
     "Anyone can draw the test answers of mini from its generator: a row is worth what its checks and its authors' word "
     "are worth, and maintainers can ask for its results on a held-back draw (`python -m miniworld held-back`)."
@@ -38,18 +35,15 @@ VARIANTS = (
     "In parentheses after a system, where its name does not say it: the preset of its settings (grue algorithms show "
     "NAME), and a backbone that is not the task's"
 )
-_WAYS = {"t": "Student's t", "bootstrap": "bootstrap"}
 
 
 def legend(board: Board) -> tuple[str, ...]:
     """Return the sentences: scores, ± and ranks first, then those that only some boards need."""
-    return (_SCORES[board.scoring], _spread(board), *_others(board))
+    return (_SCORES, _spread(board), *_others(board))
 
 
 def _spread(board: Board) -> str:
-    if board.interval_kind == "none":
-        return f"± is the standard deviation over seeds. {UNKNOWN} is unknown."
-    interval = f"half the width of the {100 * board.level:g} % interval over seeds ({_WAYS[board.interval_kind]})"
+    interval = f"half the width of the {100 * board.level:g} % interval over seeds (Student's t)"
     where = "a preference" if len(board.tasks) == 1 else "a mean over tasks and for a preference"
     return f"± is {interval} for {where}, and the standard deviation over seeds elsewhere. {UNKNOWN} is unknown."
 
@@ -84,7 +78,7 @@ def _others(board: Board) -> Iterator[str]:
         yield f"The mean naturalness leaves out {', '.join(without)}, which has no metric of it."
     versions = ", ".join(f"{task.name} version {task.version} ({task.hash[:12]})" for task in board.tasks)
     yield f"Tasks: {versions}." if not one else f"Task: {versions}."
-    if one and board.scoring == "grue-1" and (scales := list(_scales(board.tasks[0]))):
+    if one and (scales := list(_scales(board.tasks[0]))):
         yield f"Scaled to 0 to 100: {'; '.join(scales)}."
 
 

@@ -246,7 +246,7 @@ def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header
     estimates = [_estimate(row, task, axis) for row in rows]
     ranks = [row.task_ranks.get(task.name) for row in rows]
     best = _first(ranks) if axis == "preference" else _best(board, rows, _competing(rows, task, estimates))
-    if axis == "naturalness" or board.interval_kind == "none":
+    if axis == "naturalness":
         return Series(Heading(header), _with_deviations(estimates, 1), best)
     intervals = [None if (cell := row.cells.get(task.name)) is None else cell.interval for row in rows]
     return Series(Heading(header), _with_intervals(list(zip(map(_mean, estimates), intervals, strict=True))), best)

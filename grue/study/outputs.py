@@ -107,7 +107,7 @@ Found = tuple[str, str, list[_Source]]
 def _find(
     given: Sequence[str], task: Task, examples: Sequence[Example], submissions: Path, runs: Path
 ) -> Iterator[Found]:
-    """Yield each system; their names are looked up together, since what one means may follow from the others."""
+    """Yield each system; results are read once for all names."""
     names = {one: _SEED.sub("", one) for one in given if not _is_file(one)}
     wanted = list(dict.fromkeys(names.values()))
     systems = find_systems(wanted, task.suite, submissions, runs, [task.name]) if wanted else []

@@ -214,11 +214,6 @@ _MEANS: Mapping[str, _Mean] = {
 """What Figure 2 seems to average: Table 1's preference metrics, as far as they are printed and the bars fit."""
 
 
-def drawn_metrics(task: str) -> tuple[str, ...] | None:
-    """Return the metrics that Figure 2 of the paper seems to average for a task; None for a task that it lacks."""
-    return _MEANS[task].columns if task in _MEANS else None
-
-
 def paper_scores(reported: Reported) -> tuple[PaperScore, ...]:
     """Compute Figure 2 of the paper from its tables: for each task and algorithm the best row's mean of raw metrics.
 

@@ -95,35 +95,12 @@ def test_systems_are_found_by_name_and_by_folder(tmp_path):
         assert (found.origin, found.name) == (str(folder), "theirs" if folder == submitted else "ours")
 
 
-def test_a_name_in_both_places_means_more_results_or_those_that_lie_together(tmp_path, refused):
-    runs, submissions = tmp_path / "runs", tmp_path / "submissions"
-    for name, seeds in {"both": [1], "also": [1], "rich": [1, 2, 3]}.items():
-        write_run(runs, name)
-        write_submission(submissions, name, seeds)
-    write_run(runs, "local")
-    write_submission(submissions, "theirs", [1])
-    write_run(runs, "many", 1), write_run(runs, "many", 2), write_submission(submissions, "many", [1])
-    for seed in (1, 2, 3, 4):  # on a task that only one place has, results do not count
-        write_run(runs, "rich", seed, task=TABLES)
-    for given, wanted in {
-        ("both", "also"): "runs",
-        ("both", "local"): "runs",
-        ("local", "both"): "runs",
-        ("both", "theirs"): "submissions",
-        ("both", "submissions:also"): "submissions",
-        ("rich", "both"): "submissions",
-        ("runs:rich", "runs:both"): "runs",
-        ("rich",): "submissions",
-    }.items():
-        assert {one.origin for one in find(tmp_path, *given)} == {wanted}, given
-    assert [one.origin for one in find(tmp_path, "rich", "local", "many")] == ["submissions", "runs", "runs"]
+def test_a_name_in_both_places_is_refused_until_it_says_which(tmp_path, refused):
+    write_run(tmp_path / "runs", "both")
+    write_submission(tmp_path / "submissions", "both", [1, 2])
     assert [one.origin for one in find(tmp_path, "submissions:both", "runs:both")] == ["submissions", "runs"]
-    said = "rich is taken from submissions (3 results; runs has 1): runs:rich takes those."
-    assert [one.meant for one in find(tmp_path, "rich", "runs:rich")] == [said, ""]
-    assert said in compare(tmp_path, "rich", "local").notes
-    for given in (("both", "both"), ("both", "local", "theirs")):
-        with refused(ConfigError):
-            find(tmp_path, *given)
+    with refused(ConfigError):
+        find(tmp_path, "both", "runs:both")
 
 
 def test_a_system_is_known_by_the_algo_that_made_it(tmp_path, refused):
@@ -139,7 +116,7 @@ def test_a_system_is_known_by_the_algo_that_made_it(tmp_path, refused):
         "p1": "p1",
     }.items():
         (found,) = find(tmp_path, given)
-        assert (found.name, bool(found.meant)) == (wanted, given != wanted), given
+        assert (found.name, bool(found.renamed)) == (wanted, given != wanted), given
     with refused(ConfigError):
         find(tmp_path, "ppo")
 

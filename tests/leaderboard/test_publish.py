@@ -139,23 +139,9 @@ def test_results_without_predictions_have_no_rank(here):
     assert [(r["standing"], r["rank"]) for r in board("--no-local", *IMDB)["rows"]] == [("no predictions", None)]
 
 
-def test_intervals_and_scores_are_as_asked_for(here):
-    usual, first, again = board(*IMDB), board("--ci", "bootstrap", *IMDB), board("--ci", "bootstrap", *IMDB)
-    assert (usual["scoring"], usual["interval_kind"], first["interval_kind"]) == ("grue-1", "t", "bootstrap")
-    assert first == again
-    assert rows("--ci", "none", *IMDB) == [MINE, THEIRS]
-    paper = board("--compat", "paper", "--task", "dailydialog", "--iqm")["rows"]
-    assert [row["preference"] for row in paper] == pytest.approx([63.0, 43.0])
-    assert [row["iqm"] for row in paper] == pytest.approx([63.0, 43.0]) and usual["rows"][0]["iqm"] is None
-
-
-def test_rows_are_sorted_as_asked_for(here, refused):
-    run_locally(Path("runs"), "quick", 0.1, tasks=["imdb"])
-    by = {"imdb.perplexity:bounded": "quick theirs mine", "system": "mine quick theirs"}  # lower is better
-    for column, order in by.items():
-        assert [row[0] for row in rows("--sort", column)] == order.split()
-    assert [row[0] for row in rows("--sort", "sentiment", *IMDB)] == ["mine", "theirs", "quick"]
-    refused.command("leaderboard", "--sort", "imbd", code=2)
+def test_the_interquartile_mean_is_shown_where_it_is_asked_for(here):
+    usual, asked = board(*IMDB)["rows"], board("--iqm", *IMDB)["rows"]
+    assert [row["iqm"] for row in asked] == pytest.approx([63.0, 43.0]) and usual[0]["iqm"] is None
 
 
 def test_every_format_shows_the_same_systems_and_a_name_steers_no_terminal(here):
@@ -285,7 +271,7 @@ def test_a_page_does_not_depend_on_the_data_of_a_machine_but_damaged_data_is_tol
 
 
 def test_a_published_board_is_nobodys_choice_and_needs_submissions(here, monkeypatch, refused):
-    refused.command("leaderboard", "--publish", "leaderboard", *IMDB, "--ci", "none", code=2)
+    refused.command("leaderboard", "--publish", "leaderboard", *IMDB, "--iqm", code=2)
     (here / "submissions").rename(here / "elsewhere")
     refused.command("leaderboard", "--publish", "leaderboard", code=3)
     assert not Path("leaderboard").exists()

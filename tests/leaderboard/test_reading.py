@@ -161,11 +161,8 @@ def test_a_failed_seed_says_nothing_of_its_reward_and_counts_as_0():
     assert cell.held_out.by_seed == pytest.approx({1: 0.0, 2: 57.0, 3: 58.0, 4: 59.0, 5: 60.0})
 
 
-def test_without_a_metric_and_on_the_papers_scale_nothing_is_held_out():
+def test_without_a_metric_nothing_is_held_out():
     assert cell_of(trained("one", {"meteor": 0.6, "rougeL": 0.5}, **BY_METEOR)).held_out is None
-    plain = replace(TEXTS, metrics=TEXTS.metrics[:3])
-    board = rank(trained("one", task=plain, **BY_METEOR), [plain], scoring="paper")
-    assert board.rows[0].cells["texts"].held_out is None
 
 
 def test_the_held_out_preference_is_on_the_board_of_its_task_and_on_no_mean():

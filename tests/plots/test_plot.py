@@ -18,7 +18,6 @@ from grue.errors import ConfigError, DataError, Unavailable, UnknownName
 from grue.leaderboard.rank import rank
 from grue.plots.curves import Curve, CurvePanel, panels_of, read_figures, read_logs
 from grue.plots.labels import Box, leader, place
-from grue.plots.proxy import ProxyPoint, curves_of
 from grue.plots.tradeoff import TradeoffPoint, points_of
 from grue.stats.frontier import best_of
 from grue.stats.intervals import Interval
@@ -200,15 +199,6 @@ def test_a_single_seed_has_no_band_and_what_it_did_not_log_is_told(runs, tmp_pat
     refused.command("plot", *asked, "--figure", "los/total", code=2)
 
 
-def test_the_mask_is_drawn_where_there_is_one(runs, tmp_path, refused):
-    asked = ("mask", "--task", "commongen", "--runs", runs, "-o", tmp_path / "mask.svg")
-    assert "ppo: has no mask/size, mask/mass, mask/disagreement." in plot(*asked).stderr.splitlines()
-    texts = drawn(tmp_path / "mask.svg")
-    assert {"Size of the mask", "Mass of the mask", "Disagreement", "open tokens, share of vocabulary"} <= set(texts)
-    assert texts[-1] == "nlpo (2 seeds)"
-    refused.command("plot", *asked, "--system", "ppo", code=3)
-
-
 def a_curve(system):
     return Curve(system, (1,), (1, 2), (0.5, 0.6), (0.5, 0.6), (0.5, 0.6))
 
@@ -341,31 +331,6 @@ def test_labels_of_a_crowd_cover_nothing():
 def test_where_nothing_is_free_the_least_is_covered():
     (label,) = place([(5, 10)], [(60, 12)], [Box(0, 0, 30, 20), Box(60, 0, 70, 20)], Box(0, 0, 70, 20))
     assert label == Box(11, 4, 71, 16)
-
-
-POINTS = [
-    ProxyPoint("best-of-n", 100, 1, 0.2, 0.6, 0.4, 2),
-    ProxyPoint("policy", 1000, 1, 0.0, 0.5, 0.0, 0),
-    ProxyPoint("policy", 1000, 2, 0.1, 0.6, 0.1, 0),
-    ProxyPoint("policy", 100, 1, -1e-9, 0.5, 0.0, 0),
-    ProxyPoint("policy", 100, 1, 0.9, 0.4, 2.0, 8),
-    ProxyPoint("policy", 100, 1, 1.1, 0.7, 1.0, 4),
-    ProxyPoint("best-of-n", 100, 1, 0.0, 0.5, 0.0, 1),
-]
-
-
-def test_points_become_curves_in_the_order_of_training():
-    found = [(one.how, one.pairs, [point.at for point in one.points]) for one in curves_of(POINTS)]
-    assert found == [
-        ("policy", 100, [0, 4, 8]), ("policy", 1000, [0]), ("policy", 1000, [0]), ("best-of-n", 100, [1, 2])
-    ]  # fmt: skip
-
-
-def test_equal_curves_give_an_equal_picture(tmp_path):
-    for name in ("a.png", "b.png"):
-        drawing.draw_proxies(curves_of(POINTS), "imdb: sentiment", tmp_path / name)
-    first = (tmp_path / "a.png").read_bytes()
-    assert first[:4] == b"\x89PNG" and first == (tmp_path / "b.png").read_bytes()
 
 
 def test_the_best_by_a_proxy_is_worth_what_the_mean_over_all_draws_says():

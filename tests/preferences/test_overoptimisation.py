@@ -105,3 +105,17 @@ def test_seeds_whose_points_are_there_are_not_run_again(driver, work, tmp_path, 
     assert (tmp_path / "points.png").read_bytes()[:4] == b"\x89PNG"
     with refused(ConfigError):
         carry_out(noise="none")
+
+
+def test_points_become_curves_in_the_order_of_training_and_equal_ones_an_equal_picture(driver, tmp_path):
+    made = [("best-of-n", 100, 1, 2), ("policy", 1000, 1, 0), ("policy", 1000, 2, 0), ("policy", 100, 1, 0)]
+    made += [("policy", 100, 1, 8), ("policy", 100, 1, 4), ("best-of-n", 100, 1, 1)]
+    points = [driver.ProxyPoint(how, pairs, seed, at / 8 - 1e-9, 0.5, 0.1, at) for how, pairs, seed, at in made]
+    curves = driver.curves_of(points)
+    assert [(one.how, one.pairs, [point.at for point in one.points]) for one in curves] == [
+        ("policy", 100, [0, 4, 8]), ("policy", 1000, [0]), ("policy", 1000, [0]), ("best-of-n", 100, [1, 2])
+    ]  # fmt: skip
+    for name in ("a.png", "b.png"):
+        driver.draw_proxies(curves, "imdb: sentiment", tmp_path / name)
+    first = (tmp_path / "a.png").read_bytes()
+    assert first[:4] == b"\x89PNG" and first == (tmp_path / "b.png").read_bytes()

@@ -40,13 +40,6 @@ def test_a_frame_has_missing_values_where_nothing_is_known():
     assert as_csv.render(EMPTY) == ",".join(as_csv.COLUMNS) + "\n" and as_csv.frame(EMPTY).shape == (0, 20)
 
 
-def test_the_paper_scales_no_metric():
-    frame = as_csv.frame(replace(SUITE, scoring="paper"))
-    axes = frame.metric.isin(["preference", "naturalness"])
-    assert frame[~axes].scaled.isna().all()
-    assert (frame[axes].scaled == frame[axes].value).all()
-
-
 def test_a_table_too_wide_for_a_page_is_cut_and_labels_differ():
     assert len(set(re.findall(r"\\label\{(.*)\}", latex.render(SUITE)))) == 5
     tasks = tuple(replace(STORIES, name=f"a_task_with_a_name_{n}") for n in range(7))

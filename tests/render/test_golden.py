@@ -32,10 +32,6 @@ GOLDEN = Path(__file__).parent / "golden"
 def variants():
     """Other boards, whose tables and legends differ from those of `BOARDS` in one way each."""
 
-    def plain(row):
-        cells = {name: replace(cell, interval=None) for name, cell in row.cells.items()}
-        return replace(row, interval=None, naturalness_interval=None, cells=cells)
-
     def own(status):
         known = {"system": {"name": "zero-shot", "algorithm": "zero-shot"}, "preference": 1.0 + (status == "local")}
         return [replace(one, result=replace(one.result, **known)) for one in entries(STORIES, "", {0: 1.0}, status)]
@@ -58,9 +54,7 @@ def variants():
         "nothing-to-compare": replace(SUITE, rows=(NLPO, MINE, NULL)),
         "without-iqm": replace(SUITE, rows=tuple(replace(row, iqm=None) for row in SUITE.rows)),
         "iqm-on-a-task": replace(TASK, rows=tuple(replace(row, iqm=51.25) for row in TASK.rows)),
-        "without-intervals": replace(SUITE, rows=tuple(map(plain, SUITE.rows)), interval_kind="none"),
-        "other-ways": replace(SUITE, interval_kind="bootstrap", scoring="paper", level=0.9),
-        "on-the-papers-scale": replace(TASK, scoring="paper"),
+        "other-level": replace(SUITE, level=0.9),
         "lower-is-better": rank(entries(lower, "a", {1: 1.0}, naturalness=None), [lower]),
         "no-results": rank([], [STORIES]),
         "no-results-on-ones-own-task": rank([], [a_task("scenes", suite="own")]),

@@ -115,13 +115,6 @@ def test_shades_show_no_more_than_there_is():
     assert shades_of(a=60.0, few=50.0) == [("60.0", ""), ("50.0", "")], "one system alone is ranked"
 
 
-def test_a_board_without_intervals_and_one_on_the_papers_scale_say_so():
-    rows = tuple(replace(row, interval=None, rank=None, task_ranks={}) for row in SMALL.rows)
-    plain = replace(SMALL, interval_kind="none", rows=rows)
-    assert "made without intervals" in html.render(plain)
-    assert "plain means of raw metrics" in html.render(replace(SMALL, scoring="paper"))
-
-
 def test_a_task_is_explained_with_an_example_and_its_decoding():
     example = Example("1", "Tell <me> a story." + " And on." * 200, ("Once\u202e upon.", "Other."))
     text = html.render(SMALL, {"stories": example}, ["stories"])

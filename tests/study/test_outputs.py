@@ -66,16 +66,17 @@ def test_texts_and_scores_are_those_of_the_items(read, runs):
     assert all(0 <= value <= 1 for value in mine.runs[0].scores["sentiment"]), "changed, and computed anew"
 
 
-def test_a_name_of_both_is_that_of_more_seeds(read, runs):
-    """As for `grue compare`: a name that a submission and a run have is the one's with more results."""
+def test_a_name_of_both_says_which(read, runs, refused):
+    """As for `grue compare`."""
     shutil.copytree(runs / "mini/imdb/mine", runs / "mini/imdb/supervised")
     record = runs / "mini/imdb/supervised/seed-1/result.json"
-    files.write_json(
-        record, files.read_json(record) | {"system": files.read_json(record)["system"] | {"name": "supervised"}}
-    )
-    for given, origin in (("supervised", "submissions"), ("runs:supervised", "runs")):
-        found = read(f"{given}@1", "mine")
-        assert [one.origin for one in found] == [origin, "runs"] and found[0].name.endswith("supervised@1")
+    about = files.read_json(record)
+    files.write_json(record, about | {"system": about["system"] | {"name": "supervised"}})
+    for origin in ("submissions", "runs"):
+        found = read(f"{origin}:supervised@1", "mine")
+        assert [system.origin for system in found] == [origin, "runs"] and found[0].name == "supervised@1"
+    with refused(ConfigError):
+        read("supervised@1", "mine")
 
 
 def test_systems_that_cannot_be_used(read, runs, refused):

@@ -12,7 +12,7 @@ from support.own_task import OWN_TASK
 from support.sweeps import FakeExecutor, a_job, finish, leave_results, planned
 
 from grue.cli import sweep as command
-from grue.cli.live import clock
+from grue.cli.console import clock
 from grue.cli.sweep_view import SweepView, status_text, table
 from grue.errors import DataError
 from grue.files import write_jsonl

@@ -163,7 +163,7 @@ def _task(task: BoardTask) -> dict[str, Any]:
 def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
     machines = sorted({text for cell in row.cells.values() for text in cell.machines})
-    points = {i: found for i, cell in enumerate(cells) if cell and (found := _points(cell, board.tasks[i], board))}
+    points = {i: found for i, cell in enumerate(cells) if cell and (found := _points(cell, board.tasks[i]))}
     held = {
         i: [_short(cell.held_out.mean), ", ".join(cell.held_out_metrics)]
         for i, cell in enumerate(cells)
@@ -202,7 +202,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
 def _spreads(cell: Cell, task: BoardTask, board: Board) -> list[float | None]:
     """Return half the t interval of each metric of the score: in tenths of a point where a range scales it."""
     found: list[float | None] = []
-    for column in task.columns if board.interval_kind == "t" else ():
+    for column in task.columns:
         estimate = cell.metrics.get(column.metric)
         if column.axis == "diversity":
             continue
@@ -216,10 +216,10 @@ def _spreads(cell: Cell, task: BoardTask, board: Board) -> list[float | None]:
     return found if any(value is not None for value in found) else []
 
 
-def _points(cell: Cell, task: BoardTask, board: Board) -> dict[int, int]:
+def _points(cell: Cell, task: BoardTask) -> dict[int, int]:
     """Return by its place what a metric counts on average, in tenths, where that is not what its average counts."""
     found: dict[int, int] = {}
-    for place, column in enumerate(task.columns if board.scoring == "grue-1" else ()):
+    for place, column in enumerate(task.columns):
         estimate = cell.metrics.get(column.metric)
         counted = [column.scale(value) for value in estimate.by_seed.values()] if estimate else []
         known = [value for value in counted if value is not None]

@@ -293,7 +293,7 @@ def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell, colo
     if cell.preference is None or cell.naturalness is None:
         return None
     spread = None
-    if board.interval_kind == "t" and cell.interval is not None:
+    if cell.interval is not None:
         spread = satterthwaite_interval({task.name: cell.naturalness.by_seed.values()}, board.level)
     kind = _kind(row, row.task_ranks.get(task.name))
     name = named(row)
