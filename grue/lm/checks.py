@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.errors import ConfigError, GrueError
-from grue.lm.forward import forward, next_logits, trunk_states
+from grue.lm.forward import Steps, forward, trunk_states
 from grue.lm.model import display_name, eos_id, hidden_size, is_seq2seq, vocabulary_size
 from grue.lm.tokens import Tokens
 from grue.tasks import Task
@@ -108,7 +108,7 @@ def check_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
     _compare(model, "padding changes its logits", alone[0], logits[0])
     _compare(model, "a later token changes its logits", changed[0], logits[0])
     with _trying(model, "decoding step by step with a cache"):
-        step = next_logits(model, prompts)
+        step = Steps(model, prompts)
         stepped = torch.stack([step(drawn)[0] for drawn in (None, *responses.ids[:, :2].unbind(1))], 1)
     _compare(model, "its cache changes its logits", stepped, logits)
     with _trying(model, "a pass without the language head, as a critic makes it,"):

@@ -101,90 +101,70 @@ def _encoder_outputs(model: PreTrainedModel, prompts: Tokens, encoded: Tensor | 
     return BaseModelOutput(last_hidden_state=states)
 
 
-def next_logits(
-    model: PreTrainedModel, prompts: Tokens, states: bool = False, encoded: Tensor | None = None
-) -> "_CausalSteps | _Seq2SeqSteps":
-    """Return what decodes step by step with its own key-value cache.
-
-    Called with the tokens drawn last, [B], or None at the first step, it returns the logits [B, V] of the next token,
-    and with `states` the last hidden state [B, H] that they are computed from; `keep` drops rows.
-    """
-    # Checkpointing is active in training mode only, where it disables caches.
-    assert not (model.training and recomputes(model)), "put the model into evaluation mode to decode step by step"
-    if is_seq2seq(model):
-        return _Seq2SeqSteps(model, prompts, states, encoded)
-    return _CausalSteps(model, prompts, states)
-
-
 INDEXED = (DynamicLayer, DynamicSlidingWindowLayer)  # layers of a cache that hold keys and values, and nothing else
 
 
-class _Steps:
-    """What both families share: the cache, and that rows can be dropped."""
+class Steps:
+    """Decodes step by step with a key-value cache of its own.
 
-    cache: Any = None
-    attention: Tensor
+    Args:
+        states: Whether last hidden states are wanted, too.
+        encoded: [B, P, H], see `encode`.
+    """
 
-    @property
-    def droppable(self) -> bool:
-        """Whether rows can leave the batch: a cache with states of linear attention, say, cannot be indexed."""
-        cache = self.cache
-        both = isinstance(cache, EncoderDecoderCache)
-        parts = (cache.self_attention_cache, cache.cross_attention_cache) if both else (cache,)
-        return all(type(layer) in INDEXED for part in parts for layer in getattr(part, "layers", [None]))
-
-    def keep(self, rows: Tensor) -> None:
-        """Go on with these rows of the batch alone, [b] indices."""
-        self.cache.batch_select_indices(rows)
-        self.attention = self.attention[rows]
-
-
-class _CausalSteps(_Steps):
-    def __init__(self, model: PreTrainedModel, prompts: Tokens, states: bool) -> None:
+    def __init__(
+        self, model: PreTrainedModel, prompts: Tokens, states: bool = False, encoded: Tensor | None = None
+    ) -> None:
+        # Checkpointing is active in training mode only, where it disables caches.
+        assert not (model.training and recomputes(model)), "put the model into evaluation mode to decode step by step"
         self.model, self.prompts, self.states = model, prompts, states
         self.attention = prompts.mask.long()
+        self.encoder = _encoder_outputs(model, prompts, encoded) if is_seq2seq(model) else None
+        self.cache: Any = None
 
     def __call__(self, drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the logits [B, V] of the next token, and with `states` the last hidden state [B, H] behind them.
+
+        Args:
+            drawn: The tokens drawn last, [B]; None at the first step.
+        """
+        inputs = self._causal_inputs(drawn) if self.encoder is None else self._seq2seq_inputs(drawn, self.encoder)
+        out = self.model(**inputs, past_key_values=self.cache, use_cache=True, output_hidden_states=self.states)
+        self.cache = out.past_key_values
+        hidden = None
+        if self.states:
+            hidden = (out.hidden_states if self.encoder is None else out.decoder_hidden_states)[-1][:, -1]
+        return out.logits[:, -1], hidden
+
+    def _causal_inputs(self, drawn: Tensor | None) -> dict[str, Any]:
         if drawn is None:
             ids, positions = self.prompts.ids, (self.attention.cumsum(1) - 1).clamp(min=0)
         else:
             # A finished row continues with the others; its logits are not used.
             self.attention = torch.cat([self.attention, torch.ones_like(self.attention[:, :1])], dim=1)
             ids, positions = drawn.unsqueeze(1), self.attention.sum(1, keepdim=True) - 1
-        out = self.model(
-            input_ids=ids,
-            attention_mask=self.attention,
-            position_ids=positions,
-            past_key_values=self.cache,
-            use_cache=True,
-            output_hidden_states=self.states,
-            logits_to_keep=1,
-        )
-        self.cache = out.past_key_values
-        return out.logits[:, -1], out.hidden_states[-1][:, -1] if self.states else None
+        return {"input_ids": ids, "attention_mask": self.attention, "position_ids": positions, "logits_to_keep": 1}
 
+    def _seq2seq_inputs(self, drawn: Tensor | None, encoder: BaseModelOutput) -> dict[str, Any]:
+        last = torch.full_like(self.prompts.ids[:, 0], start_id(self.model)) if drawn is None else drawn
+        return {
+            "encoder_outputs": encoder,
+            "attention_mask": self.attention,
+            "decoder_input_ids": last.unsqueeze(1),
+        }
 
-class _Seq2SeqSteps(_Steps):
-    def __init__(self, model: PreTrainedModel, prompts: Tokens, states: bool, encoded: Tensor | None) -> None:
-        self.model, self.states = model, states
-        self.attention = prompts.mask.long()
-        self.encoded = _encoder_outputs(model, prompts, encoded)
-        self.start = torch.full_like(prompts.ids[:, 0], start_id(model))
-
-    def __call__(self, drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        out = self.model(
-            encoder_outputs=self.encoded,
-            attention_mask=self.attention,
-            decoder_input_ids=(self.start if drawn is None else drawn).unsqueeze(1),
-            past_key_values=self.cache,
-            use_cache=True,
-            output_hidden_states=self.states,
-        )
-        self.cache = out.past_key_values
-        return out.logits[:, -1], out.decoder_hidden_states[-1][:, -1] if self.states else None
+    @property
+    def droppable(self) -> bool:
+        """Whether rows can leave the batch: a cache with states of linear attention, say, cannot be indexed."""
+        both = isinstance(self.cache, EncoderDecoderCache)
+        caches = (self.cache.self_attention_cache, self.cache.cross_attention_cache) if both else (self.cache,)
+        return all(type(layer) in INDEXED for cache in caches for layer in getattr(cache, "layers", [None]))
 
     def keep(self, rows: Tensor) -> None:
-        super().keep(rows)
-        states = self.encoded.last_hidden_state
-        assert states is not None
-        self.encoded = BaseModelOutput(last_hidden_state=states[rows])
+        """Go on with these rows of the batch alone, [b] indices."""
+        self.cache.batch_select_indices(rows)
+        self.attention = self.attention[rows]
+        if self.encoder is not None:
+            states = self.encoder.last_hidden_state
+            assert states is not None
+            self.encoder = BaseModelOutput(last_hidden_state=states[rows])

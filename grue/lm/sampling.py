@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from grue.errors import TrainingError
 from grue.lm import distributions
 from grue.lm.constraints import end_ids, openings
-from grue.lm.forward import next_logits
+from grue.lm.forward import Steps
 from grue.lm.log_probs import TokenLogProbs, token_scores
 from grue.lm.model import display_name, vocabulary_size
 from grue.lm.stops import Stops
@@ -111,10 +111,10 @@ def sample_responses(
         TrainingError: No token can be drawn; see `refuse_broken`.
     """
     assert (stops.texts if stops else ()) == settings.stop, "stop strings are of the settings"
-    step = next_logits(policy, prompts, states=keep == "states", encoded=encoded)
+    step = Steps(policy, prompts, states=keep == "states", encoded=encoded)
     mask_step = None
     if mask is not None and mask.model is not None:
-        mask_step = next_logits(mask.model, prompts, encoded=encoded)
+        mask_step = Steps(mask.model, prompts, encoded=encoded)
     steps = [step] if mask_step is None else [step, mask_step]
     size, uniforms = len(prompts.ids), uniforms.to(prompts.ids.device)
     rows = torch.arange(size, device=uniforms.device)  # of the prompts, those that the steps still compute

@@ -256,7 +256,7 @@ def masking_logits(monkeypatch, folder, count, **settings):
         asked = [example.prompt for example in trainer.examples]
         prompts = responses.encode_prompts(state.policy, trainer.tokenizer, asked, trainer.task.prompt)
         with torch.no_grad():
-            seen.append(forward.next_logits(mask.model or state.policy, prompts)(None)[0])
+            seen.append(forward.Steps(mask.model or state.policy, prompts)(None)[0])
         return mask
 
     monkeypatch.setattr(experience, "mask_of_update", spying)

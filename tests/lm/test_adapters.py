@@ -208,7 +208,7 @@ def test_sampling_goes_on_as_before_outside_of_recomputing(kind):
     adapters.enable_checkpointing(model)
     assert torch.equal(sampling.sample_responses(model, prompts, settings, uniforms, eos=1).responses.ids, before)
     with adapters.recomputing(model), pytest.raises(AssertionError, match="evaluation mode to decode step by step"):
-        forwarding.next_logits(model, prompts)
+        forwarding.Steps(model, prompts)
 
 
 def test_checkpointing_does_not_wake_a_frozen_encoder():

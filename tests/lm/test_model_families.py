@@ -73,7 +73,7 @@ def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
             assert torch.allclose(logits[row, : len(said)], expected_logits, atol=1e-5)
             assert torch.allclose(states[row, : len(said)], expected_states, atol=1e-5)
             assert torch.allclose(trunk[row, : len(said)], expected_states, atol=1e-5)
-        step, drawn = forwarding.next_logits(model, prompts, states=True), None
+        step, drawn = forwarding.Steps(model, prompts, states=True), None
         for t in range(responses.ids.shape[1]):
             rows, (now, state) = responses.mask[:, t], step(drawn)
             assert torch.allclose(now[rows], logits[rows, t], atol=1e-5)
@@ -148,7 +148,7 @@ def test_an_encoder_run_once_serves_everything(kind):
     with torch.no_grad():
         states = forwarding.trunk_states(model, prompts, responses)
         assert torch.allclose(forwarding.trunk_states(model, prompts, responses, encoded), states, atol=1e-6)
-        stepped, *_ = forwarding.next_logits(model, prompts, encoded=encoded)(None)
+        stepped, *_ = forwarding.Steps(model, prompts, encoded=encoded)(None)
         assert torch.allclose(stepped, logits[:, 0], atol=1e-5)
         rows = torch.tensor([0, 2])  # their prompts are shorter than the longest, which is padding in `encoded`
         part, said = prompts.rows(rows), responses.rows(rows)

@@ -26,7 +26,7 @@ from torch import nn
 from grue.lm.distributed import join_processes, leave_processes
 from grue.lm.critic import Critic
 from grue.lm.tokens import Tokens
-from grue.lm.forward import forward, next_logits
+from grue.lm.forward import forward, Steps
 from grue.lm.sharding import gathered, load_whole, model_of, shard, whole
 
 distributed = join_processes()
@@ -79,7 +79,7 @@ def state(made):
 
 def decode(made, steps):
     with torch.no_grad(), gathered(made[4]) if made[4] else nullcontext():
-        step, drawn, seen = next_logits(made[0], prompts), None, []
+        step, drawn, seen = Steps(made[0], prompts), None, []
         for _ in range(steps):
             seen.append(step(drawn)[0])
             drawn = seen[-1].argmax(-1)

@@ -40,7 +40,7 @@ def test_an_empty_prompt_answers_the_same_in_every_batch_and_an_empty_response_i
     batches = [tokens.encode_prompts(model, tokenizer, texts, PROMPT) for texts in ([""], ["", "the dog sees"])]
     assert [prompts.lists()[0] for prompts in batches] == [[1], [1]]
     with torch.no_grad():
-        alone, together = (forwarding.next_logits(model, prompts)(None)[0][0] for prompts in batches)
+        alone, together = (forwarding.Steps(model, prompts)(None)[0][0] for prompts in batches)
     assert torch.allclose(alone, together, atol=1e-5)
     assert tokens.encode_responses(model, tokenizer, [" "], 4).lists() == [[1]]
 

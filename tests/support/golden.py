@@ -13,6 +13,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy
@@ -122,6 +123,7 @@ def global_generators(seed):
         _, keys, position, *_ = numpy.random.get_state()
         return torch.get_rng_state().tolist(), random.getstate(), keys.tolist(), position
 
+    import_module("rich.style")  # draws when it is imported, which scikit-learn does, if it is installed
     torch.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed)
