@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from grue import files
+from grue import claims, files
 from grue.data.limits import LARGEST_REWARD, LARGEST_TEXT, MOST_RESPONSES
 from grue.data.pairs import PairsHeader, Part, check_parts, contradictions
 from grue.data.scored_lines import (
@@ -138,18 +138,13 @@ def read_header(path: Path) -> Header | None:
     return _header(first, f"{path}, line {number}") if "grue" in first else None
 
 
-def unfinished(path: Path) -> Path:
-    """Return the folder in which a file is made."""
-    return path.with_name(f"{path.name}.partial")
-
-
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
 def _check_file(path: Path) -> None:
     """Refuse what is no file of text that fits into memory."""
     if not path.exists():
-        begun = unfinished(path).is_dir()
+        begun = claims.unfinished(path).is_dir()
         raise DataError(
             f"{path}: not finished; repeat the `grue generate` that was interrupted."
             if begun

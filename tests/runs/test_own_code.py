@@ -75,7 +75,7 @@ def test_scores_of_a_metric_that_was_changed_are_made_again(here):
     same, quiet = preference(0.25)
     second, said = preference(0.75)
     assert (first, same, second) == (25.0, 25.0, 75.0)
-    assert "scoring again" not in quiet and "the code of a metric is another" in said
+    assert "scoring again" not in quiet and "the code of a metric has changed" in said
 
 
 def test_a_sweep_evaluates_again_by_a_metric_that_was_changed(here):
