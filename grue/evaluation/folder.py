@@ -41,7 +41,8 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
     if not path.exists():
         if (folder / RESULT).exists():
             warn(f"{folder}: holds a result, and no {CLAIM} that says of what; evaluating anew.")
-        return _begin(folder, identity)
+        _begin(folder, identity)
+        return None
     held = _read_claim(folder)
     changed = {key for key in identity if key != ASKED and held.get(key) != identity[key]}
     if "endpoint" in changed and _has_moved(held.get("endpoint"), identity["endpoint"]):
@@ -52,7 +53,8 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         )
     if held.get(UNFINISHED) and (changed or UNFINISHED not in identity):
         warn(f"{folder}: holds an evaluation of the run before it was finished; evaluating anew.")
-        return _begin(folder, identity)
+        _begin(folder, identity)
+        return None
     cut_again = "chat" in changed and held.get(ASKED) == identity.get(ASKED, "")
     if changed and changed <= ({CODE, "chat"} if cut_again else {CODE}):
         what = (
