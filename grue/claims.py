@@ -122,7 +122,7 @@ def refuse_other(where: Path, what: str, held: Mapping[str, Any], wanted: Mappin
         ConfigError: A value differs; names the first that a reader understands, and the keys of all others.
     """
     pairs = differences(held, wanted)
-    keys = sorted(pairs, key=lambda key: key.endswith(HASHES))
+    keys = sorted(pairs, key=lambda key: key.partition(".")[0].endswith(HASHES))
     if keys:
         others = f" (and other values of {', '.join(keys[1:])})" if keys[1:] else ""
         raise ConfigError(f"{where}: holds {what} {_in_words(keys[0], *pairs[keys[0]])}{others}. {cure}")

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import tomli_w
 
@@ -33,8 +33,6 @@ TORN = "{}: the last line is incomplete, as after a kill, and was left out."
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MARK = "\ufeff"
 """The byte order mark, with which some editors begin a file; it is no part of its text."""
-LONGEST_LINE = 64 * 1000**2
-"""Bytes of a line of data; no example of a data set has a tenth of it."""
 
 
 # --- TOML ------------------------------------------------------------------------------------------------------------
@@ -160,7 +158,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as handle:
-            for number, raw in enumerate(lines_of(handle, path), start=1):
+            for number, raw in enumerate(handle, start=1):
                 line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
                 record = _parse_line(line, f"{path}, line {number}")
                 if record is not None:
@@ -185,20 +183,6 @@ def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bo
     *lines, rest = content.split(b"\n")
     parsed = ((number, _parse_line(raw, f"{path}, line {number}")) for number, raw in enumerate(lines, start=1))
     return [(number, record) for number, record in parsed if record is not None], bool(rest)
-
-
-def lines_of(handle: IO[bytes] | gzip.GzipFile, where: object) -> Iterator[bytes]:
-    r"""Yield the lines of a file with their ends; they end at "\n" only.
-
-    Raises:
-        DataError: A line is longer than `LONGEST_LINE`, as of a small file that decompresses to zeros; names it.
-    """
-    number = 0
-    while line := handle.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise DataError(f"{where}, line {number}: longer than the {LONGEST_LINE:,} bytes that a line may have.")
-        yield line
 
 
 def _parse_line(raw: bytes, where: str) -> dict[str, Any] | None:

@@ -52,10 +52,10 @@ def test_a_run_is_known_by_the_code_of_its_reward_and_algorithm(here):
     }
     claim_folder(mine)
     (here / "liking.py").write_text(REWARD.format(name="liked", value=-7.0))
-    with pytest.raises(ConfigError, match="holds a run with code_sha256 = "):
+    with pytest.raises(ConfigError, match="holds a run with code_sha256.liking:liked = "):
         claim_folder(plan(here, **asked))
     assert "code_sha256" not in plan(here, reward="sentiment").record()
-    with pytest.raises(ConfigError, match=r"with reward = .*, not 'sentiment' \(and other values of .*code_sha256\)"):
+    with pytest.raises(ConfigError, match=r"with reward = .*, not 'sentiment' \(and other values of .*code_sha256"):
         claim_folder(plan(here, **asked | {"reward": "sentiment", "settings": {"gamma": 0.5}}))
 
 
