@@ -200,12 +200,14 @@ def jobs_of(grid: str, task: str) -> list[Job]:
 
 def settings(job: Job, jobs: Sequence[Job]) -> str:
     """Return a system's settings; for an unchanged recipe, its values of the keys that its variants set."""
-    named = {"preset": job.preset, "reward": job.reward}
-    about = {key: value for key, value in named.items() if value} | dict(job.set)
+    named = {"preset": job.entry.preset, "reward": job.entry.reward}
+    about = {key: value for key, value in named.items() if value} | dict(job.entry.set)
     if about or not job.trains:
         return spelled(about)
     variants = [one for one in jobs if one.algorithm == job.algorithm]
-    varied = dict.fromkeys(key for one in variants for key in (("reward",) if one.reward else ()) + tuple(one.set))
+    varied = dict.fromkeys(
+        key for one in variants for key in (("reward",) if one.entry.reward else ()) + tuple(one.entry.set)
+    )
     task = load_task(job.source, job.suite)
     config = {"reward": task.reward} | files.plain(make_config(task, job.algorithm, {}))
     own = {key: OF_THE_TASK[key](task) if config[key] is None and key in OF_THE_TASK else config[key] for key in varied}

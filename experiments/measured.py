@@ -103,8 +103,8 @@ def figures_of(path: Path, job: Job) -> dict[str, float]:
 def _check_settings(path: Path, job: Job) -> None:
     """Refuse a run of the same name that was trained with other settings."""
     task, record = load_task(job.source, job.suite), files.read_toml(path)
-    config = files.plain(recorded(make_config(task, job.algorithm, job.set, job.preset)))
-    expected = {**config, "reward": job.reward or task.reward}
+    config = files.plain(recorded(make_config(task, job.algorithm, job.entry.set, job.entry.preset)))
+    expected = {**config, "reward": job.entry.reward or task.reward}
     found = {**record["config"], "reward": record["reward"]}
     differing = [key for key in sorted({*expected, *found}) if expected.get(key) != found.get(key)]
     if differing:

@@ -19,25 +19,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import tomli_w
-from filelock import FileLock, Timeout
 
 from grue.errors import ConfigError, DataError, GrueError
 from grue.shapes import from_dict, shown
 
 T = TypeVar("T")
 
-LOCK = ".lock"
-"""The file of a folder's lock; it stays there when the lock is released."""
 TORN = "{}: the last line is incomplete, as after a kill, and was left out."
 """What a reader says of a file whose last line has no end."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MARK = "\ufeff"
 """The byte order mark, with which some editors begin a file; it is no part of its text."""
-LONGEST_LINE = 64 * 1000**2
-"""Bytes of a line of data; no example of a data set has a tenth of it."""
 
 
 # --- TOML ------------------------------------------------------------------------------------------------------------
@@ -163,7 +158,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as handle:
-            for number, raw in enumerate(lines_of(handle, path), start=1):
+            for number, raw in enumerate(handle, start=1):
                 line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
                 record = _parse_line(line, f"{path}, line {number}")
                 if record is not None:
@@ -188,20 +183,6 @@ def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bo
     *lines, rest = content.split(b"\n")
     parsed = ((number, _parse_line(raw, f"{path}, line {number}")) for number, raw in enumerate(lines, start=1))
     return [(number, record) for number, record in parsed if record is not None], bool(rest)
-
-
-def lines_of(handle: IO[bytes] | gzip.GzipFile, where: object) -> Iterator[bytes]:
-    r"""Yield the lines of a file with their ends; they end at "\n" only.
-
-    Raises:
-        DataError: A line is longer than `LONGEST_LINE`, as of a small file that decompresses to zeros; names it.
-    """
-    number = 0
-    while line := handle.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise DataError(f"{where}, line {number}: longer than the {LONGEST_LINE:,} bytes that a line may have.")
-        yield line
 
 
 def _parse_line(raw: bytes, where: str) -> dict[str, Any] | None:
@@ -478,73 +459,3 @@ def reason(error: BaseException) -> str:
             return cause.strerror
         cause = cause.__cause__ or cause.__context__
     return str(error).rstrip(".") or type(error).__name__
-
-
-@contextmanager
-def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
-    """Hold the lock of a folder, which is made if it is not there; it is released on exit, also that of the process.
-
-    Raises:
-        ConfigError: Another process holds it; the message is `refusal`.
-        DataError: The folder cannot be written, or its file system gives no locks.
-    """
-    path = folder / LOCK
-    lock = _lock_of(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise ConfigError(refusal) from error
-    except OSError as error:
-        raise _cannot_lock(path, error) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def refuse_other(where: Path, what: str, held: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
-    """Refuse a folder or a file whose claim is of other work than is wanted.
-
-    Args:
-        what: What it holds: "responses".
-
-    Raises:
-        ConfigError: A value differs; names the first.
-    """
-    for key in wanted:
-        if held.get(key) != wanted[key]:
-            raise ConfigError(f"{where}: holds {what} with {key} = {held.get(key)!r}, not {wanted[key]!r}. {cure}")
-
-
-def is_held(folder: Path) -> bool:
-    """Whether a process holds the lock of a folder; looking makes no folder.
-
-    Raises:
-        DataError: The lock cannot be read, or the file system gives none.
-    """
-    path = folder / LOCK
-    if not path.exists():
-        return False
-    try:
-        with _lock_of(path):
-            return False
-    except Timeout:
-        return True
-    except OSError as error:
-        raise _cannot_lock(path, error) from error
-
-
-def _lock_of(path: Path) -> FileLock:
-    return FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
-
-
-def _cannot_lock(path: Path, error: OSError) -> DataError:
-    return DataError(
-        f"{path}: cannot be locked: {reason(error)}. Without a lock two processes could write here at once; some "
-        "network file systems give none. Choose a folder on another file system with --runs, or mount this one with "
-        "locks."
-    )

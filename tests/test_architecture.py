@@ -11,7 +11,7 @@ from imports import Facts, Sources, circles, entry_points, libraries, modules, r
 from support.paths import ROOT
 
 ORDER = """
-    errors registry bounds shapes records files provenance processes tasks task_packages task_files task_versions mini data lm metrics lookups stats evaluation rl
+    errors registry bounds shapes records files claims provenance processes tasks task_packages task_files task_versions mini data lm metrics lookups stats evaluation rl
     algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards cli __main__
 """.split()
 LEARNING = r"(lm|rl|algorithms(?!/cards/)|runs|preferences|evaluation|metrics/neural)/.*"

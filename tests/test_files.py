@@ -307,29 +307,3 @@ def test_a_file_that_is_still_written_is_read_up_to_its_last_whole_line(path):
             files.read_growing_jsonl(path)
     with pytest.raises(DataError, match=f"^{path.parent}: cannot be read: Is a directory"):
         files.read_growing_jsonl(path.parent)
-
-
-# --- locks -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_lock_that_cannot_be_given_or_opened_is_no_other_process(tmp_path, monkeypatch, refused):
-    (tmp_path / ".lock").touch()
-    for number in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO):
-        monkeypatch.setattr("fcntl.flock", failing(OSError(number, os.strerror(number))))
-        for look in (lambda: files.is_held(tmp_path), lambda: files.sole_owner(tmp_path, "another").__enter__()):
-            with refused(DataError):
-                look()
-    monkeypatch.undo()
-    (tmp_path / "other/.lock").mkdir(parents=True)
-    with refused(DataError):
-        files.is_held(tmp_path / "other")
-
-
-def test_a_folder_is_held_by_one_and_let_go_of(tmp_path):
-    assert not files.is_held(tmp_path)
-    with files.sole_owner(tmp_path, "it is taken"):
-        assert files.is_held(tmp_path)
-        with pytest.raises(ConfigError, match="^it is taken$"), files.sole_owner(tmp_path, "it is taken"):
-            pytest.fail("it was let in")
-        assert files.is_held(tmp_path)
-    assert not files.is_held(tmp_path)

@@ -108,7 +108,8 @@ def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "
     done = [run.result for run in runs]
     for job in (job for job in jobs if not record.finished(job)):
         task, last = load_task(job.source, job.suite), record.last(job)
-        about = {"name": job.system, "algorithm": job.algorithm, "backbone": job.backbone or task.backbone.model}
+        backbone = getattr(job.entry, "backbone", None) or task.backbone.model
+        about = {"name": job.system, "algorithm": job.algorithm, "backbone": backbone}
         runs.append(failed_beside(done, task, job.seed, made) if done else failed_run(task, job.seed, about, made))
         click.echo(f"Declared failed: {job.id}: {last.message if last else ''}", err=True)
     return runs

@@ -101,9 +101,9 @@ def sweep(
         refuse_other_runs(planned, place.runs, data_dir, record.finished)
         click.echo(dry_run_text(record, planned, at_a_time(executor, jobs, threads, gpus, device_count())))
         return
-    for job in planned:
-        if job.endpoint is not None:
-            checked(replace(job.endpoint, model=str(job.model)))  # a key that is missing is told before anything runs
+    for entry in grid.models:
+        if entry.endpoint is not None:
+            checked(replace(entry.endpoint, model=entry.model))  # a missing key is refused before anything runs
     with record.sole_owner():
         record = Record(runs.absolute())  # another sweep may have ended before this one got the lock
         refuse_other_runs(planned, place.runs, data_dir, record.finished)

@@ -23,7 +23,6 @@ from grue import __version__, files
 from grue.data.cache import cache_folder, locked, mirror_folder
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
-from grue.data.limits import MOST_ROWS
 from grue.data.rows import Progress, Rows, no_progress
 from grue.errors import DataError
 from grue.mini import assets
@@ -374,8 +373,6 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
         nonlocal rows
         for row in origin.rows():
             rows += 1
-            if rows > MOST_ROWS:
-                raise DataError(f"{origin.source}: more than the {MOST_ROWS:,} rows that a split may have.")
             yield row
 
     left_out = _left_out(task, wanted, data_dir, offline)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grue.data.cache import writing
-from grue.data.limits import MOST_COLUMNS, MOST_ROWS, check_ratio
 from grue.data.rows import Row
 from grue.errors import DataError, escaped
 
@@ -38,43 +37,22 @@ def parquet_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a parquet file, a batch in memory at a time.
 
     Raises:
-        DataError: The file is damaged, or unpacks to far more than data does.
+        DataError: The file is damaged.
     """
     with translate_parquet_errors(str(path)):
-        for batch in _batches(_opened(path, str(path)), str(path), path.stat().st_size):
+        for batch in _batches(_opened(path)):
             yield from batch.to_pylist()
 
 
-def _opened(file: Path | IO[bytes], name: str) -> pq.ParquetFile:
-    """Open a parquet file with its checksums verified.
-
-    Raises:
-        DataError: It has more rows or columns than any table of data.
-    """
+def _opened(file: Path | IO[bytes]) -> pq.ParquetFile:
+    """Open a parquet file with its checksums verified."""
     local = isinstance(file, Path)
-    opened = pq.ParquetFile(file, page_checksum_verification=True, memory_map=local, pre_buffer=not local)
-    about = opened.metadata
-    if about.num_rows > MOST_ROWS or about.num_columns > MOST_COLUMNS:
-        raise DataError(
-            f"{name}: refused: {about.num_rows:,} rows of {about.num_columns:,} columns, at most {MOST_ROWS:,} of "
-            f"{MOST_COLUMNS:,} are read."
-        )
-    return opened
+    return pq.ParquetFile(file, page_checksum_verification=True, memory_map=local, pre_buffer=not local)
 
 
-def _batches(
-    opened: pq.ParquetFile, name: str, size: int, leaves: Sequence[str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a parquet file of `size` bytes; `leaves` are paths of columns, None means all."""
-    groups = map(opened.metadata.row_group, range(opened.metadata.num_row_groups))
-    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
-    wanted = (chunk for chunk in chunks if leaves is None or chunk.path_in_schema in leaves)
-    check_ratio(name, sum(chunk.total_uncompressed_size for chunk in wanted), size)
-    unpacked = 0
-    for batch in opened.iter_batches(BATCH, columns=leaves, use_threads=False):
-        unpacked += batch.nbytes
-        check_ratio(name, unpacked, size)
-        yield batch
+def _batches(opened: pq.ParquetFile, leaves: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a parquet file; `leaves` are paths of columns, None means all."""
+    return opened.iter_batches(BATCH, columns=leaves, use_threads=False)  # type: ignore[no-any-return]
 
 
 def _leaf_columns(opened: pq.ParquetFile, columns: Sequence[str], name: str) -> list[str]:
@@ -97,7 +75,6 @@ def _leaf_columns(opened: pq.ParquetFile, columns: Sequence[str], name: str) -> 
 def copy_columns(
     file: Path | IO[bytes],
     name: str,
-    size: int,
     columns: Sequence[str],
     target: Path,
     after_batch: Callable[[], None] = lambda: None,
@@ -106,18 +83,17 @@ def copy_columns(
 
     Args:
         name: The file's name, for messages.
-        size: Of the file in bytes.
         after_batch: Called after each batch of rows.
 
     Raises:
         DataError: There is no such column, the file is damaged, or the target cannot be written.
     """
     with translate_parquet_errors(name), writing(target) as temporary:
-        opened = _opened(file, name)
+        opened = _opened(file)
         leaves = _leaf_columns(opened, columns, name) if columns else None
         schema = opened.read_row_groups([], columns=leaves).schema.remove_metadata()
         with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
-            for batch in _batches(opened, name, size, leaves):
+            for batch in _batches(opened, leaves):
                 writer.write_batch(batch.replace_schema_metadata(None))
                 after_batch()
 
@@ -129,10 +105,10 @@ def join_parquet(parts: Sequence[Path], target: Path) -> int:
         DataError: A part is damaged, or the target cannot be written.
     """
     with translate_parquet_errors(str(target)), writing(target) as temporary:
-        opened = [_opened(part, str(part)) for part in parts]
+        opened = [_opened(part) for part in parts]
         schema = opened[0].schema_arrow.remove_metadata()
         with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
-            for path, part in zip(parts, opened, strict=True):
-                for batch in _batches(part, str(path), path.stat().st_size):
+            for part in opened:
+                for batch in _batches(part):
                     writer.write_batch(batch.cast(schema))
     return sum(part.metadata.num_rows for part in opened)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from grue.data.limits import LONGEST_CELL
 from grue.errors import DataError
 from grue.files import sha256_text
 
@@ -37,12 +36,10 @@ def text_of(value: Any, what: str, where: str) -> str:
     """Return a value that should be a string.
 
     Raises:
-        DataError: It is not a string, too long, or one that no UTF-8 file can hold.
+        DataError: It is not a string, or one that no UTF-8 file can hold.
     """
     if not isinstance(value, str):
         raise DataError(f"{where}: {what} should be a string, found {value!r:.80}.")
-    if len(value) > LONGEST_CELL:
-        raise DataError(f"{where}: {what} has {len(value):,} characters, more than the {LONGEST_CELL:,} of any text.")
     if not value.isascii():
         try:
             value.encode("utf-8")

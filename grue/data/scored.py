@@ -7,13 +7,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from grue import files
-from grue.data.limits import LARGEST_REWARD, LARGEST_TEXT, MOST_RESPONSES
+from grue import claims, files
 from grue.data.pairs import PairsHeader, Part, check_parts, contradictions
 from grue.data.scored_lines import (
     FORMS,
     HEADERS,
     KIND,
+    LARGEST_REWARD,
     SCHEMA_VERSION,
     WRITTEN,
     Header,
@@ -111,7 +111,7 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
         split: Whose examples these are, if they are others.
 
     Raises:
-        DataError: The file is missing, empty, cut, too large or in another format, or is of another task; the message
+        DataError: The file is missing, empty, cut or in another format, or is of another task; the message
             names the line and says what to do.
     """
     _check_file(path)
@@ -138,18 +138,13 @@ def read_header(path: Path) -> Header | None:
     return _header(first, f"{path}, line {number}") if "grue" in first else None
 
 
-def unfinished(path: Path) -> Path:
-    """Return the folder in which a file is made."""
-    return path.with_name(f"{path.name}.partial")
-
-
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what is no file of text that fits into memory."""
+    """Refuse what is no file of text."""
     if not path.exists():
-        begun = unfinished(path).is_dir()
+        begun = claims.unfinished(path).is_dir()
         raise DataError(
             f"{path}: not finished; repeat the `grue generate` that was interrupted."
             if begun
@@ -157,11 +152,6 @@ def _check_file(path: Path) -> None:
         )
     if not path.is_file() or path.suffix == ".gz":
         raise DataError(f"{path}: not a plain file of JSON lines; unpack or copy it into one.")
-    size = path.stat().st_size
-    if size > LARGEST_TEXT:
-        raise DataError(
-            f"{path}: refused: {size:,} bytes, where {LARGEST_TEXT:,} are allowed; leave out prompts or responses."
-        )
 
 
 def _read(path: Path) -> tuple[Header | None, list[tuple[int, Line]]]:
@@ -174,7 +164,6 @@ def _read(path: Path) -> tuple[Header | None, list[tuple[int, Line]]]:
         raise DataError(f"{path}: holds no responses; {MAKE}.")
     form, began = _form(first[1], f"{path}, line {first[0]}"), first[0]
     lines: list[tuple[int, Line]] = []
-    responses = 0
     for number, record in chain([first], records):
         where = f"{path}, line {number}"
         if _form(record, where) is not form:
@@ -182,13 +171,7 @@ def _read(path: Path) -> tuple[Header | None, list[tuple[int, Line]]]:
                 f"{where}: has another form than line {began}, {WRITTEN[form]}; put lines of each form into a file of "
                 "their own."
             )
-        line = _line(form, record, where)
-        responses += len(line.judged())
-        if responses > MOST_RESPONSES:
-            raise DataError(
-                f"{where}: refused: more than {MOST_RESPONSES:,} responses; leave out prompts or responses."
-            )
-        lines.append((number, line))
+        lines.append((number, _line(form, record, where)))
     return made, lines
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 
 from grue import files
 from grue.data import pairs
-from grue.data.limits import LONGEST_CELL
 from grue.data.pairs import PairsHeader, Part
 from grue.errors import DataError
 from grue.records import unseen
@@ -19,6 +18,7 @@ from grue.tasks import Generation
 
 KIND: Final = "scored responses"
 SCHEMA_VERSION: Final = 1
+LARGEST_REWARD = 1e18  # its square fits into single precision, in which rewards are standardised
 LEFT_OUT = ("reward_models", "file", "data_dir", "data_sha256")
 """The keys of a header that are left out where they say nothing."""
 
@@ -183,12 +183,8 @@ def check_text(text: str, where: str) -> None:
     """Refuse a text that no file of scored responses may hold.
 
     Raises:
-        DataError: It is too long, or has characters that nobody sees.
+        DataError: It has characters that nobody sees.
     """
-    if len(text) > LONGEST_CELL:
-        raise DataError(
-            f"{where}: a text of {len(text):,} characters; at most {LONGEST_CELL:,} are allowed. Shorten it."
-        )
     if hidden := unseen(text):
         named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(hidden)[:3])
         raise DataError(f"{where}: a text holds characters that nobody sees ({named}); remove them.")

@@ -9,7 +9,7 @@ from zipfile import ZipFile, ZipInfo
 
 import pyarrow as pa
 
-from grue.data.limits import DAMAGED, LARGEST_TEXT, open_zip
+from grue.data.archives import DAMAGED
 from grue.errors import DataError, escaped
 
 ZSTANDARD = 93  # section 4.4.5 of PKWARE's APPNOTE
@@ -23,10 +23,10 @@ def zip_members(path: Path) -> Iterator[tuple[list[ZipInfo], Reader]]:
     """Open a zip archive; yields its members, and what reads one.
 
     Raises:
-        DataError: It is no zip archive, is damaged, or unpacks to far more than data does.
+        DataError: It is no zip archive, or is damaged.
     """
     try:
-        with open_zip(path, path) as archive:
+        with ZipFile(path) as archive:
             yield archive.infolist(), lambda member: _read(path, archive, member)
     except (*DAMAGED, OSError) as error:
         raise DataError(
@@ -35,8 +35,6 @@ def zip_members(path: Path) -> Iterator[tuple[list[ZipInfo], Reader]]:
 
 
 def _read(path: Path, archive: ZipFile, member: ZipInfo) -> bytes:
-    if member.file_size > LARGEST_TEXT:
-        raise DataError(f"{path}/{escaped(member.filename)}: refused: it unpacks to {member.file_size:,} bytes.")
     if member.compress_type != ZSTANDARD:
         return archive.read(member)
     with path.open("rb") as handle:

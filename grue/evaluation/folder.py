@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from grue import files
-from grue.errors import ConfigError, DataError, GrueError
+from grue import claims, files
+from grue.errors import DataError, GrueError
 from grue.evaluation.predictions import read_predictions
 from grue.records import UNFINISHED, Result
 
@@ -39,43 +39,37 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
     """
     path = folder / CLAIM
     if not path.exists():
-        # First what may be another's, then the claim: in between, a kill leaves a folder that holds nothing.
-        if folder.is_dir():
-            if (folder / RESULT).exists():
-                warn(f"{folder}: holds a result, and no {CLAIM} that says of what; evaluating anew.")
-            discard(folder)
-        files.write_json(path, identity)
+        if (folder / RESULT).exists():
+            warn(f"{folder}: holds a result, and no {CLAIM} that says of what; evaluating anew.")
+        _begin(folder, identity)
         return None
-    found = _read_claim(folder)
-    differing = [key for key in identity if key != ASKED and found.get(key) != identity[key]]
-    if "endpoint" in differing and _has_moved(found.get("endpoint"), identity["endpoint"]):
-        differing.remove("endpoint")
+    held = _read_claim(folder)
+    changed = {key for key in identity if key != ASKED and held.get(key) != identity[key]}
+    if "endpoint" in changed and _has_moved(held.get("endpoint"), identity["endpoint"]):
+        changed.remove("endpoint")
         warn(
-            f"{folder}: holds answers of {found['endpoint']}; they are kept, and only those that are missing are asked "
+            f"{folder}: holds answers of {held['endpoint']}; they are kept, and only those that are missing are asked "
             f"for at {identity['endpoint']}. --force asks for all anew."
         )
-    if found.get(UNFINISHED) and (differing or UNFINISHED not in identity):
+    if held.get(UNFINISHED) and (changed or UNFINISHED not in identity):
         warn(f"{folder}: holds an evaluation of the run before it was finished; evaluating anew.")
-        discard(folder)
-        files.write_json(path, identity)
+        _begin(folder, identity)
         return None
-    if "chat" in differing and {*differing} <= {"chat", CODE} and found.get(ASKED) == identity.get(ASKED, ""):
-        warn(f"{folder}: the chat prompt cuts another answer out of a reply than before; doing so and scoring again.")
-        for name in (RESULT, PREDICTIONS):
-            (folder / name).unlink(missing_ok=True)
-        files.write_json(path, identity)
-        return None
-    if differing == [CODE]:
-        warn(f"{folder}: the code of a metric is another than when it was evaluated; scoring again.")
-        (folder / RESULT).unlink(missing_ok=True)
-        files.write_json(path, {**found, CODE: identity[CODE]})
-        return None
-    if differing:
-        key = differing[0]
-        raise ConfigError(
-            f"{folder}: holds an evaluation {_in_words(key, found.get(key), identity[key])}. "
-            "Write elsewhere with --output, or replace it with --force."
+    cut_again = "chat" in changed and held.get(ASKED) == identity.get(ASKED, "")
+    if changed and changed <= ({CODE, "chat"} if cut_again else {CODE}):
+        what = (
+            "the chat prompt cuts other answers out of the replies" if cut_again else "the code of a metric has changed"
         )
+        warn(f"{folder}: {what}; scoring again.")
+        (folder / RESULT).unlink(missing_ok=True)
+        if cut_again:
+            (folder / PREDICTIONS).unlink(missing_ok=True)
+        files.write_json(path, {**({} if cut_again else held), **identity})
+        return None
+    if changed:
+        wanted = {key: identity[key] for key in identity if key in changed}
+        cure = "Write elsewhere with --output, or replace it with --force."
+        claims.refuse_other(folder, "an evaluation", held, wanted, cure)
     fault = fault_of(folder)
     if fault is None:
         return files.load_json(folder / RESULT, Result)
@@ -93,24 +87,17 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
     return None
 
 
-def _in_words(key: str, found: Any, wanted: Any) -> str:
-    """Say of what else an evaluation is."""
-    if key == "limit":
-        parts = ["the whole split" if limit is None else f"the first {limit} examples" for limit in (found, wanted)]
-        return f"of {parts[0]}, not of {parts[1]}"
-    if key == "task_hash":
-        return f"for another version of the task ({str(found)[:12]}, now {wanted[:12]})"
-    if key == "data_sha256" and found:
-        return "of other data: the files that its examples were read from have changed"
-    if key == "chat" and found and wanted:
-        return f"by another chat prompt ({str(found)[:12]}, now {wanted[:12]})"
-    return f"with {key} = {found!r}, not {wanted!r}"
+def _begin(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Make the folder that of this evaluation; a kill in between leaves one that holds nothing."""
+    if folder.is_dir():
+        discard(folder)
+    files.write_json(folder / CLAIM, identity)
 
 
 def _has_moved(found: Any, wanted: Any) -> bool:
     """Whether two endpoints are the same model at the same path, behind another host or port."""
-    either = [re.sub(r"^https?://[^/]+", "", one) for one in (found, wanted) if isinstance(one, str)]
-    return len(either) == 2 and either[0] == either[1]
+    paths = [re.sub(r"^https?://[^/]+", "", address) for address in (found, wanted) if isinstance(address, str)]
+    return len(paths) == 2 and paths[0] == paths[1]
 
 
 def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:
@@ -186,16 +173,4 @@ def withdraw(folder: Path) -> None:
 
 
 def _read_claim(folder: Path) -> dict[str, Any]:
-    """Read whose evaluation a folder holds.
-
-    Raises:
-        DataError: It cannot be read.
-    """
-    path = folder / CLAIM
-    try:
-        found = files.read_json(path)
-    except DataError as error:
-        raise DataError(f"{error} Restore the file, or replace the evaluation with --force.") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{path}: expected an object. Restore the file, or replace the evaluation with --force.")
-    return found
+    return claims.read_claim(folder / CLAIM, "Restore the file, or replace the evaluation with --force.")

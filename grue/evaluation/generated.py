@@ -1,58 +1,19 @@
-"""A file of predictions that somebody named: whose answers it holds, while it is made and after.
+"""A file of predictions that somebody named, and `FILE.claim.json` beside it, which says whose they are."""
 
-Until all are there they are kept in the folder `FILE.partial`, so that a file is whole wherever there is one;
-`FILE.claim.json` beside a whole one says whose it is.
-"""
-
-import shutil
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from grue import files
+from grue import claims, files
 from grue.data.load import local_data_id
-from grue.data.scored import unfinished
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError
 from grue.evaluation.folder import PREDICTIONS
 from grue.evaluation.predict import predict_file
 from grue.evaluation.systems import System
 from grue.records import Example
-from grue.tasks import Generation, Task
+from grue.tasks import Task
 
-CLAIM = "claim.json"
-CURE = "Write elsewhere with --output, or remove it."
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class PredictionsClaim:
-    """Whose answers a file of predictions holds.
-
-    Attributes:
-        file: sha256 of the file of rows that `split` names; None where it is a split of the task.
-        data_dir: Where the rows were read instead of the task's sources.
-        data_sha256: Of the task's local files, or of what is read of `data_dir`; empty without either.
-        checkpoint: sha256 of the weights, or a model's hub id and revision.
-        generation: How they were decoded.
-        prompts: How many are answered.
-        sha256: Of the whole file; empty while it is made.
-    """
-
-    suite: str
-    task: str
-    task_hash: str
-    split: str
-    file: str | None
-    data_dir: str | None
-    checkpoint: str
-    system: str
-    seed: int
-    generation: Generation
-    prompts: int
-    data_sha256: str = ""
-    sha256: str = ""
+WHAT = "responses"
 
 
 def check_output(path: Path) -> None:
@@ -91,93 +52,56 @@ def write_generated(
         DataError: Something cannot be read or written, or the file was changed.
     """
     check_output(path)
-    wanted = PredictionsClaim(
-        suite=task.suite,
-        task=task.name,
-        task_hash=task.hash,
-        split=split,
-        file=file,
-        data_dir=None if data_dir is None else str(data_dir.resolve()),
-        checkpoint=system.weights,
-        system=system.name,
-        seed=system.seed,
-        generation=task.decoding,
-        prompts=len(examples),
-        data_sha256=local_data_id(task, data_dir, split),
-    )
-    partial = unfinished(path)
-    if path.exists() and not partial.exists():
-        return _check_finished(path, wanted)
-    assert system.model is not None and system.tokenizer is not None
-    with files.sole_owner(partial, f"{path}: another process is writing it; wait for that, or write elsewhere."):
-        if path.exists():
-            _check_finished(path, wanted)
-        else:
-            made = _resumed(partial, wanted)
-            predict_file(system.model, system.tokenizer, task, examples, system.seed, made, batch_size, progress)
-            # First whose it is: a kill in between leaves a claim without a file, which stands in nobody's way.
-            files.write_json(claim_path(path), replace(wanted, sha256=files.sha256_file(made)))
-            files.write_text(path, files.read_text(made))
-        shutil.rmtree(partial)
+    claim = {
+        **claim_of(task, system, examples, split, file, data_dir),
+        "generation": files.plain(task.decoding),
+        "data_sha256": local_data_id(task, data_dir, split),
+    }
+
+    def write(partial: Path) -> None:
+        assert system.model is not None and system.tokenizer is not None
+        made = partial / PREDICTIONS
+        predict_file(system.model, system.tokenizer, task, examples, system.seed, made, batch_size, progress)
+        # The claim first: without its file, it stops nobody.
+        files.write_json(claim_path(path), {**claim, "sha256": files.sha256_file(made)})
+        files.write_text(path, files.read_text(made))
+
+    claims.carry_out(path, claim, WHAT, PREDICTIONS, lambda: _check_finished(path, claim), write)
+
+
+def claim_of(
+    task: Task, system: System, examples: Sequence[Example], split: str, file: str | None, data_dir: Path | None
+) -> dict[str, Any]:
+    """Return which system answers which prompts.
+
+    Args:
+        file: sha256 of the file of rows that `split` names; None where it is a split of the task.
+        data_dir: Where the rows were read instead of the task's sources.
+    """
+    return {
+        "suite": task.suite,
+        "task": task.name,
+        "task_hash": task.hash,
+        "split": split,
+        "file": file,
+        "data_dir": None if data_dir is None else str(data_dir.resolve()),
+        "checkpoint": system.weights,
+        "system": system.name,
+        "seed": system.seed,
+        "prompts": len(examples),
+    }
 
 
 def claim_path(path: Path) -> Path:
     """Return the file that says whose answers a whole file of predictions holds."""
-    return path.with_name(f"{path.name}.{CLAIM}")
+    return path.with_name(f"{path.name}.{claims.CLAIM}")
 
 
-def check_same(found: T, wanted: T, where: Path, besides: Collection[str]) -> None:
-    """Refuse what holds the responses of another call.
-
-    Args:
-        found: The claim that is there, a dataclass.
-        besides: Its fields that say nothing of whose the responses are.
-
-    Raises:
-        ConfigError: They differ; names the first field that does.
-    """
-    names = [field.name for field in fields(type(wanted)) if field.name not in besides]  # type: ignore[arg-type]
-    held, asked = ({name: getattr(claim, name) for name in names} for claim in (found, wanted))
-    files.refuse_other(where, "responses", held, asked, CURE)
-
-
-def check_unfinished(partial: Path, kept: str) -> None:
-    """Refuse a folder of unfinished work that is of another kind of file.
-
-    Args:
-        kept: The name of the file that this kind is kept in.
-
-    Raises:
-        ConfigError: It holds something else than that and a claim.
-    """
-    others = sorted(one.name for one in partial.iterdir() if one.name not in (CLAIM, kept) and one.name[0] != ".")
-    if others:
-        raise ConfigError(f"{partial}: holds unfinished work of another kind, {others[0]}. {CURE}")
-
-
-def _check_finished(path: Path, wanted: PredictionsClaim) -> None:
-    claim = claim_path(path)
-    if not claim.exists():
-        raise ConfigError(f"{path}: is there already, and no {claim.name} says whose answers it holds. {CURE}")
-    found = _read(claim, f"Write elsewhere with --output, or remove {path}.")
-    if files.sha256_file(path) != found.sha256:
-        raise ConfigError(f"{path}: holds something else than the answers that {claim.name} is of. {CURE}")
-    check_same(found, wanted, path, ["sha256"])
-
-
-def _resumed(partial: Path, wanted: PredictionsClaim) -> Path:
-    """Return the file that is gone on with; a folder that holds nothing becomes that of this call."""
-    check_unfinished(partial, PREDICTIONS)
-    claim, made = partial / CLAIM, partial / PREDICTIONS
-    if made.exists():
-        check_same(_read(claim, f"Remove {partial} to begin anew."), wanted, partial, ["sha256"])
-    else:
-        files.write_json(claim, wanted)
-    return made
-
-
-def _read(claim: Path, cure: str) -> PredictionsClaim:
-    try:
-        return files.load_json(claim, PredictionsClaim)
-    except DataError as error:
-        raise DataError(f"{error} {cure}") from error
+def _check_finished(path: Path, claim: dict[str, Any]) -> None:
+    beside = claim_path(path)
+    if not beside.exists():
+        raise ConfigError(f"{path}: is there already, and no {beside.name} says whose answers it holds. {claims.CURE}")
+    held = claims.read_claim(beside, f"Write elsewhere with --output, or remove {path}.")
+    if files.sha256_file(path) != held.get("sha256"):
+        raise ConfigError(f"{path}: its content is not what {beside.name} describes. {claims.CURE}")
+    claims.refuse_other(path, WHAT, held, claim, claims.CURE)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from grue.data.examples import ScoredExamples
-from grue.data.limits import LARGEST_REWARD
+from grue.data.scored_lines import LARGEST_REWARD
 from grue.errors import ConfigError, TrainingError
 from grue.files import sha256_json
 from grue.lm.reward_folder import check_reward_task, read_reward_manifest

@@ -1,23 +1,19 @@
-"""Scored samples: several responses to each prompt of a split, drawn from a system and rewarded, to learn from.
-
-Until all are there they are kept in the folder `FILE.partial`, so that a file is whole wherever there is one.
-"""
+"""Scored samples: several responses to each prompt of a split, drawn from a system and rewarded, to learn from."""
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grue import files
+from grue import claims, files
 from grue.data.load import local_data_id
-from grue.data.scored import read_header, read_scored, unfinished
+from grue.data.scored import read_header, read_scored
 from grue.data.scored_lines import KIND, SCHEMA_VERSION, RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError
 from grue.evaluation.best_of import draws
-from grue.evaluation.generated import CLAIM, check_output, check_same, check_unfinished
+from grue.evaluation.generated import WHAT, check_output, claim_of
 from grue.evaluation.predict import batches_left, told
 from grue.evaluation.reward_models import recorded
 from grue.evaluation.rewards import Reward, make_reward
@@ -30,7 +26,7 @@ from grue.tasks import Generation, Task
 
 RESPONSES = "responses.jsonl"
 COUNTED = ("responses", "generated_tokens", "reward_calls", "seconds")
-"""What a header says of the work; all else says which work it is."""
+"""What a header says of the work done."""
 
 Progress = Callable[[int, int], None]
 
@@ -107,41 +103,33 @@ def write_samples(
     wanted = ScoredHeader(
         grue=KIND,
         schema=SCHEMA_VERSION,
-        suite=task.suite,
-        task=task.name,
-        task_hash=task.hash,
-        split=split,
+        **claim_of(task, system, examples, split, file, data_dir),
         reward=reward or task.reward,
-        checkpoint=system.weights,
-        system=system.name,
-        seed=system.seed,
         samples=samples,
         generation=as_rollouts(task, temperature),
-        prompts=len(examples),
         responses=0,
         generated_tokens=0,
         reward_calls=0,
         seconds=0.0,
         reward_models={one["name"]: one["sha256"] for one in recorded(reward or task.reward, task)},
-        file=file,
-        data_dir=None if data_dir is None else str(data_dir.resolve()),
         data_sha256=local_data_id(task, data_dir, split, "train"),
     )
-    partial = unfinished(path)
-    if path.exists() and not partial.exists():
-        return _finished(path, wanted, task, examples)
     if system.model is None:
         raise ConfigError(f"{system.name} has no model to draw samples from; name a checkpoint or a model.")
     check_lengths(system.model, task)
-    function = make_reward(wanted.reward, task, train)
-    with files.sole_owner(partial, f"{path}: another process is writing it; wait for that, or write elsewhere."):
-        if path.exists():
-            made = _finished(path, wanted, task, examples)
-        else:
-            drawn = _draw_all(task, system, examples, partial, wanted, function, batch_size, progress)
-            made = _write(path, wanted, drawn)
-        shutil.rmtree(partial)
-    return made
+
+    def write(partial: Path) -> ScoredHeader:
+        function = make_reward(wanted.reward, task, train)
+        return _write(path, wanted, _draw_all(task, system, examples, partial, wanted, function, batch_size, progress))
+
+    return claims.carry_out(
+        path, _claim(wanted), WHAT, RESPONSES, lambda: _finished(path, wanted, task, examples), write
+    )
+
+
+def _claim(header: ScoredHeader) -> dict[str, Any]:
+    """Return what a header says of which work it is of; all else it says of the work done."""
+    return {key: value for key, value in files.plain(header).items() if key not in COUNTED}
 
 
 def _draw_all(
@@ -224,24 +212,21 @@ def _finished(path: Path, wanted: ScoredHeader, task: Task, examples: Sequence[E
         raise ConfigError(f"{error} It is there already: write elsewhere with --output, or remove it.") from error
     if not isinstance(found, ScoredHeader):
         raise ConfigError(f"{path}: holds something else; write elsewhere with --output, or remove it.")
-    check_same(found, wanted, path, COUNTED)
+    claims.refuse_other(path, WHAT, _claim(found), _claim(wanted), claims.CURE)
     read_scored(path, task, examples)
     return found
 
 
 def _resumed(partial: Path, wanted: ScoredHeader, examples: Sequence[Example]) -> dict[str, Drawn]:
-    """Return what an interrupted call drew; a folder that holds nothing becomes that of this call."""
-    check_unfinished(partial, RESPONSES)
-    claim, lines = partial / CLAIM, partial / RESPONSES
+    """Return what an interrupted call drew."""
+    lines = partial / RESPONSES
     if not lines.exists():
-        files.write_json(claim, wanted)
         return {}
-    check_same(files.load_json(claim, ScoredHeader), wanted, partial, COUNTED)
     files.drop_torn_line(lines)
     done: dict[str, Drawn] = {}
     known = {example.id for example in examples}
     for number, record in files.read_jsonl(lines):
-        where, cure = f"{lines}, line {number}", f"Remove {partial} to begin anew."
+        where, cure = f"{lines}, line {number}", f"Remove {partial} to start again."
         try:
             one = from_dict(Drawn, record, where)
         except ConfigError as error:

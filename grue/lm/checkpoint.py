@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from grue import files
 from grue.errors import DataError, escaped
 from grue.files import reason, sha256_json
-from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
+from grue.lm.folder import CONFIG, read_object
 from grue.records import LAST
 from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
@@ -221,7 +221,6 @@ def read_manifest(folder: Path) -> CheckpointManifest:
             "a model that was trained elsewhere is evaluated with --task NAME."
         )
     held = _contents(folder)
-    check_file(path, LARGEST_JSON)
     manifest = files.load_json(path, CheckpointManifest)
     if manifest.schema != SCHEMA_VERSION:
         raise DataError(

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 
 from grue import files
 from grue.errors import ConfigError, DataError, escaped
-from grue.lm.folder import LARGEST_JSON, check_file
 from grue.shapes import from_dict, shown
 from grue.tasks import Task
 
@@ -127,7 +126,6 @@ def read_reward_manifest(folder: Path) -> RewardManifest:
         raise DataError(
             f"{escaped(folder)}: not a reward model: it has no {REWARD}; `grue tools reward train` writes one."
         )
-    check_file(path, LARGEST_JSON)
     data = files.read_json(path)
     if not isinstance(data, dict) or data.get("grue") != KIND or data.get("schema") != SCHEMA_VERSION:
         said = {key: data.get(key) for key in ("grue", "schema")} if isinstance(data, dict) else shown(data)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from grue import files
-from grue.data.limits import MOST_RESPONSES
 from grue.data.pairs import KIND, SCHEMA_VERSION, SHARES, PairsHeader, check_shares, contradictions, part_of
 from grue.data.scored import ScoredGroup, read_scored
 from grue.data.scored_lines import PairLine, ScoredHeader, ScoredResponse, as_records, check_text
@@ -270,8 +269,7 @@ def _judged(
             counted["eligible"] += 1
             yield _place(choice.seed, "pair", *one.names), number, one
 
-    most = MOST_RESPONSES // 2 if choice.pairs is None else choice.pairs
-    chosen = nsmallest(most, eligible(), key=lambda one: one[:2])
+    chosen = sorted(eligible(), key=lambda one: one[:2])[: choice.pairs]
     _refuse_few(choice, counted["eligible"], source)
     return [_by_annotator(one, choice, annotator) for _, _, one in chosen], counted["ties"]
 

@@ -11,7 +11,6 @@ Until the folder is there, what is needed to go on lies in `DIR.partial`: an int
 """
 
 import math
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from grue import files
+from grue import claims, files
 from grue.data.pairs import PARTS
 from grue.errors import ConfigError, TrainingError
 from grue.lm.device import scoring_device
@@ -43,7 +42,7 @@ from grue.runs.train import Interrupted
 from grue.stats.calibration import best_temperature, log_losses, rights
 from grue.tasks import Task
 
-CLAIM, STATES = "claim.json", "states"
+STATES, WHAT = "states", "a reward model"
 SMALLEST = 1e-8
 """Spread of the logits below which a reward model says the same of all texts."""
 
@@ -154,18 +153,13 @@ def train_reward_model(
     folder = folder.absolute()
     if not folder.name:
         raise ConfigError(f"{folder}: is no folder for a reward model; name a new one with --output.")
-    partial = folder.with_name(f"{folder.name}.partial")
-    if folder.exists():
-        return _finished(folder, claim)
-    found = read_pairs(path, task, examples, config.seed, split=split)
-    require_parts(found, path)
-    with files.sole_owner(partial, f"{folder}: another process trains there; wait for it, or choose another folder."):
-        if folder.exists():
-            return _finished(folder, claim)
-        _claim_partial(partial / CLAIM, claim)
-        manifest = _train(found, partial, folder, claim, task, config, backbone, revision, progress, stop)
-        shutil.rmtree(partial)
-    return manifest
+
+    def write(partial: Path) -> RewardManifest:
+        pairs = read_pairs(path, task, examples, config.seed, split=split)
+        require_parts(pairs, path)
+        return _train(pairs, partial, folder, claim, task, config, backbone, revision, progress, stop)
+
+    return claims.carry_out(folder, claim, WHAT, STATES, lambda: _finished(folder, claim), write)
 
 
 def _claim(
@@ -189,31 +183,9 @@ def _finished(folder: Path, claim: Mapping[str, Any]) -> RewardManifest:
     if not (folder / REWARD).is_file():
         raise ConfigError(f"{folder}: holds something else; choose another folder with --output.")
     manifest = read_reward_manifest(folder)
-    _refuse_other({key: getattr(manifest, key) for key in claim}, claim, folder)
+    held = {key: getattr(manifest, key) for key in claim}
+    claims.refuse_other(folder, WHAT, held, claim, claims.CURE)
     return manifest
-
-
-def _claim_partial(path: Path, claim: Mapping[str, Any]) -> None:
-    """Write what comes out; refuse to go on with another training. One that saved no state left nothing to go on with.
-
-    Raises:
-        ConfigError: A state is of another training.
-    """
-    states = path.with_name(STATES)
-    if not path.exists() or not states.is_dir() or not any(states.iterdir()):
-        files.write_json(path, claim)
-        return
-    found = files.read_json(path)
-    _refuse_other(found if isinstance(found, dict) else {}, claim, path.parent)
-
-
-def _refuse_other(found: Mapping[str, Any], claim: Mapping[str, Any], where: Path) -> None:
-    held, wanted = (
-        {**each, **{f"config.{k}": v for k, v in each.get("config", {}).items()}, "config": ""}
-        for each in (found, claim)
-    )
-    cure = "Choose another folder with --output, or remove it."
-    files.refuse_other(where, "a reward model", held, wanted, cure)
 
 
 # --- training --------------------------------------------------------------------------------------------------------

@@ -5,20 +5,16 @@ is drawn at the run's start, and its states repeat it.
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from grue import files
-from grue.errors import ConfigError, DataError
+from grue import claims, files
+from grue.errors import DataError
 from grue.lm.checkpoint import RUN_ID
 from grue.runs import log
 from grue.runs.plan import Plan
 
 CONFIG = "config.toml"
-HASHES = ("_hash", "_sha256", "_weights", "_models")
-"""How the keys of a run's record end whose values tell a reader nothing but that something differs."""
 
 
 def finished(plan: Plan) -> bool:
@@ -60,19 +56,6 @@ def claim_folder(plan: Plan, record: Mapping[str, Any] | None = None) -> None:
         files.write_toml(plan.folder / CONFIG, record)
 
 
-@contextmanager
-def sole_owner(folder: Path) -> Iterator[None]:
-    """Hold the run's folder, so that no second process trains in it; the lock is released on exit.
-
-    Raises:
-        ConfigError: Another process holds it.
-        DataError: The folder cannot be written.
-    """
-    refusal = f"{folder}: another process is training here; wait for it, or choose --system NAME."
-    with files.sole_owner(folder, refusal):
-        yield
-
-
 def owner_of(plan: Plan, configuration: str) -> dict[str, str | int]:
     """Return what says whose a state is: which run, of which configuration, in which folder.
 
@@ -99,21 +82,9 @@ def begin(plan: Plan) -> None:
 
 def _refuse_other_configuration(plan: Plan, record: Mapping[str, Any]) -> None:
     path = plan.folder / CONFIG
-    old, new = _flat(files.read_toml(path)), _flat(record)
-    differing = [key for key in old | new if old.get(key) != new.get(key)]
-    differing.sort(key=lambda key: (key.endswith(HASHES), key != "reward", key))
-    if differing:
-        key, *others = differing
-        what = f"with {key} = {old.get(key)!r}, not {new.get(key)!r}"
-        if key == "task_hash":
-            what = f"for another version of the task ({str(old.get(key))[:12]}, now {str(new.get(key))[:12]})"
-        more = f" (and other values of {', '.join(others)})" if others else ""
-        raise ConfigError(
-            f"{path}: this folder holds a run {what}{more}. Choose another --system name for the new configuration (a "
-            "warm start keeps its name: choose another --runs), or remove the folder."
-        )
-
-
-def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    nested = {f"config.{key}": value for key, value in record.get("config", {}).items() if value is not None}
-    return {key: value for key, value in record.items() if key != "config"} | nested
+    held = files.read_toml(path)
+    cure = (
+        "Choose another --system name for the new configuration (a warm start keeps its name: choose another --runs), "
+        "or remove the folder."
+    )
+    claims.refuse_other(path, "a run", held, {**dict.fromkeys(held), **files.plain(record)}, cure)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from grue import files
+from grue import claims, files
 from grue.algorithms import SUPERVISED
 from grue.data.load import load_examples, obtain
 from grue.data.scored import ScoredBudget
@@ -47,7 +47,7 @@ from grue.runs import learned, log, rewarded, states
 from grue.runs.alarms import alarms
 from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.card import card, training_versions
-from grue.runs.folder import begin, claim_folder, finished, owner_of, sole_owner
+from grue.runs.folder import begin, claim_folder, finished, owner_of
 from grue.runs.memory import check_memory
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan, check_backbone
@@ -373,7 +373,8 @@ def _refuse_lost_checkpoint(plan: Plan) -> None:
 
 def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> None:
     run = prepare(plan, observer, stop, distributed)
-    with sole_owner(plan.folder) if distributed.is_main else nullcontext():
+    refusal = f"{plan.folder}: another process is training here; wait for it, or choose --system NAME."
+    with claims.sole_owner(plan.folder, refusal) if distributed.is_main else nullcontext():
         if distributed.is_main:
             states.clear_leavings(plan.folder)
             claim_folder(plan, run.record)

@@ -7,6 +7,7 @@ from importlib import resources
 from statistics import median
 
 from grue import files
+from grue.sweep.grid import ModelEntry
 from grue.sweep.jobs import Job, kind_of
 from grue.sweep.record import SweepEvent, alike
 
@@ -65,11 +66,13 @@ def seconds_of(job: Job, past: Iterable[SweepEvent]) -> float | None:
     if like:
         return median(like)
     measured = _measured().get(job.suite, {}).get(job.task, {})
-    updates = job.set.get("updates")
-    other = job.backbone or job.reward or job.preset or not job.set.keys().isdisjoint(OF_WORK)
-    if job.algorithm not in measured or other:
+    entry = job.entry
+    if isinstance(entry, ModelEntry) or entry.algorithm not in measured:
         return None
-    seconds = measured[job.algorithm]
+    if entry.backbone or entry.reward or entry.preset or not entry.set.keys().isdisjoint(OF_WORK):
+        return None
+    updates = entry.set.get("updates")
+    seconds = measured[entry.algorithm]
     return seconds if updates is None else seconds * float(updates) / measured["updates"]
 
 

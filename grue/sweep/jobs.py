@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue import files
 from grue.algorithms import SUPERVISED, system_of
 from grue.errors import ConfigError, DataError
-from grue.evaluation.endpoint import Endpoint, checked_url
+from grue.evaluation.endpoint import checked_url
 from grue.evaluation.prompting import chat_prompt
 from grue.metrics.registry import own_code
 from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name, with_backbone
@@ -29,10 +29,9 @@ class Job:
     Attributes:
         task: Name of the task, as in the path of its runs.
         source: The task's name in the suite, or the path of its file.
-        set: Values of the algorithm's configuration.
+        entry: What is run, with the values of the whole grid; `system` and `tasks` are left empty.
         evaluate: Whether to evaluate the trained model; false for a run that is only a warm start.
         after: Id of the run that it starts from.
-        model: A model made elsewhere, with how it is asked as in `ModelEntry`; the algorithm is then "external".
         task_sha256: Of what the task file says: what is in the task's hash, its recipes and its chat prompt; and of the
             code of metrics that are the user's own.
     """
@@ -40,19 +39,17 @@ class Job:
     suite: str
     task: str
     source: str
-    algorithm: str
     system: str
     seed: int
-    preset: str | None = None
-    reward: str | None = None
-    backbone: str | None = None
-    set: Mapping[str, Any] = field(default_factory=dict)
+    entry: GridEntry | ModelEntry
     evaluate: bool = True
     after: str | None = None
-    model: str | None = None
-    chat: bool = False
-    endpoint: Endpoint | None = None
     task_sha256: str = ""
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm or baseline; "external" for a model made elsewhere."""
+        return EXTERNAL if isinstance(self.entry, ModelEntry) else self.entry.algorithm
 
     @property
     def id(self) -> str:
@@ -62,7 +59,7 @@ class Job:
     @property
     def trains(self) -> bool:
         """Whether there is something to train, and so a checkpoint."""
-        return self.model is None and self.algorithm not in BASELINES
+        return self.algorithm not in (EXTERNAL, *BASELINES)
 
     def with_seed(self, seed: int) -> "Job":
         """Return the same run with another seed."""
@@ -111,9 +108,11 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
     """
     from grue.runs import plan
 
-    about: dict[str, Any] = {name: getattr(job, name) for name in ("algorithm", "seed", "system", *VARIED)}
+    assert isinstance(job.entry, GridEntry)
+    varied: dict[str, Any] = {name: getattr(job.entry, name) for name in VARIED}
     where: dict[str, Any] = {"runs": runs, "data_dir": data_dir, "offline": offline}
-    return plan.stages_of(RunRequest(task=task, settings=job.set, **about, **where))
+    asked: dict[str, Any] = {"algorithm": job.algorithm, "seed": job.seed, "system": job.system}
+    return plan.stages_of(RunRequest(task=task, settings=job.entry.set, **asked, **varied, **where))
 
 
 def refuse_other_runs(
@@ -162,11 +161,19 @@ def _is_on(entry: GridEntry | ModelEntry, source: str, task: Task) -> bool:
     return not entry.tasks or bool({task.name, source} & set(entry.tasks))
 
 
-def _about(source: str, task: Task, seed: int) -> dict[str, Any]:
-    """Return what every job says of its task and seed."""
+def _job(entry: GridEntry | ModelEntry, system: str, source: str, task: Task, seed: int, **about: Any) -> Job:
     code = own_code([spec.name for spec in task.metrics], task.folder)
-    said = files.sha256_json([task.hash, task.recipes, task.chat_hash, *([code] if code else [])])
-    return {"suite": task.suite, "task": task.name, "source": source, "seed": seed, "task_sha256": said}
+    sha256 = files.sha256_json([task.hash, task.recipes, task.chat_hash, *([code] if code else [])])
+    return Job(
+        suite=task.suite,
+        task=task.name,
+        source=source,
+        system=system,
+        seed=seed,
+        entry=replace(entry, system=None, tasks=()),
+        task_sha256=sha256,
+        **about,
+    )
 
 
 def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
@@ -178,33 +185,25 @@ def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     if entry.chat if entry.endpoint is None else not entry.endpoint.completions:
         chat_prompt(task)
     name = entry.system or external_name(entry.model, chat=entry.chat, endpoint=entry.endpoint)
-    about = _about(source, task, seed)
-    asked: dict[str, Any] = {"model": entry.model, "chat": entry.chat, "endpoint": entry.endpoint}
-    job = Job(algorithm=EXTERNAL, system=check_name(name), **about, **asked)
     if entry.endpoint is None and state_of(entry.model):  # a model of the hub is fetched when its job runs
         check_language_model("causal" if entry.chat else family_of(entry.model), entry.model)
-    return job
+    return _job(entry, check_name(name), source, task, seed)
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
     system = check_system_name(system_of(entry.algorithm) if entry.system is None else entry.system)
-    about = _about(source, task, seed)
     if entry.algorithm in BASELINES:
         _check_baseline(entry, system, task)
-        return [Job(algorithm=entry.algorithm, system=system, **about)]
+        return [_job(entry, system, source, task, seed)]
     warm, _, _ = entry.algorithm.rpartition("+")
     backbone = entry.backbone if entry.backbone != task.backbone.model else None
-    start = with_backbone(warm, backbone)
-    first = [Job(algorithm=warm, system=start, backbone=backbone, evaluate=False, **about)] if warm else []
-    job = Job(
-        algorithm=entry.algorithm,
-        system=system,
-        **{**{name: getattr(entry, name) for name in VARIED}, "backbone": backbone},
-        set={**_known_values(grid.set, entry), **entry.set},
-        evaluate=grid.evaluate,
-        after=first[0].id if first else None,
-        **about,
-    )
+    first = []
+    if warm:
+        start = GridEntry(algorithm=warm, backbone=backbone)
+        first = [_job(start, with_backbone(warm, backbone), source, task, seed, evaluate=False)]
+    whole = replace(entry, backbone=backbone, set={**_known_values(grid.set, entry), **entry.set})
+    after = first[0].id if first else None
+    job = _job(whole, system, source, task, seed, evaluate=grid.evaluate, after=after)
     stages_of(job, task, Path("runs"))  # refuses a wrong configuration before anything runs
     return [*first, job]
 
@@ -255,12 +254,8 @@ def _check_tasks(entries: Sequence[GridEntry | ModelEntry], loaded: list[tuple[s
 
 def _add(jobs: dict[str, Job], job: Job) -> None:
     """Add a job; a warm start that is also a system of the grid is evaluated."""
-    there = jobs.get(job.id)
-    if there is None:
-        jobs[job.id] = job
-        return
-    wanted = {key: value for key, value in files.plain(job).items() if key != "evaluate"}
-    if wanted != {key: value for key, value in files.plain(there).items() if key != "evaluate"}:
+    there = jobs.setdefault(job.id, job)
+    if replace(there, evaluate=job.evaluate) != job:
         raise ConfigError(
             f"{job.id}: two different runs would share this folder. Give one of the systems another name, with "
             f"{{key}} for a varied value; {SUPERVISED} is the warm start of others, with the task's own recipe."

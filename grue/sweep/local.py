@@ -17,6 +17,7 @@ from pathlib import Path
 from grue.errors import DataError
 from grue.processes import exit_with_parent
 from grue.sweep import memory
+from grue.sweep.grid import ModelEntry
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
@@ -132,8 +133,11 @@ class LocalExecutor:
 
     def _expected(self, job: Job) -> int | None:
         if job.id not in self.sizes:  # called repeatedly for waiting jobs
-            model = job.model or job.backbone or load_task(job.source, job.suite).backbone.model
-            self.sizes[job.id] = 0 if job.endpoint else memory.weights_size(model)
+            if isinstance(entry := job.entry, ModelEntry):
+                size = memory.weights_size(entry.model) if entry.endpoint is None else 0
+            else:
+                size = memory.weights_size(entry.backbone or load_task(job.source, job.suite).backbone.model)
+            self.sizes[job.id] = size
         return memory.expected(job, self.sizes[job.id], self.record.ended())
 
 

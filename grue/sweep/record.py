@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from grue import files
+from grue import claims, files
 from grue.errors import ConfigError, DataError
 from grue.evaluation.folder import RESULT, fault_of, weights_of
 from grue.shapes import from_dict
@@ -154,7 +154,7 @@ class Record:
         Raises:
             DataError: The file system does not say.
         """
-        return files.is_held(self.folder)
+        return claims.is_held(self.folder)
 
     @contextmanager
     def sole_owner(self) -> Iterator[None]:
@@ -168,7 +168,7 @@ class Record:
             f"{self.runs}: another sweep is running here. `grue sweep status {self.runs}` shows it; wait for it, or "
             "choose another folder with --runs."
         )
-        with files.sole_owner(self.folder, refusal):
+        with claims.sole_owner(self.folder, refusal):
             if self.events_path.exists():
                 files.drop_torn_line(self.events_path)  # otherwise the next event would be appended to it
             yield

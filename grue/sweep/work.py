@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from grue.errors import DataError, GrueError
+from grue.sweep.grid import GridEntry
 from grue.sweep.jobs import Job, stages_of
 from grue.sweep.schedule import Outcome
 
@@ -104,11 +105,11 @@ def _do(job: Job, place: JobContext, stop: Callable[[], bool], seconds: dict[str
     with _timed(seconds, "evaluate"):
         if job.trains:
             system = systems.checkpoint_system(task, checkpoint)
-        elif job.model is None:
-            system = systems.baseline_system(task, job.algorithm, job.seed)
+        elif isinstance(entry := job.entry, GridEntry):
+            system = systems.baseline_system(task, entry.algorithm, job.seed)
         else:
             system = systems.external_system(
-                task, job.model, job.seed, chat=job.chat, endpoint=job.endpoint, name=job.system
+                task, entry.model, job.seed, chat=entry.chat, endpoint=entry.endpoint, name=job.system
             )
 
         def on_progress(done: int, total: int) -> None:

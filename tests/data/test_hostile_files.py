@@ -1,23 +1,20 @@
-"""Archives and tables from untrusted places: bounds on what they hold, nothing outside the folder, one error each."""
+"""Archives and tables that may be damaged: nothing outside the folder, one error each."""
 
 import bz2
 import gzip
 import io
 import lzma
 import random
+import shutil
 import tarfile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.hub_server import small
 from support.official import zipped
 
-from grue import files
-from grue.data import archives, limits, parquet
-from grue.data.archives import File, csv_rows, json_lines, nearest, text
-from grue.data.load import load_examples
-from grue.data.rows import text_of
+from grue.data import parquet
+from grue.data.archives import File, csv_rows, nearest, text
 from grue.data.tables import read_rows
 from grue.data.unpack import DamagedArchive, unpack
 from grue.errors import DataError
@@ -55,16 +52,23 @@ def refuse(tmp_path, refused):
 # --- archives --------------------------------------------------------------------------------------------------------
 
 
-def test_what_leads_outside_is_refused(tmp_path, refuse):
+def test_nothing_is_written_outside(tmp_path, refuse):
+    packed = [(".zip", lambda name: zipped({"good": b"1", name: b"2"})), (".tar", lambda name: tarred({name: b"1"}))]
     for name in ("../evil", "/evil", "a/../../evil", "..\\evil"):
-        refuse("a.zip", zipped({"good": b"1", name: b"2"}))
-        refuse("a.tar.gz", gzip.compress(tarred({name: b"1"})))
+        for ending, pack in packed:
+            if ending == ".tar" and "../" in name:  # zipfile cuts such a path, tarfile refuses it
+                refuse("a.tar", pack(name))
+                continue
+            (tmp_path / f"a{ending}").write_bytes(pack(name))
+            unpack(tmp_path / f"a{ending}", tmp_path / "in" / "to")
+            assert {path.name for path in tmp_path.iterdir()} <= {"a.zip", "a.tar", "in"}
+            assert [path.name for path in (tmp_path / "in").iterdir()] == ["to"]
+            shutil.rmtree(tmp_path / "in")
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
         for target in ("/etc/passwd", "../../evil"):
             refuse("a.tar", tarred({"link": b""}, type=kind, linkname=target))
     for kind in (tarfile.FIFOTYPE, tarfile.CHRTYPE):
         refuse("a.tar", tarred({"device": b""}, type=kind))
-    assert not list(tmp_path.rglob("*evil*"))
 
 
 def test_members_in_each_others_way_and_pages_are_damage(tmp_path):
@@ -82,31 +86,6 @@ def test_members_in_each_others_way_and_pages_are_damage(tmp_path):
             (tmp_path / f"a{ending}").write_bytes(pack(content))
             with pytest.raises(DamagedArchive, match=rf"^{tmp_path}/a{ending}: the archive is damaged: ."):
                 unpack(tmp_path / f"a{ending}", tmp_path / ending)
-
-
-def test_what_unpacks_to_far_more_than_it_has_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "SLACK", 1_000_000)
-    zeros = bytes(3_000_000)
-    bomb, several = zipped({"zeros": zeros}, 8), zipped({f"{number}.txt": bytes(900_000) for number in range(3)}, 12)
-    bombs = {"b.zip": several, **{f"a{ending}": pack(tarred({"zeros": zeros})) for ending, pack in [*TARS.items()][1:]}}
-    for name, content in {"a.zip": bomb, **bombs}.items():
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=rf"{name}.*: refused: .*more than is allowed"):
-            unpack(tmp_path / name, tmp_path / "to")
-    with pytest.raises(DataError, match="more than is allowed"):
-        list(archives.lines(File(tmp_path / "a.zip", ("zeros",))))
-    (tmp_path / "nested.zip").write_bytes(zipped({"in.zip": bomb}))
-    with pytest.raises(DataError, match="more than is allowed"):
-        list(archives.lines(File(tmp_path / "nested.zip", ("in.zip", "zeros"))))
-
-
-def test_too_many_members_are_refused(tmp_path, refuse, refused, monkeypatch):
-    monkeypatch.setattr(limits, "MOST_MEMBERS", 5)
-    names = dict.fromkeys([f"{number}/" for number in range(3)] + [f"{number}.txt" for number in range(3)], b"")
-    refuse("a.zip", zipped(names))
-    refuse("a.tar", tarred(names))
-    with refused(DataError):
-        nearest(tmp_path, "1.txt")
 
 
 def test_what_is_whole_is_unpacked_and_what_is_no_archive_is_copied(tmp_path):
@@ -163,80 +142,11 @@ def test_any_damage_is_one_error(tmp_path):
 # --- lines, cells and tables ------------------------------------------------------------------------------------------
 
 
-def test_a_line_without_an_end_is_not_read_whole(tmp_path, monkeypatch, refused):
-    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
-    monkeypatch.setattr(archives, "LONGEST_CELL", 1000)
-    lines = b'{"a": 1}\n{"a": "' + b"x" * 5000 + b'"}\n'
-    for name, content in {
-        "a.jsonl": lines,
-        "a.jsonl.gz": gzip.compress(lines),
-        "a.zip": zipped({"a.jsonl": lines}),
-    }.items():
-        (tmp_path / name).write_bytes(content)
-    for read, where in (
-        (read_rows, tmp_path / "a.jsonl"),
-        (read_rows, tmp_path / "a.jsonl.gz"),
-        (json_lines, File(tmp_path / "a.jsonl")),
-        (json_lines, File(tmp_path / "a.zip", ("a.jsonl",))),
-    ):
-        with refused(DataError):
-            list(read(where))
-    long = b"a,b\n1," + b"x" * 5000 + b"\n"
-    for content in (long, b'a,b\n1,"' + b"x\n" * 5000, b'a,b\n"x\ny",2\n' + b"1,2\n" * 500 + b'"'):
-        (tmp_path / "a.csv").write_bytes(content)
-        with refused(DataError):
-            list(csv_rows(File(tmp_path / "a.csv")))
+def test_lines_of_csv_end_as_spreadsheets_end_them(tmp_path):
     (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbfa,b\r\n"x\r\n\xe2\x80\xa8y",2\r3,4\r' + b"5,6\n" * 500)
-    found = list(csv_rows(File(tmp_path / "a.csv"), "a"))
-    assert found[:3] == [{"a": "x\r\n\u2028y", "b": "2"}, {"a": "3", "b": "4"}, {"a": "5", "b": "6"}]
-    assert len(found) == 502
-
-
-def test_texts_cells_columns_and_rows_have_bounds(tmp_path, monkeypatch, refused):
-    monkeypatch.setattr(archives, "LARGEST_TEXT", 100)
-    (tmp_path / "a.txt").write_text("x" * 100)
-    assert len(text(File(tmp_path / "a.txt"))) == 100
-    (tmp_path / "a.txt").write_text("x" * 101)
-    with refused(DataError):
-        text(File(tmp_path / "a.txt"))
-    monkeypatch.setattr("grue.data.rows.LONGEST_CELL", 50)
-    with refused(DataError):
-        text_of("x" * 51, "text", "row 1")
-    wide = ",".join(f"c{number}" for number in range(5000)) + "\n"
-    for content in (wide, "a\n" + "x" * (limits.LONGEST_CELL + 1) + "\n"):
-        (tmp_path / "a.csv").write_text(content)
-        with refused(DataError):
-            list(csv_rows(File(tmp_path / "a.csv")))
-    monkeypatch.setattr("grue.data.load.MOST_ROWS", 2)
-    monkeypatch.setenv("GRUE_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "rows.jsonl").write_text('{"text": "The film begins well and ends", "label": 1}\n' * 3)
-    with refused(DataError):
-        load_examples(small("imdb"), str(tmp_path / "rows.jsonl"))
-
-
-def test_tables_of_parquet_have_bounds(tmp_path, monkeypatch, refused):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({f"c{number}": [1] for number in range(4097)}), path)
-    with refused(DataError):
-        list(read_rows(path))
-    monkeypatch.setattr(parquet, "MOST_ROWS", 3999)
-    pq.write_table(pa.table({"text": ["x" * 1000] * 4000}), path)
-    with refused(DataError):
-        list(read_rows(path))
-
-
-@pytest.mark.parametrize("column", [["x" * 10_000] * 4000, ["x" * 40_000_000]], ids=["a dictionary", "compression"])
-def test_parquet_is_refused_by_what_it_unpacks_to(tmp_path, column):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"a": column}), path, compression="zstd")
-    assert path.stat().st_size < 100_000
-    for read in (
-        lambda: list(read_rows(path)),
-        lambda: parquet.copy_columns(path, str(path), path.stat().st_size, (), tmp_path / "b.parquet"),
-    ):
-        with pytest.raises(DataError, match=r"a\.parquet: refused: .* bytes unpack to 40,\d"):
-            read()
-    assert not (tmp_path / "b.parquet").exists()
+    rows = list(csv_rows(File(tmp_path / "a.csv"), "a"))
+    assert rows[:3] == [{"a": "x\r\n\u2028y", "b": "2"}, {"a": "3", "b": "4"}, {"a": "5", "b": "6"}]
+    assert len(rows) == 502
 
 
 def test_parquet_is_read_as_it_was_written_whatever_its_encodings(tmp_path):
@@ -259,5 +169,5 @@ def test_parquet_is_read_as_it_was_written_whatever_its_encodings(tmp_path):
     pq.write_table(table, tmp_path / "usual.parquet")
     for path in tmp_path.glob("*.parquet"):
         assert list(read_rows(path)) == rows
-        parquet.copy_columns(path, "a", path.stat().st_size, ("s.n", "d"), tmp_path / "copy")
+        parquet.copy_columns(path, "a", ("s.n", "d"), tmp_path / "copy")
         assert pq.read_table(tmp_path / "copy").to_pylist()[0] == {"s": {"n": [{"z": "w"}]}, "d": "one"}

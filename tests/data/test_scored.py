@@ -7,7 +7,6 @@ import pytest
 from support.factories import a_task
 
 from grue import files
-from grue.data import limits, scored, scored_lines
 from grue.data.pairs import PairsHeader
 from grue.data.scored import ScoredBudget, ScoredGroup, read_header, read_scored
 from grue.data.scored_lines import LEFT_OUT, RewardedLine, ScoredHeader, ScoredResponse, as_records, scored_schema
@@ -190,19 +189,6 @@ def test_a_header_of_something_else_or_of_other_lines(refuse):
     refuse(HEADER, REWARDED, HEADER, REWARDED)
     refuse(REWARDED, HEADER)
     refuse(HEADER, REWARDED, {**REWARDED, "id": "e5"})
-
-
-def test_too_much(refuse, monkeypatch):
-    assert limits.MOST_RESPONSES >= 8 * 500_000  # eight to each prompt of the largest data sets but one
-    for module, name, most, lines in (
-        (scored, "MOST_RESPONSES", 3, (PAIR, PAIR)),
-        (scored_lines, "LONGEST_CELL", 5, (PAIR,)),
-        (scored, "LARGEST_TEXT", 10, (PAIR,)),
-        (files, "LONGEST_LINE", 20, (PAIR,)),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, name, most)
-            refuse(*lines)
 
 
 def test_the_schema_says_what_the_reader_takes():

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 from support.late import late
 
-from grue import files
+from grue import claims, files
 from grue.data.scored import read_scored
 from grue.errors import ConfigError, DataError, TrainingError
 from grue.evaluation.predictions import read_predictions
@@ -215,7 +215,8 @@ def test_interrupted_samples_are_gone_on_with(path, tmp_path, refused):
     reward = rewards.give_name(counted)
     with pytest.raises(Stopped):
         write(path, count=2, progress=stop_after(0))
-    with pytest.raises(Stopped):  # the claim of a call that drew nothing stands in nobody's way
+    assert not partial.exists(), "a call that drew nothing leaves nothing"
+    with pytest.raises(Stopped):
         write(path, batch_size=2, reward=reward, progress=stop_after(4))
     assert not path.exists() and len(asked) == 16
     with refused(DataError):
@@ -259,17 +260,20 @@ def test_other_settings_do_not_mix_with_what_is_there(kind, path, tmp_path):
     for name in (split, other):
         files.write_text(rows / f"commongen.{name}.jsonl", "")
     changes = {
-        "seed = 1, not 2": {"of": system(seed=2)},
-        "checkpoint = 'sha', not 'other'": {"of": replace(system(), weights="other")},
-        "prompts = 7, not 3": {"asked": examples()[:3]},
-        f"split = {split!r}, not {other!r}": {"split": other},
-        "file = None, not 'aa'": {"file": "aa"},
-        f"data_dir = None, not '{rows}'": {"data_dir": rows},
-        "task_hash = ": {"task": replace(tiny.task("causal"), version=2)},
+        "with seed = 1, not 2": {"of": system(seed=2)},
+        "with checkpoint = 'sha', not 'other'": {"of": replace(system(), weights="other")},
+        "with prompts = 7, not 3": {"asked": examples()[:3]},
+        f"with split = {split!r}, not {other!r}": {"split": other},
+        "with file = None, not 'aa'": {"file": "aa"},
+        f"with data_dir = None, not '{rows}'": {"data_dir": rows},
+        "for another version of the task (": {"task": replace(tiny.task("causal"), version=2)},
     }
     if kind is write:
-        changes |= {"samples = 4, not 5": {"count": 5}, "reward = 'rouge1', not 'rouge2'": {"reward": "rouge2"}}
-        changes |= {"generation = ": {"temperature": 0.5}}
+        changes |= {
+            "with samples = 4, not 5": {"count": 5},
+            "with reward = 'rouge1', not 'rouge2'": {"reward": "rouge2"},
+        }
+        changes |= {"with generation.temperature = 1.0, not 0.5": {"temperature": 0.5}}
     with pytest.raises(Stopped):
         kind(path, batch_size=2, progress=stop_after(2))
     assert not path.exists()
@@ -277,7 +281,7 @@ def test_other_settings_do_not_mix_with_what_is_there(kind, path, tmp_path):
         for message, change in changes.items():
             with pytest.raises(ConfigError) as caught:
                 kind(path, **change)
-            assert f"holds responses with {message}" in str(caught.value), state
+            assert f"holds responses {message}" in str(caught.value), state
         before = path.read_bytes() if path.exists() else b""
         kind(path)  # interrupted calls go on, and finished ones are only read
         assert before in (b"", path.read_bytes())
@@ -302,7 +306,7 @@ def test_what_is_not_of_this_call_is_refused_and_kept(kind, contents, path, refu
             kind(path)
         assert path.read_text() == content and not partial.exists()
     path.unlink()
-    with files.sole_owner(partial, "taken"), refused(ConfigError):
+    with claims.sole_owner(partial, "taken"), refused(ConfigError):
         kind(path)
     for where in (path.parent, path.with_name("file.gz")):
         with refused(ConfigError):
@@ -332,9 +336,10 @@ def test_finished_answers_that_were_changed_are_refused(answers, refused):
         answer(answers)
     answers.unlink()  # what the message says to do
     answer(answers, of=system(seed=2))
-    generated.claim_path(answers).write_text("{}")
-    with refused(DataError):
-        answer(answers)
+    for text, error in (("{}", ConfigError), ("{", DataError)):
+        generated.claim_path(answers).write_text(text)
+        with refused(error):
+            answer(answers)
 
 
 def test_what_cannot_be_asked_for(path, refused):

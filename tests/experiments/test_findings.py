@@ -218,8 +218,8 @@ def write_run(folder, job, value=0.5):
     if not job.trains:
         return
     # As a run writes it: settings without a value are left out.
-    config = recorded(make_config(task, job.algorithm, job.set, job.preset))
-    files.write_toml(folder / "config.toml", {"reward": job.reward or task.reward, "config": config})
+    config = recorded(make_config(task, job.algorithm, job.entry.set, job.entry.preset))
+    files.write_toml(folder / "config.toml", {"reward": job.entry.reward or task.reward, "config": config})
     lines = [{"update": 0, "validation/preference": 1.0}]
     if job.algorithm == "supervised":
         lines += [{"update": 1, "seconds": 1.0, "loss/total": 2.0}]

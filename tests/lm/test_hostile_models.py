@@ -1,7 +1,6 @@
 """Models, tokenizers and checkpoints from untrusted places: refused with one error, before any of it could do harm."""
 
 import ast
-import base64
 import json
 import os
 import pickle
@@ -22,7 +21,7 @@ from grue.files import sha256_file
 from grue.lm import checkpoint
 
 torch, tiny, safetensors, saving = late("torch"), late("support.tiny"), late("safetensors.torch"), late("support.saved")
-loading, scorers, parts = late("grue.lm.load"), late("grue.lm.scorers"), late("grue.lm.tokenizer_parts")
+loading, scorers = late("grue.lm.load"), late("grue.lm.scorers")
 hub_server = late("support.hub_server")
 
 
@@ -256,22 +255,15 @@ def test_templates_in_a_folder_of_their_own_are_listed(tmp_path):
     assert "additional_chat_templates/other.jinja" in checkpoint.read_manifest(tmp_path / "c").files
 
 
-def test_a_configuration_that_cannot_be_is_one_error_and_takes_no_memory(model):
+def test_a_configuration_that_cannot_be_is_one_error(model):
     config = model / "config.json"
     before = config.read_text()
     for values, expected in [
         ({"n_embd": "a"}, "Field 'n_embd' expected int, got str"),
-        ({"n_layer": -1}, f"{config}: `n_layer` must be 0 to 4,096 here, found -1"),
-        ({"n_layer": 10**6}, f"{config}: `n_layer` must be 0 to 4,096 here, found 1000000"),
-        ({"n_layer": 4000}, f"{config}: `n_layer` must be 0 to "),
         ({"n_layer": 0}, "its files hold weights that config.json does not describe"),
         ({"n_layer": 1}, "its files hold weights that config.json does not describe (transformer.h.1."),
         ({"n_layer": 3}, "weights are missing or misshapen (transformer.h.2."),
-        ({"num_labels": 10**9}, f"{config}: `num_labels` must be 0 to 4,096 here"),
         ({"n_head": 0}, "config.json: ZeroDivisionError"),
-        ({"vocab_size": 10**12}, "config.json describes a model of 64,000,000,0"),
-        ({"n_positions": 10**9}, "config.json describes a model of 32,000,0"),
-        ({"n_embd": 10**6}, "config.json describes a model of"),
         ({"vocab_size": 24}, "transformer.wte.weight is [23, 32], config.json says [24, 32]"),
         ({"n_embd": 16}, "transformer.h.0.attn.c_attn.bias is [96], config.json says [48]"),
         ({"initializer_range": float("nan")}, f"{config}: not valid JSON: NaN is not a JSON number"),
@@ -287,27 +279,15 @@ def test_a_configuration_that_cannot_be_is_one_error_and_takes_no_memory(model):
     loading.load_language_model("causal", str(model))
 
 
-def test_a_file_that_is_too_large_too_deep_or_none_is_refused_before_it_is_read(model, refused):
+def test_a_file_that_is_too_deep_or_no_object_is_one_error(model):
     for name in ("config.json", "tokenizer_config.json", "generation_config.json", "tokenizer.json"):
         path, before = model / name, (model / name).read_bytes()
-        with path.open("wb") as handle:
-            handle.truncate(200_000_000 if name != "tokenizer.json" else 600_000_000)  # sparse: no byte is written
-        refused.message(refusal(model))
         path.write_text("[" * 10_000 + "]" * 10_000)
         deep = refusal(model)
         assert name in deep or "its files" in deep
         path.write_text("[1]")
         assert refusal(model)
         path.write_bytes(before)
-    for name in ("config.json", "tokenizer.json", "model.safetensors", "other.json"):  # a pipe would block
-        path, kept = model / name, model.parent / name
-        if path.exists():
-            path.rename(kept)
-        os.mkfifo(path)
-        refused.message(refusal(model))
-        path.unlink()
-        if kept.exists():
-            kept.rename(path)
     loading.load_language_model("causal", str(model))
 
 
@@ -316,78 +296,6 @@ def test_an_adapter_beside_the_weights_is_refused(model, refused):
     refused.message(refusal(model))
     (model / "config.json").unlink()
     refused.message(refusal(model))
-
-
-INNER = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
-TEMPLATE = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}}
-ITSELF = [{"Sequence": {"id": "A", "type_id": 0}}]
-TABLE = base64.b64encode(bytes(4) + b"\0" + b"x" * 20_000 + b"\0").decode()
-
-
-def within(part, *steps):
-    """A part of several steps, in a sequence within a sequence."""
-    name = INNER.get(part, "processors")
-    return {"type": "Sequence", name: [{"type": "Sequence", name: [*steps]}]}
-
-
-def replace_by(content, **pattern):
-    return {"type": "Replace", "pattern": pattern, "content": content}
-
-
-def test_a_tokenizer_that_makes_texts_far_longer_is_refused(model, refused):
-    path = model / "tokenizer.json"
-    before = path.read_text()
-    for part, *steps in (
-        ("normalizer", replace_by("b" * 20_000, String="a")),
-        ("normalizer", *[replace_by("aa", String="a")] * 14),
-        ("normalizer", replace_by("b" * 20_000, Regex=".")),
-        ("normalizer", {"type": "Prepend", "prepend": "x" * 20_000}),
-        ("normalizer", {"type": "Precompiled", "precompiled_charsmap": TABLE}),
-        ("normalizer", *[{"type": "ByteLevel"}] * 7),
-        ("decoder", replace_by("b" * 20_000, String="a")),
-        ("post_processor", TEMPLATE | {"single": ITSELF * 2000}),
-        ("post_processor", *[TEMPLATE | {"single": ITSELF * 2}] * 10),
-        ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(a+)+$"}}),
-        ("decoder", replace_by("", Regex="(?:x|a*b+)*c")),
-    ):
-        change(path, **{part: within(part, *steps)})
-        refused.message(refusal(model))
-        path.write_text(before)
-
-
-def test_what_a_tokenizer_is_made_of_is_bounded_from_whatever_file(model, refused):
-    from tokenizers.normalizers import Replace
-
-    tokenizer = loading.load_tokenizer(str(model))
-    tokenizer.backend_tokenizer.normalizer = Replace("a", "b" * 20_000)
-    with refused(DataError):
-        parts.check_loaded("some model", tokenizer)
-    content = (model / "tokenizer.json").read_text()
-    twice = json.dumps({"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 20_000})
-    (model / "tokenizer.json").write_text('{"normalizer": ' + twice + ', "normalizer": null, ' + content.lstrip()[1:])
-    refused.message(refusal(model))
-
-
-@pytest.mark.parametrize(
-    ("backtracks", "expressions"),
-    [
-        (True, ["(a+)+$", "(?:a*)*", "(?i:a+|b)+", "(?<word>a+)*", r"(\w+\s*)+$", "(a*b*){2,}", "([^(]+)+"]),
-        (
-            False,
-            [
-                r"((\w+)\s?)+$",  # \s? may be left out, but is no repeat
-                *("(?=a+)b+", r"(?:\p{L}\p{M}*)+", r"\(a+\)+", "[(a+]+", r"\d{1,3}(?=(\d{3})*(?!\d))"),
-                r"'s|'t| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-                r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
-                r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{M}]*[\p{Ll}\p{M}]+(?i:'s|'t)?|\p{N}{1,3}| ?[^\s\p{L}]+[\r\n/]*",
-                r" ?[^(\s|[.,!?…。，、।۔،])]+",
-            ],
-        ),
-    ],
-)
-def test_expressions_that_may_run_for_ever(backtracks, expressions):
-    for expression in expressions:
-        assert parts.backtracks(expression) is backtracks, expression
 
 
 def test_a_tokenizer_that_cannot_be_is_one_error(model):

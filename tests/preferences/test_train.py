@@ -258,7 +258,7 @@ def test_a_failed_attempt_does_not_stand_in_the_way(tmp_path):
     asked = (path, preferences.TASK, preferences.EXAMPLES, tmp_path / "rm", reward_settings(preferences.SETTINGS))
     with pytest.raises(DataError):
         training.train_reward_model(*asked, backbone=str(nothing))
-    assert (tmp_path / "rm.partial/claim.json").is_file()
+    assert not (tmp_path / "rm.partial").exists()
     _, made = preferences.train(tmp_path, epochs=1)
     assert made.backbone == str(tmp_path / "backbone") and not (tmp_path / "rm.partial").exists()
 

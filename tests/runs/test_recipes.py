@@ -12,7 +12,7 @@ from grue.algorithms.cards.ppo import PPOConfig
 from grue.errors import ConfigError, UnknownName
 from grue.runs import plan
 from grue.runs.algorithms import ALGORITHMS, find_card, preset_of, split_algorithm
-from grue.runs.folder import claim_folder, sole_owner
+from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
 from grue.runs.recipes import check_recipes, make_config
 from grue.runs.request import RunRequest
@@ -194,14 +194,6 @@ def test_another_backbone_is_in_the_name_that_nobody_gave(tmp_path, monkeypatch)
         request = RunRequest(task=load_task("imdb"), algorithm=algorithm, backbone=backbone)
         assert [plan.system for plan in stages_of(request)] == names
         assert stages_of(replace(request, system="mine"))[-1].system == "mine"
-
-
-def test_a_folder_has_one_process_at_a_time(tmp_path):
-    message = "another process is training here"
-    with sole_owner(tmp_path / "run"), pytest.raises(ConfigError, match=message), sole_owner(tmp_path / "run"):
-        pass
-    with sole_owner(tmp_path / "run"):
-        pass
 
 
 def test_auto_becomes_what_the_machine_is_fast_in_and_stays_it(tmp_path, monkeypatch, refused):

@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 from grue.files import write_json, write_jsonl
 from grue.lm.checkpoint import CheckpointManifest
-from grue.sweep.grid import SweepGrid
+from grue.sweep.grid import GridEntry, SweepGrid
 from grue.sweep.jobs import Job, plan_jobs
 from grue.sweep.schedule import Outcome
 
@@ -34,12 +34,11 @@ def a_job(system="ppo", seed=1, task="imdb", after=None, evaluate=True, algorith
         suite=suite,
         task=task,
         source=task,
-        algorithm=algorithm or system,
         system=system,
+        entry=GridEntry(algorithm=algorithm or system, **about),
         seed=seed,
         after=after,
         evaluate=evaluate,
-        **about,
     )
 
 

@@ -73,7 +73,7 @@ def test_a_warm_start_has_the_backbone_of_the_run_that_wants_it():
     other = "mini:causal-s"
     mine = GridEntry(algorithm="supervised+ppo", backbone=other, system="mine")
     first, second = plan_jobs(grid(systems=(mine,)))
-    assert (first.backbone, second.backbone, second.after) == (other, other, first.id)
+    assert (first.entry.backbone, second.entry.backbone, second.after) == (other, other, first.id)
     both = plan_jobs(grid(systems=(mine, GridEntry(algorithm="supervised+nlpo"))))
     assert [job.system for job in both] == ["supervised-causal-s", "supervised", "mine", "supervised+nlpo"]
 
@@ -108,7 +108,7 @@ def test_what_depends_on_no_seed_runs_once(monkeypatch):
 def test_variations_are_named_after_what_varies_and_carry_it():
     vary = {"gamma": (0.5, 1.0), "preset": ("paper", None), "reward": ("meteor",), "kl_target": (None,)}
     jobs = plan_jobs(entry("nlpo", "commongen", set={"updates": 3}, vary=vary))
-    assert [(job.system, job.preset, job.reward, dict(job.set)) for job in jobs] == [
+    assert [(job.system, job.entry.preset, job.entry.reward, dict(job.entry.set)) for job in jobs] == [
         (
             f"nlpo_gamma-{gamma}_preset-{preset or 'none'}_reward-meteor_kl_target-none",
             preset,
@@ -127,7 +127,7 @@ def test_values_of_all_reach_the_algorithms_that_know_them_and_a_systems_own_go_
     nlpo = GridEntry(algorithm="nlpo", set={"top_p": 0.5, "rollouts": 4})
     shared = {"rollouts": 8, "minibatch_size": 4}
     jobs = plan_jobs(grid("ppo", "supervised", "zero-shot", systems=(nlpo,), set=shared))
-    assert {job.system: dict(job.set) for job in jobs} == {
+    assert {job.system: dict(job.entry.set) for job in jobs} == {
         "ppo": {"rollouts": 8, "minibatch_size": 4},
         "supervised": {},
         "zero-shot": {},
@@ -172,7 +172,7 @@ def test_models_are_only_evaluated_and_named_after_what_they_are_asked_by():
     names = ["imdb/a", "imdb/a+chat", "totto/a", "totto/a+chat", "totto/b+chat", "totto/b+completions", "totto/mine"]
     assert [short(job.id).removesuffix("/seed-1") for job in asked] == names
     assert {job.algorithm for job in asked} == {"external"}
-    assert next(job.endpoint for job in jobs if job.model == "org/b") == SERVED
+    assert next(job.entry.endpoint for job in asked if job.entry.model == "org/b") == SERVED
     assert len({job.identity for job in jobs}) == len(jobs) == 9
 
 
@@ -291,7 +291,7 @@ def test_a_grid_in_toml_is_kept_and_plans_the_same_jobs_when_it_is_read_again(tm
     assert again == jobs and [job.identity for job in again] == [job.identity for job in jobs]
     # 2 warm starts and 2 runs from them a task, 2 baselines, and 8 variations on imdb with 2 seeds
     assert len(jobs) == 2 * (2 + 2 + 2) + 16
-    assert {job.set["kl_target"] for job in jobs if job.algorithm == "supervised+ppo"} == {None}
+    assert {job.entry.set["kl_target"] for job in jobs if job.algorithm == "supervised+ppo"} == {None}
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_a_run_is_not_finished_once_its_task_file_says_something_else(own_suite,
         other = (
             "with config.kl_coefficient = 0.1, not 0.2" if edit == "a recipe" else "for another version of the task ("
         )
-        assert f"imdb/ppo/seed-1/config.toml: this folder holds a run {other}" in str(caught.value)
+        assert f"imdb/ppo/seed-1/config.toml: holds a run {other}" in str(caught.value)
     path.write_text(text)
     assert all(record.finished(job) for job in record.jobs())
 

@@ -29,6 +29,7 @@ from support.sweeps import (
 from grue.evaluation.endpoint import Endpoint
 from grue.lm.checkpoint import read_manifest
 from grue.sweep import local, memory
+from grue.sweep.grid import ModelEntry
 from grue.sweep.local import LocalExecutor, how_it_died, visible
 from grue.sweep.record import Record
 from grue.sweep.work import JobContext
@@ -318,12 +319,13 @@ def test_of_a_model_that_is_only_evaluated_its_own_weights_count(tmp_path):
     assert memory.weights_size(str(tmp_path)) == 30
     assert memory.weights_size("mini:seq2seq") > 500_000
     executor = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 2)
-    given = replace(a_job("theirs", 1), algorithm="external", model=str(tmp_path))
-    assert executor._expected(given) == memory.BASE + memory.COPIES_READ * 30
-    elsewhere = replace(given, system="served", model="theirs/model", endpoint=Endpoint(url="http://localhost:1/v1"))
-    assert executor._expected(elsewhere) == memory.BASE
-    unknown = replace(given, system="unknown", model=str(tmp_path / "nothing"))
-    assert executor._expected(unknown) is None
+    theirs = a_job("theirs", 1)
+    for system, model, expected in (
+        ("here", ModelEntry(model=str(tmp_path)), memory.BASE + memory.COPIES_READ * 30),
+        ("served", ModelEntry(model="m", endpoint=Endpoint(url="http://localhost:1/v1")), memory.BASE),
+        ("unknown", ModelEntry(model=str(tmp_path / "nothing")), None),
+    ):
+        assert executor._expected(replace(theirs, system=system, entry=model)) == expected
 
 
 def test_a_worker_sees_one_of_the_devices_that_the_sweep_sees_and_no_more_run_than_there_are(tmp_path, monkeypatch):

@@ -156,7 +156,7 @@ def test_a_finished_run_on_other_data_is_refused_and_a_dry_run_says_so(fake, tmp
     write_jsonl(tmp_path / "rows.jsonl", rows[:6])
     for more in (("--dry-run",), ()):
         said = grue(*grid, *more, code=2).stderr
-        assert f"{path}: this folder holds a run with data_sha256" in said
+        assert f"{path}: holds a run with data_sha256" in said
     assert fake[0] == []
 
 
@@ -180,7 +180,7 @@ def test_a_grid_comes_from_a_file_from_flags_or_from_the_environment(fake, tmp_p
     assert made[-1].started == [f"mini/imdb/{name}/seed-1" for name in names]
     # A setting that an algorithm has without effect is not its.
     grue("sweep", "--tasks", "imdb", "--algos", "ppo,trpo", "--set", "epochs=1")
-    settings = {job.system: dict(job.set) for job in plan_jobs(read_grid(tmp_path / "sweep/sweep.toml"))}
+    settings = {job.system: dict(job.entry.set) for job in plan_jobs(read_grid(tmp_path / "sweep/sweep.toml"))}
     assert settings == {"ppo": {"epochs": 1}, "trpo": {}}
 
 

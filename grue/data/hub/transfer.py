@@ -25,9 +25,9 @@ def save_columns(source: Source, listing: Listing, file: HubFile, target: Path, 
     name = f"{source.name}/{escaped(file.path)} at {listing.commit[:12]}"
     with translate_hub_errors(name):
         if listing.folder is not None:
-            return copy_columns(listing.folder / file.path, name, file.size, source.columns, target)
+            return copy_columns(listing.folder / file.path, name, source.columns, target)
         with _remote(f"datasets/{source.name}@{listing.commit}/{file.path}", file.size) as remote:
-            copy_columns(remote, name, file.size, source.columns, target, lambda: progress(remote.tell(), file.size))
+            copy_columns(remote, name, source.columns, target, lambda: progress(remote.tell(), file.size))
 
 
 def _remote(path: str, size: int) -> IO[bytes]:
