@@ -275,8 +275,8 @@ def generate(
     if samples is None and (reward is not None or temperature is not None):
         raise ConfigError("A reward and a temperature are of samples; say how many are drawn to each prompt.")
     check_output(Path(output))
-    found = subject(what, task, seed=1 if seed is None else seed, suite=suite)
-    of_task, system = found.task, found.system if seed is None else replace(found.system, seed=seed)
+    prepared = subject(what, task, seed=1 if seed is None else seed, suite=suite)
+    of_task, system = prepared.task, prepared.system if seed is None else replace(prepared.system, seed=seed)
     require_plain(system)
     if system.model is None or system.tokenizer is None:
         raise ConfigError(f"{system.name} has no model; `grue evaluate --baseline {system.name}` writes its answers.")

@@ -69,7 +69,10 @@ def push(
     folder = what.checkpoint if isinstance(what, Trained) else Path(what)
     described = Described(model=to, benchmark=benchmark, source_url=page_of(to, endpoint_url))
     content = content_of(folder, described, samples, warn)
-    sizes = {path: one.stat().st_size if isinstance(one, Path) else len(one) for path, one in sorted(content.items())}
+    sizes = {
+        path: source.stat().st_size if isinstance(source, Path) else len(source)
+        for path, source in sorted(content.items())
+    }
     if dry_run:
         return Pushed(sizes, None)
     done = upload(
@@ -119,10 +122,10 @@ def export(
 
     writer, output = FORMATS[form], Path(output)
     files.refuse_there(output, force)
-    given = result_files([Path(one) for one in ([results] if isinstance(results, str | Path) else results)])
+    given = result_files([Path(path) for path in ([results] if isinstance(results, str | Path) else results)])
     files.refuse_input(output, given)
-    found = read_measured(given)
-    files.write_text(output, writer(found, Described(model, organization, benchmark, source_url)))
+    measured = read_measured(given)
+    files.write_text(output, writer(measured, Described(model, organization, benchmark, source_url)))
 
 
 def import_predictions(
@@ -164,8 +167,8 @@ def import_predictions(
     files.refuse_input(output, [log])
     answers = _answers(log, source, filter, epoch, warn)
     of_task = as_task(task, suite)
-    found = examples(of_task, split, data_dir=data_dir, offline=offline)
-    result = matched(found, answers, log)
+    loaded = examples(of_task, split, data_dir=data_dir, offline=offline)
+    result = matched(loaded, answers, log)
     if result.alike < len(result.predictions):
         alike = f"{result.alike} of {len(result.predictions)}"
         warn(f"{log}: only {alike} of the logged prompts contain the task's; were they asked the same?")

@@ -87,7 +87,7 @@ def pairs_from_predictions(
 
     choice = _choice(pairs, noise, ties, seed, shares)
     of_task = as_task(task, suite)
-    answered, train = (examples(of_task, one, data_dir=data_dir, offline=offline) for one in (split, "train"))
+    answered, train = (examples(of_task, name, data_dir=data_dir, offline=offline) for name in (split, "train"))
     return from_predictions(
         Path(a), Path(b), of_task, answered, train, choice, Path(output), split=split, reward=reward
     )
@@ -224,7 +224,7 @@ def task_and_split(
     task: AnyTask | None,
     suite: str,
     split: str | None = None,
-    usual: tuple[str, str] | None = None,
+    fallback: tuple[str, str] | None = None,
 ) -> tuple[Task, str]:
     """Return the task of a file of scored responses or pairs, and the split whose prompts it answers.
 
@@ -241,7 +241,7 @@ def task_and_split(
 
     made = read_header(path)
     stated = [] if made is None else [(made.suite, made.task)]
-    stated += [] if usual is None else [usual]
+    stated += [] if fallback is None else [fallback]
     if task is None:
         known = ((of_suite, name) for of_suite, name in stated if is_named(of_suite) and name in task_names(of_suite))
         suite, task = next(known, (suite, None))

@@ -73,48 +73,50 @@ def score(
     read = reading.read_predictions if of_task is not None else reading.read_predictions_in_order
     read = reading.read_plain_predictions if references else read
     read_first = read(Path(predictions)) if isinstance(predictions, str | Path) else None
-    found: Sequence[Example]
+    loaded: Sequence[Example]
     if of_task is not None:
         split = split or of_task.data.evaluation
-        found = examples(of_task, split, data_dir=data_dir, offline=offline)
+        loaded = examples(of_task, split, data_dir=data_dir, offline=offline)
     elif isinstance(own_examples, str | Path):
-        found = reading.read_examples(Path(own_examples))
+        loaded = reading.read_examples(Path(own_examples))
     elif own_examples is not None:
-        found = reading.checked_examples(own_examples, "own_examples")
+        loaded = reading.checked_examples(own_examples, "own_examples")
     else:
-        found = reading.read_plain_examples([Path(path) for path in references])
-    answers = read_first if read_first is not None else _answers(predictions, found)
-    if references and len(answers) != len(found):
+        loaded = reading.read_plain_examples([Path(path) for path in references])
+    answers = read_first if read_first is not None else _answers(predictions, loaded)
+    if references and len(answers) != len(loaded):
         what = f"{predictions}: {len(answers)} lines" if read_first is not None else f"{len(answers)} predictions"
-        raise SubmissionError(f"{what}, but {references[0]} has {len(found)}; write one prediction for each reference.")
+        raise SubmissionError(
+            f"{what}, but {references[0]} has {len(loaded)}; write one prediction for each reference."
+        )
     if of_task is None or split is None:
-        return score_examples(specs, found, answers, progress=progress)
+        return score_examples(specs, loaded, answers, progress=progress)
     # Without a choice of metrics, what this machine cannot compute is left out and reported.
     skip = metrics is None
-    return score_predictions(of_task, split, found, answers, specs, skip_unavailable=skip, progress=progress)
+    return score_predictions(of_task, split, loaded, answers, specs, skip_unavailable=skip, progress=progress)
 
 
-def _answers(given: Any, found: Sequence[Example]) -> list[Prediction]:
+def _answers(given: Any, loaded: Sequence[Example]) -> list[Prediction]:
     """Return predictions that are given by id, or in the order of the examples."""
     from grue.evaluation.predictions import prediction_of
 
     if isinstance(given, Mapping):
         return [Prediction(identity, _text(text, identity)) for identity, text in given.items()]
     given = list(given)
-    if len(given) != len(found):
-        raise SubmissionError(f"{len(given)} predictions for {len(found)} examples.")
+    if len(given) != len(loaded):
+        raise SubmissionError(f"{len(given)} predictions for {len(loaded)} examples.")
     answers = []
-    for place, (one, example) in enumerate(zip(given, found, strict=True)):
-        if isinstance(one, Mapping):
-            answer = prediction_of(one, f"predictions[{place}]")
-        elif isinstance(one, str | Prediction):
-            answer = one if isinstance(one, Prediction) else Prediction(example.id, one)
+    for place, (item, example) in enumerate(zip(given, loaded, strict=True)):
+        if isinstance(item, Mapping):
+            answer = prediction_of(item, f"predictions[{place}]")
+        elif isinstance(item, str | Prediction):
+            answer = item if isinstance(item, Prediction) else Prediction(example.id, item)
         else:
             raise SubmissionError(
-                f'predictions[{place}]: expected a text, a grue.Prediction or {{"id": …, "text": …}}, found {one!r}.'
+                f'predictions[{place}]: expected a text, a grue.Prediction or {{"id": …, "text": …}}, found {item!r}.'
             )
-        for one in answer.draws:
-            _text(one.text, place)
+        for item in answer.draws:
+            _text(item.text, place)
         answers.append(answer)
     return answers
 
@@ -184,7 +186,7 @@ def compare(
     suites = sorted({task.suite for task in wanted})
     if len(suites) > 1:
         raise ConfigError(f"The tasks are of several suites, {', '.join(suites)}: compare on those of one.")
-    found = find_systems(
+    systems = find_systems(
         [given if isinstance(given, str) else f"{given}/" for given in folders],
         suites[0],
         Path(submissions),
@@ -194,14 +196,14 @@ def compare(
     lacking = [
         f"{system.name} has no result on {task.name}"
         for task in wanted
-        for system in found
+        for system in systems
         if task.name not in system.entries
     ]
     if tasks and lacking:
         raise DataError(f"{'; '.join(lacking)}. Evaluate what is missing with `grue evaluate`, or leave the task out.")
     return compare_systems(
-        found[0],
-        found[1],
+        systems[0],
+        systems[1],
         wanted,
         np.random.default_rng(seed),
         axis=axis,

@@ -58,10 +58,10 @@ def make_study(
     items, annotators, seed = check_number("items", items), check_number("annotators", annotators), check_seed(seed)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: is there already, perhaps with a study's answers; name a new folder with -o.")
-    found = examples(of_task, data_dir=data_dir, offline=offline)
-    places = draw_items(len(found), items, seed)
-    outputs = read_outputs(systems, of_task, found, places, Path(submissions), Path(runs), progress)
-    key = design(of_task, [found[place] for place in places], outputs, questionnaire, annotators, seed)
+    loaded = examples(of_task, data_dir=data_dir, offline=offline)
+    places = draw_items(len(loaded), items, seed)
+    outputs = read_outputs(systems, of_task, loaded, places, Path(submissions), Path(runs), progress)
+    key = design(of_task, [loaded[place] for place in places], outputs, questionnaire, annotators, seed)
     publish(key, folder)
     return key
 

@@ -178,13 +178,13 @@ def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:
     from grue.runs.algorithms import give_name
 
     if not isinstance(algorithm, Algorithm):
-        held = [name for name, one in getattr(algorithm, "__dict__", {}).items() if isinstance(one, Algorithm)]
+        held = [name for name, value in getattr(algorithm, "__dict__", {}).items() if isinstance(value, Algorithm)]
         made = "give a name, or Algorithm(settings=…, update=…) of grue.rl.trainer"
         cure = f"pass {' or '.join(held)} of it" if held else made
         raise ConfigError(f"algorithm={escaped(algorithm, 80)}: is no algorithm; {cure} (docs/how-to/your-own.md).")
     name = give_name(algorithm)
-    usual = algorithm.settings.__name__.removesuffix("Config").lower() if name.startswith("__main__:") else None
-    return name, system or usual
+    default = algorithm.settings.__name__.removesuffix("Config").lower() if name.startswith("__main__:") else None
+    return name, system or default
 
 
 def _warner(observers: "Sequence[Observer]") -> Callable[[int, str], None]:

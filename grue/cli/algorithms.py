@@ -26,12 +26,12 @@ def list_algorithms(as_json: bool) -> None:
     from grue.runs.algorithms import ALGORITHMS, find_card
     from grue.runs.reference import summary
 
-    found = {name: summary(find_card(name).settings) for name in ALGORITHMS.names()}
+    summaries = {name: summary(find_card(name).settings) for name in ALGORITHMS.names()}
     if as_json:
-        print_json([{"name": name, "summary": text} for name, text in found.items()])
+        print_json([{"name": name, "summary": text} for name, text in summaries.items()])
         return
-    width = max(map(len, found)) + 2
-    for name, text in found.items():
+    width = max(map(len, summaries)) + 2
+    for name, text in summaries.items():
         click.echo(f"{name:<{width}}{text}")
     click.echo("\nAfter supervised training: supervised+NAME. Settings: grue algorithms show NAME")
 
@@ -51,8 +51,8 @@ def show(name: str, as_json: bool) -> None:
     if len(stages) > 1:
         each = " and ".join(f"`grue algorithms show {stage}`" for stage in stages)
         raise ConfigError(f"{name} has two stages, each with its own settings; see {each}.")
-    found = about(stages[0])
-    print_json(found) if as_json else click.echo(described(found))
+    reference = about(stages[0])
+    print_json(reference) if as_json else click.echo(described(reference))
 
 
 def described(about: "AlgorithmReference") -> str:

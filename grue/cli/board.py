@@ -63,7 +63,7 @@ def leaderboard(
     from grue.render.publish import is_current, render
 
     board, out = board_of(context, **asked)
-    board = replace(board, notes=(*board.notes, *(one.note for one in out)))
+    board = replace(board, notes=(*board.notes, *(left_out.note for left_out in out)))
     form = form or _of_ending(output) or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         if output is not None:
@@ -117,7 +117,7 @@ def board_of(
         raise ConfigError(f"{runs}: there is no such folder; --runs names the folder of all runs.")
     local, out = ([], []) if no_local else find_results(runs, of_suite)
     out += incomplete(local, tasks)
-    unfit = {one.path for one in out}
+    unfit = {left_out.path for left_out in out}
     submitted, unread = find_submitted(submissions, of_suite) if here else ([], [])
     submitted += recomputed(submissions, of_suite) if here else []
     ships = None if chosen else shipped_beside(submissions, submitted, of_suite)
@@ -212,7 +212,7 @@ def _print_tables(board: "Board") -> None:
         for whole in content.reported:
             _print_table(console, whole)
     elif board.reported:
-        tables = [table for one in board.reported for table in one.tables]
+        tables = [table for reported in board.reported for table in reported.tables]
         many = "table of papers' figures is" if len(tables) == 1 else "tables of papers' figures are"
         _print_lines(console, [f"{len(tables)} {many} shown with a single task: --task {tables[0].task}."])
 

@@ -68,12 +68,12 @@ def check(
     if not wanted:
         raise ConfigError("Nothing to check: give --at-least or --at-most, such as --at-least preference=60.")
     named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
-    task, found = _measured(paths, task_name, suite if named else None, data_dir, offline)
-    verdicts = list(bars.check(found, wanted, task, shipped(task.suite), tolerance))
+    task, figures = _measured(paths, task_name, suite if named else None, data_dir, offline)
+    verdicts = list(bars.check(figures, wanted, task, shipped(task.suite), tolerance))
     if as_json:
         print_json(verdicts)
     else:
-        click.echo("\n".join(report(task, found, verdicts)))
+        click.echo("\n".join(report(task, figures, verdicts)))
     if not all(verdict.passed for verdict in verdicts):
         context.exit(1)
 
@@ -99,9 +99,9 @@ def _measured(
         task = load_task(first.task, suite or first.suite)  # of another suite than a result's: refused below
     else:
         task = load_task(task_name, suite or ANY_SUITE)
-    found = [bars.of_result(result, path, task) for path, result in results]
-    found += [_scored(path, task, data_dir, offline) for path in paths if path.suffix != ".json"]
-    return task, found
+    figures = [bars.of_result(result, path, task) for path, result in results]
+    figures += [_scored(path, task, data_dir, offline) for path in paths if path.suffix != ".json"]
+    return task, figures
 
 
 def _result(path: Path) -> "Result":
@@ -132,15 +132,15 @@ def _scored(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "
     return bars.measured(path, scored.scores, scored.preference, scored.naturalness, scored.hashes)
 
 
-def report(task: "Task", found: "Sequence[FileFigures]", verdicts: "Sequence[HeldAgainst]") -> list[str]:
+def report(task: "Task", figures: "Sequence[FileFigures]", verdicts: "Sequence[HeldAgainst]") -> list[str]:
     """Return the verdicts as lines."""
-    lines = [f"{task.suite}/{task.name}, {len(found)} file{'s' if len(found) > 1 else ''}"]
+    lines = [f"{task.suite}/{task.name}, {len(figures)} file{'s' if len(figures) > 1 else ''}"]
     for verdict in verdicts:
         low, high = verdict.spread
-        over = f" ({low:.4g} to {high:.4g})" if len(found) > 1 else ""
+        over = f" ({low:.4g} to {high:.4g})" if len(figures) > 1 else ""
         sign = "≥" if verdict.bar.side == "at least" else "≤"
         mark = "ok  " if verdict.passed else "FAIL"
         lines.append(f"{mark} {verdict.bar.figure} {verdict.value:.4g}{over} {sign} {verdict.limit:.4g}  {verdict.why}")
-    if len(found) == 1:
+    if len(figures) == 1:
         lines.append("One file: chance alone may decide a close verdict. Several seeds say more.")
     return lines

@@ -57,26 +57,30 @@ def check(
             raise ConfigError("Name the FILE to check, or with --task the task whose references are to be checked.")
         task, split = load_task(task_name, suite), split or "train"
         examples = load_examples(task, split, data_dir, offline).examples
-        cuts = cuts_of(task, ((one.id, one.prompt, [(text,) for text in one.references]) for one in examples))
+        cuts = cuts_of(
+            task, ((example.id, example.prompt, [(text,) for text in example.references]) for example in examples)
+        )
         held, head = {}, f"{task.suite}/{task.name} {split}: {len(examples):,} examples"
     else:
         task, split = task_and_split(path, task_name, suite, split)
         examples = load_examples(task, split, data_dir, offline).examples
         data = read_scored(path, task, examples, split)
-        found = summarise(data)
-        cuts = cuts_of(task, ((one.example.id, one.example.prompt, _targets(one)) for one in data.groups))
-        held, head = files.plain(found), f"{path}: fine, {found.form} for {task.suite}/{task.name}"
+        contents = summarise(data)
+        cuts = cuts_of(task, ((group.example.id, group.example.prompt, _targets(group)) for group in data.groups))
+        held, head = files.plain(contents), f"{path}: fine, {contents.form} for {task.suite}/{task.name}"
     if as_json:
         print_json({**held, "cuts": cuts})
         return
     click.echo(head)
-    lines = ({} if path is None else lines_of(found)) | ({} if cuts is None else lines_of_cuts(cuts, path is not None))
-    for name, said in lines.items():
-        click.echo(f"  {name:<10}{said}")
+    lines = ({} if path is None else lines_of(contents)) | (
+        {} if cuts is None else lines_of_cuts(cuts, path is not None)
+    )
+    for name, value in lines.items():
+        click.echo(f"  {name:<10}{value}")
 
 
 def _targets(group: "ScoredGroup") -> list[tuple[str, float, bool, Sequence[int] | None]]:
-    return [(one.text, one.reward, one.truncated, one.token_ids) for one in group.responses]
+    return [(response.text, response.reward, response.truncated, response.token_ids) for response in group.responses]
 
 
 def cuts_of(task: "Task", lines: Iterable[tuple[str, str, Sequence[tuple[Any, ...]]]]) -> "Cuts | None":
@@ -90,68 +94,70 @@ def cuts_of(task: "Task", lines: Iterable[tuple[str, str, Sequence[tuple[Any, ..
         click.echo(f"What training cuts is not known: {error}", err=True)
         return None
     return find_cuts(
-        tokenizer, task, ((name, prompt, [LearnedText(*one) for one in said]) for name, prompt, said in lines)
+        tokenizer,
+        task,
+        ((name, prompt, [LearnedText(*target) for target in targets]) for name, prompt, targets in lines),
     )
 
 
-def lines_of_cuts(found: "Cuts", scored: bool) -> dict[str, str]:
+def lines_of_cuts(cuts: "Cuts", scored: bool) -> dict[str, str]:
     """Return what to print of what training cuts, by title; `scored`: whether these are responses with scores."""
 
-    def cut(one: "Lengths", what: str) -> str:
-        longest = f", of up to {one.longest:,}" if one.cut else ""
-        return f"{one.cut:,} of {one.texts:,} {what} are cut to {one.limit:,} tokens{longest}"
+    def cut(lengths: "Lengths", what: str) -> str:
+        longest = f", of up to {lengths.longest:,}" if lengths.cut else ""
+        return f"{lengths.cut:,} of {lengths.texts:,} {what} are cut to {lengths.limit:,} tokens{longest}"
 
     def where(ids: Sequence[str]) -> str:
         return f" (in {escaped(', '.join(map(repr, ids)), 200)})" if ids else ""
 
-    quoted = ", ".join(f"{name} in {count:,}" for name, count in found.special_tokens.items())
-    learnt = f"{cut(found.responses, 'responses' if scored else 'references')}, and learnt without their end"
-    said = {"prompts": cut(found.prompts, "prompts"), "targets": learnt}
+    quoted = ", ".join(f"{name} in {count:,}" for name, count in cuts.special_tokens.items())
+    learnt = f"{cut(cuts.responses, 'responses' if scored else 'references')}, and learnt without their end"
+    lines = {"prompts": cut(cuts.prompts, "prompts"), "targets": learnt}
     if scored:
-        said["targets"] += f"; {found.truncated:,} were cut when they were drawn"
-        equal = f"{found.equal:,} lines have responses of unequal worth that are equal once they are cut"
-        said["equal"] = equal + where(found.equal_in)
+        lines["targets"] += f"; {cuts.truncated:,} were cut when they were drawn"
+        equal = f"{cuts.equal:,} lines have responses of unequal worth that are equal once they are cut"
+        lines["equal"] = equal + where(cuts.equal_in)
     quotes = f"tokens that texts quote, and that are read as text: {escaped(quoted, 400) or 'none'}"
-    return said | {"special": quotes + where(found.special_in)}
+    return lines | {"special": quotes + where(cuts.special_in)}
 
 
-def lines_of(found: "ScoredSummary") -> dict[str, str]:
+def lines_of(contents: "ScoredSummary") -> dict[str, str]:
     """Return what to print of a file, by title."""
-    each = found.responses / found.groups
-    said = {
-        "holds": f"{found.responses:,} responses on {found.groups:,} lines ({each:.1f} a line) to {found.prompts:,} "
-        "prompts",
-        "length": f"{found.words[0]:.1f} words (mean), at most {found.words[1]:,}; {found.empty:,} empty, "
-        f"{found.repeated:,} repeat another of their line",
+    each = contents.responses / contents.groups
+    lines = {
+        "holds": f"{contents.responses:,} responses on {contents.groups:,} lines ({each:.1f} a line) to "
+        f"{contents.prompts:,} prompts",
+        "length": f"{contents.words[0]:.1f} words (mean), at most {contents.words[1]:,}; {contents.empty:,} empty, "
+        f"{contents.repeated:,} repeat another of their line",
     }
-    if found.rewards is not None:
-        one = found.rewards
-        said["rewards"] = (
-            f"{one.mean:.4g} (mean), spread {one.spread:.4g}, within a line {one.within:.4g}, "
-            f"from {one.least:.4g} to {one.most:.4g}"
+    if contents.rewards is not None:
+        rewards = contents.rewards
+        lines["rewards"] = (
+            f"{rewards.mean:.4g} (mean), spread {rewards.spread:.4g}, within a line {rewards.within:.4g}, "
+            f"from {rewards.least:.4g} to {rewards.most:.4g}"
         )
-        said["flat"] = f"{found.flat:.1%} of the lines have equal rewards throughout, which show no order"
-    if found.form == "pairs":
-        said["orders"] = (
-            f"{found.flat:.1%} of the pairs are ties; {found.contradictions:,} pairs of texts were judged both ways; "
-            f"{found.held_out:,} lines are held out"
+        lines["flat"] = f"{contents.flat:.1%} of the lines have equal rewards throughout, which show no order"
+    if contents.form == "pairs":
+        lines["orders"] = (
+            f"{contents.flat:.1%} of the pairs are ties; {contents.contradictions:,} pairs of texts were judged both "
+            f"ways; {contents.held_out:,} lines are held out"
         )
-    said["made"] = "not known: there is no header"
-    made = found.made
+    lines["made"] = "not known: there is no header"
+    made = contents.made
     if isinstance(made, PairsHeader):
         noise = "" if made.made == "study" else f", noise {made.noise}"
         by = f"{made.judge or 'an unknown reward'}{noise}, seed {made.seed}"
-        said["made"] = escaped(f"of {made.made}, prompts of {made.split}, judged by {by}", 400)
+        lines["made"] = escaped(f"of {made.made}, prompts of {made.split}, judged by {by}", 400)
     elif made is not None:
-        said["made"] = escaped(
+        lines["made"] = escaped(
             f"{made.samples} samples a prompt of {made.split} from {made.system} ({made.checkpoint:.40}), "
             f"seed {made.seed}, temperature {made.generation.temperature:g}, reward {made.reward}"
         )
-    budget, unknown = found.budget, "unknown"
+    budget, unknown = contents.budget, "unknown"
     tokens = unknown if budget.generated_tokens is None else f"{budget.generated_tokens:,}"
     seconds = unknown if budget.seconds is None else f"{budget.seconds:,.1f}"
-    said["took"] = (
+    lines["took"] = (
         f"{budget.prompts:,} prompts, {budget.reward_calls:,} reward calls, {tokens} generated tokens, "
         f"{seconds} seconds"
     )
-    return said | {"sha256": found.sha256}
+    return lines | {"sha256": contents.sha256}

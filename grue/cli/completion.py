@@ -90,8 +90,8 @@ def _completer(names: Names, separators: str) -> Completer:
     last = re.compile(f"[^{re.escape(separators)}]*$" if separators else "^.*$", re.DOTALL)
 
     def complete(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-        found = last.search(incomplete)
-        begin = incomplete[: found.start()] if found else ""
+        match = last.search(incomplete)
+        begin = incomplete[: match.start()] if match else ""
         try:
             known = list(names(context))
         except GrueError:  # a suite that is not there, say: a key press is no place for its message

@@ -93,16 +93,16 @@ def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: 
     """
     from grue.data.places import places
 
-    found = {
+    origins = {
         (task.suite, task.name, split): list(places(task, split, offline))
         for task in _tasks(names, suite)
         for split in _splits(task, wanted)
     }
     if as_json:
-        rows = [{"task": task, "split": split, "places": there} for (_, task, split), there in found.items()]
+        rows = [{"task": task, "split": split, "places": there} for (_, task, split), there in origins.items()]
         print_json(rows)
         return
-    for (home, task, split), there in found.items():
+    for (home, task, split), there in origins.items():
         used = next((place for place in there if place.available), None)
         click.echo(f"{home}/{task} {split}{'' if used else ': not available'}")
         for place in there:
@@ -137,9 +137,9 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
                 failed.add(3)
                 continue
             measured[split] = loaded
-            found = list(differences(task.data.splits[split], loaded))
-            click.echo(f"{title}: {'differs' if found else 'fine'}, {_figures(loaded)}")
-            for what, here, expected in found:
+            differing = list(differences(task.data.splits[split], loaded))
+            click.echo(f"{title}: {'differs' if differing else 'fine'}, {_figures(loaded)}")
+            for what, here, expected in differing:
                 click.echo(f"  {what}: {here}, the task file says {expected}")
                 failed.add(1)
         for remark in remarks_on_prompts({split: loaded.examples for split, loaded in measured.items()}):

@@ -217,14 +217,14 @@ def over_seeds(results: Sequence["Result"]) -> Iterator[str]:
     for result in results:
         by_system.setdefault((result.system["name"], f"{result.suite}/{result.task}"), []).append(result)
     rows = []
-    for name, found in by_system.items():  # a seed that is there twice is of two systems under one name
-        alike = len({result.seed for result in found}) == len(found)
-        rows += [(name, found)] if alike else [(name, [result]) for result in found]
+    for name, group in by_system.items():  # a seed that is there twice is of two systems under one name
+        alike = len({result.seed for result in group}) == len(group)
+        rows += [(name, group)] if alike else [(name, [result]) for result in group]
     widths = [max(map(len, column)) + 2 for column in zip(*by_system, ("system", "task"), strict=True)]
     yield f"{'system':<{widths[0]}}{'task':<{widths[1]}}{'seeds':<14}{'preference':>14}{'naturalness':>14}"
-    for (system, task), found in rows:
-        seeds = ",".join(str(result.seed) for result in found)
-        axes = [_mean([getattr(result, axis) for result in found]) for axis in ("preference", "naturalness")]
+    for (system, task), group in rows:
+        seeds = ",".join(str(result.seed) for result in group)
+        axes = [_mean([getattr(result, axis) for result in group]) for axis in ("preference", "naturalness")]
         yield f"{system:<{widths[0]}}{task:<{widths[1]}}{seeds:<14}{axes[0]:>14}{axes[1]:>14}"
     yield "0–100; ±: standard deviation over seeds."
 
@@ -251,24 +251,24 @@ def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
 
 def _searched(result: "Result") -> str:
     """Return what searched answers reached, as a line; empty where none were searched."""
-    found = result.searched
-    if found is None:
+    searched = result.searched
+    if searched is None:
         return ""
-    axes = (("preference", found.preference), ("naturalness", found.naturalness))
+    axes = (("preference", searched.preference), ("naturalness", searched.naturalness))
     reached = ", ".join(f"{axis} {value:.1f}" for axis, value in axes if value is not None)
-    beams = found.generation.get("num_beams", 1)
+    beams = searched.generation.get("num_beams", 1)
     return f"\n  searched, {f'{beams} beams' if beams != 1 else 'the likeliest tokens'}, outside the score: {reached}"
 
 
 def _asked(result: "Result") -> str:
     """Return what an endpoint took, as a line; empty for what answered here."""
-    found = result.system.get("endpoint")
-    if not isinstance(found, Mapping):
+    usage = result.system.get("endpoint")
+    if not isinstance(usage, Mapping):
         return ""
-    cost = "" if found.get("cost") is None else f", cost {found['cost']:.4g}"
-    unknown = found["answers_without_usage"]
+    cost = "" if usage.get("cost") is None else f", cost {usage['cost']:.4g}"
+    unknown = usage["answers_without_usage"]
     missing = f" ({unknown} answers without a count)" if unknown else ""
     return (
-        f"\n{found['requests']:,} requests ({found['retries']:,} repeated), {found['tokens']['prompt']:,} + "
-        f"{found['tokens']['completion']:,} tokens{missing}{cost}; sampled by an endpoint, which promises no repeat"
+        f"\n{usage['requests']:,} requests ({usage['retries']:,} repeated), {usage['tokens']['prompt']:,} + "
+        f"{usage['tokens']['completion']:,} tokens{missing}{cost}; sampled by an endpoint, which promises no repeat"
     )

@@ -76,7 +76,7 @@ def frontier(
     task = subject.task
     examples = load_examples(task, split, data_dir, offline).examples[:limit]
     with evaluation_progress(f"Sampling {subject.system.name} on {task.suite}/{task.name}") as progress:
-        found = measure(
+        measured = measure(
             task,
             subject.system,
             examples,
@@ -88,42 +88,43 @@ def frontier(
             progress=progress,
         )
     if output is not None:
-        files.write_json(output, found)
-    placed = [place(found, run) for run in runs]
+        files.write_json(output, measured)
+    placed = [place(measured, run) for run in runs]
     if as_json:
-        print_json({**files.plain(found), "runs": placed})
+        print_json({**files.plain(measured), "runs": placed})
         return
-    show(found, placed, data_console())
+    show(measured, placed, data_console())
     if output is not None:
         click.echo(str(output))
 
 
-def show(found: "Frontier", runs: Sequence["Placed"], console: Console) -> None:
+def show(measured: "Frontier", runs: Sequence["Placed"], console: Console) -> None:
     """Print the curves at some KLs, best-of-k, and the runs' shares of what could be gained."""
     from grue.stats.frontier import reward_at
 
-    drawn = (
-        f"{found.prompts} prompts of {found.split}, {found.samples} samples each at temperature {found.temperature:g}"
-    )
-    about = Text.assemble((f"{found.suite}/{found.task}", "bold"), f"  reward {found.reward}, {drawn}")
+    samples = f"{measured.samples} samples each at temperature {measured.temperature:g}"
+    drawn = f"{measured.prompts} prompts of {measured.split}, {samples}"
+    about = Text.assemble((f"{measured.suite}/{measured.task}", "bold"), f"  reward {measured.reward}, {drawn}")
     console.print(about, soft_wrap=True)
-    if found.error is not None:
-        console.print(f"the start has {found.optimal[0].reward:.3f} ± {found.error:.3f} (standard error over prompts)")
-    headers = ["KL, nats", "oracle" if found.oracle else "reward", *([found.how] if found.how else [])]
+    if measured.error is not None:
+        console.print(
+            f"the start has {measured.optimal[0].reward:.3f} ± {measured.error:.3f} (standard error over prompts)"
+        )
+    headers = ["KL, nats", "oracle" if measured.oracle else "reward", *([measured.how] if measured.how else [])]
     rows = table(*headers, left=())
-    curves = [found.optimal, *([found.attainable] if found.attainable else [])]
+    curves = [measured.optimal, *([measured.attainable] if measured.attainable else [])]
     for kl in (0.0, *SHOWN):
         values = [reward_at(curve, kl) for curve in curves]
         if any(value is not None for value in values):
             rows.add_row(f"{kl:g}", *(figure(value, ".3f") for value in values))
     console.print(rows)
-    picked = "  ".join(f"{k}: {point.reward:.3f} (≤ {point.kl:.2f})" for k, point in found.best_of.items())
+    picked = "  ".join(f"{k}: {point.reward:.3f} (≤ {point.kl:.2f})" for k, point in measured.best_of.items())
     console.print(f"best of k, and its KL  {picked}", soft_wrap=True)
     for run in runs:
-        share = "beyond the curve" if run.kl > found.curve[-1].kl else "nothing could be gained there"
+        share = "beyond the curve" if run.kl > measured.curve[-1].kl else "nothing could be gained there"
         if run.share is not None:
             share = f"{run.share:.0%} of what could be gained there"
         where = f"{run.gain:+.3f} at {run.kl:.2f} nats after update {run.update}"
         console.print(f"{run.run}  {where}: {share}", soft_wrap=True)
-    if found.oracle:
+    if measured.oracle:
         console.print("The reward reads references: no policy reaches the oracle's curve.", style="dim")

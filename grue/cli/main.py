@@ -126,10 +126,10 @@ def _as_setting(error: click.NoSuchOption) -> click.UsageError:
         return error
     from grue.runs.recipes import settings_called
 
-    found = settings_called(error.option_name.lstrip("-").replace("-", "_"))
-    if not found:
+    settings = settings_called(error.option_name.lstrip("-").replace("-", "_"))
+    if not settings:
         return error
-    written = " or ".join(f"--set {name}=VALUE" for name in found)
+    written = " or ".join(f"--set {name}=VALUE" for name in settings)
     return click.UsageError(f"No such option {error.option_name!r}. For the setting, write {written}.", command)
 
 

@@ -54,7 +54,7 @@ def show(name: str, as_json: bool) -> None:
 
     if not is_metric(name) and ":" not in name:
         raise UnknownName(f"There is no metric {name!r}.{did_you_mean(name, CARDS)} `grue metrics list` lists them.")
-    found = [
+    parameters = [
         {
             "name": option,
             "type": inspect.formatannotation(parameter.annotation),
@@ -64,16 +64,16 @@ def show(name: str, as_json: bool) -> None:
     ]
     card = CARDS.get(name)
     if as_json:
-        print_json(_record(name, card) | {"options": found})
+        print_json(_record(name, card) | {"options": parameters})
         return
     click.echo(name)
     if card is not None:
         click.echo(click.wrap_text(card.definition, width=100, initial_indent="  ", subsequent_indent="  "))
         click.echo(f"\n  range    {card.bounds}, {card.direction} is better\n  source   {card.source}")
         click.echo(f"  needs    {card.needs or 'nothing but the texts'}")
-    if found:
+    if parameters:
         click.echo("  options")
-        for option in found:
+        for option in parameters:
             default = f" = {option['default']!r}" if "default" in option else " (required)"
             click.echo(f"    {option['name']}: {option['type']}{default}")
 

@@ -32,7 +32,7 @@ def _choice(function: F) -> F:
     def command(*, shares: str, **arguments: Any) -> Any:
         return function(shares=parse_shares(shares), **arguments)
 
-    for one in (
+    for decorate in (
         options.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="File to write."),
         options.option("--pairs", type=click.IntRange(min=1), help="How many. [default: all]"),
         options.option("--seed", type=int, default=1, help="Of the choice, the annotator and the parts."),
@@ -41,7 +41,7 @@ def _choice(function: F) -> F:
         ),
         options.option("--shares", default="0.6,0.2,0.2", help="Shares of the prompts: train, validation and test."),
     ):
-        command = one(command)
+        command = decorate(command)
     return command  # type: ignore[return-value]  # click calls it with what the options say
 
 

@@ -84,10 +84,10 @@ def frontier(frontier: Path, runs: tuple[Path, ...], output: Path) -> None:
     from grue.plots.drawing import draw_frontier
     from grue.task_files import is_named, load_task
 
-    found = files.load_json(frontier, Frontier)
-    name = load_task(found.task, found.suite).title if is_named(found.suite) else found.task
-    title = f"{name}: the frontier of {found.prompts} prompts, {found.samples} samples"
-    draw_frontier(found, [place(found, run) for run in runs], title, output)
+    measured = files.load_json(frontier, Frontier)
+    name = load_task(measured.task, measured.suite).title if is_named(measured.suite) else measured.task
+    title = f"{name}: the frontier of {measured.prompts} prompts, {measured.samples} samples"
+    draw_frontier(measured, [place(measured, run) for run in runs], title, output)
     click.echo(str(output))
 
 
@@ -118,7 +118,7 @@ def tradeoff(
     from grue.plots.tradeoff import points_of
 
     board, out = board_of(context, suite, task_name, **places)
-    _report(one.note for one in out)
+    _report(left_out.note for left_out in out)
     points, notes = points_of(board, systems)
     _report(notes)
     whole_suite = f"Suite {board.suite}: mean over {len(board.tasks)} tasks"

@@ -37,13 +37,13 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
     from grue.cli.stopping import stop_on_signal
-    from grue.preferences.card import said
+    from grue.preferences.card import figures
 
     console = error_console()
 
-    def progress(done: int, total: int, figures: str) -> None:
-        if figures:
-            console.print(f"step {done}/{total}  {figures}", soft_wrap=True, markup=False)
+    def progress(done: int, total: int, validation: str) -> None:
+        if validation:
+            console.print(f"step {done}/{total}  {validation}", soft_wrap=True, markup=False)
 
     with stop_on_signal("Stopping after this step; press Ctrl-C again to stop at once.") as stop:
         made = api.train_reward(
@@ -56,10 +56,10 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
         )
     click.echo(str(output))
     if made.held_out is None:
-        said_of_none = "unknown: the file has no pairs in the part test, which nothing learns from"
-        click.echo(f"  {'accuracy':<18}{said_of_none}", err=True)
+        unknown = "unknown: the file has no pairs in the part test, which nothing learns from"
+        click.echo(f"  {'accuracy':<18}{unknown}", err=True)
     else:
-        for name, value in said(made.held_out):
+        for name, value in figures(made.held_out):
             click.echo(f"  {name:<18}{value}", err=True)
 
 
@@ -79,16 +79,18 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
 def evaluate(folder: Path, pairs: Path, task_name: str | None, as_json: bool, **arguments: Any) -> None:
     """Judge a reward model by the pairs of a file: accuracy, log-loss and calibration."""
     from grue.api import preferences as api
-    from grue.preferences.card import bins, said
+    from grue.preferences.card import bins, figures
 
-    found = api.evaluate_reward(folder, pairs, task_name, **arguments)
+    evaluation = api.evaluate_reward(folder, pairs, task_name, **arguments)
     if as_json:
-        print_json(found)
+        print_json(evaluation)
         return
-    click.echo(f"{folder} on {pairs}, part {found.part}")
-    for name, value in said(found.found):
+    click.echo(f"{folder} on {pairs}, part {evaluation.part}")
+    for name, value in figures(evaluation.found):
         click.echo(f"  {name:<18}{value}")
-    for confidence, count, right in bins(found.found):
+    for confidence, count, right in bins(evaluation.found):
         click.echo(f"  {confidence:<18}{count} pairs, {right} right")
-    if found.seen:
-        click.echo(f"{found.seen:,} of the prompts were learned from: this is not what it does on new ones.", err=True)
+    if evaluation.seen:
+        click.echo(
+            f"{evaluation.seen:,} of the prompts were learned from: this is not what it does on new ones.", err=True
+        )

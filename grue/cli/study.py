@@ -100,17 +100,17 @@ def analyse(
     from grue.api import study as api
 
     choices = None if lines is None else choices_for(lines, folder, answers)
-    found = api.analyse_study(folder, answers, **how)
+    analysis = api.analyse_study(folder, answers, **how)
     if output is not None:
         from grue.plots.people import draw_study
 
-        draw_study(found, output)
+        draw_study(analysis, output)
     if lines is not None and choices is not None:
         files.write_text(lines, choices)
     if as_json:
-        print_json(found)
+        print_json(analysis)
         return
-    show(found, data_console())
+    show(analysis, data_console())
     for written in (lines, output):
         if written is not None:
             click.echo(str(written))
@@ -140,27 +140,28 @@ def choices_for(path: Path, folder: Path, answers: Sequence[Path]) -> str:
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def show(found: "StudyAnalysis", console: Console) -> None:
+def show(analysis: "StudyAnalysis", console: Console) -> None:
     """Print an analysis: each question's systems, tests and agreement, then the metrics."""
     console.print(
-        Text(f"GRUE study {found.study}: {found.suite}/{found.task}, {printable(found.title)}", "bold"), soft_wrap=True
+        Text(f"GRUE study {analysis.study}: {analysis.suite}/{analysis.task}, {printable(analysis.title)}", "bold"),
+        soft_wrap=True,
     )
-    if found.synthetic:
-        are = "is a program" if len(found.synthetic) == 1 else "are programs"
-        warning = f"Synthetic: {', '.join(found.synthetic)} {are}. These are no opinions of people."
+    if analysis.synthetic:
+        are = "is a program" if len(analysis.synthetic) == 1 else "are programs"
+        warning = f"Synthetic: {', '.join(analysis.synthetic)} {are}. These are no opinions of people."
         console.print(Text(warning, "bold yellow"), soft_wrap=True)
-    done = ", ".join(f"{person.annotator} {person.done} of {person.asked}" for person in found.annotators)
-    console.print(f"{len(found.systems)} systems, {found.items} items. Answered: {done}.", soft_wrap=True)
-    for scale in found.scales:
+    done = ", ".join(f"{person.annotator} {person.done} of {person.asked}" for person in analysis.annotators)
+    console.print(f"{len(analysis.systems)} systems, {analysis.items} items. Answered: {done}.", soft_wrap=True)
+    for scale in analysis.scales:
         _show_scale(scale, console)
-    if found.pairs is not None:
-        _show_pairs(found.pairs, console)
-    if found.agreement:
+    if analysis.pairs is not None:
+        _show_pairs(analysis.pairs, console)
+    if analysis.agreement:
         console.print()
         console.print(Text("Metrics and people", "bold"), "(rank correlation, + is agreement)")
-        console.print(_metrics(found.agreement))
+        console.print(_metrics(analysis.agreement))
     console.print()
-    for line in (*_legend(found), *found.notes):
+    for line in (*_legend(analysis), *analysis.notes):
         console.print(Text(f"· {printable(line)}", "dim"))
 
 
@@ -205,10 +206,10 @@ def _show_pairs(pairs: "PairsAnalysis", console: Console) -> None:
 
 def _metrics(agreement: Sequence["Agreement"]) -> Table:
     rows = table("question", "metric", "texts: τ", "95 %", "texts: ρ", "95 %", "systems: τ", "95 %", left=(0, 1))
-    for found in agreement:
-        correlations = (found.kendall, found.spearman, found.systems)
+    for metric in agreement:
+        correlations = (metric.kendall, metric.spearman, metric.systems)
         cells = (cell for of in correlations for cell in (figure(of.value, "+.2f"), ends(of.interval, "+.2f")))
-        rows.add_row(printable(found.question), printable(found.metric), *cells)
+        rows.add_row(printable(metric.question), printable(metric.metric), *cells)
     return rows
 
 
@@ -219,8 +220,8 @@ def _alpha(reliability: "Reliability") -> str:
     return f"{reliability.value:.2f}{interval}"
 
 
-def _legend(found: "StudyAnalysis") -> Iterator[str]:
-    if found.kind == "scales":
+def _legend(analysis: "StudyAnalysis") -> Iterator[str]:
+    if analysis.kind == "scales":
         yield (
             "Means are over texts, each the mean of its annotators; intervals: other items, the same annotators. "
             "ANOVA and Tukey take texts as independent, as the paper did; paired and permuted compare systems on the "
@@ -232,6 +233,6 @@ def _legend(found: "StudyAnalysis") -> Iterator[str]:
             "Items to which both wrote the same were not asked about, and count as ties. A metric chooses between the "
             "same texts as people."
         )
-    yield f"α: Krippendorff's, with the bootstrap's interval over items; {found.draws:,} draws of everything drawn."
-    if found.agreement and len(found.systems) < 3:
+    yield f"α: Krippendorff's, with the bootstrap's interval over items; {analysis.draws:,} draws of everything drawn."
+    if analysis.agreement and len(analysis.systems) < 3:
         yield "A correlation over systems needs three of them."

@@ -163,12 +163,12 @@ def _names(text: str) -> tuple[str, ...]:
 def _varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Read `--vary key=v1,v2`."""
     values: dict[str, tuple[Any, ...]] = {}
-    for one in vary:
-        key, equals, listed = one.partition("=")
+    for setting in vary:
+        key, equals, listed = setting.partition("=")
         if key in values:
-            raise ConfigError(f"--vary {one}: {key} is varied already; write all its values in one list.")
+            raise ConfigError(f"--vary {setting}: {key} is varied already; write all its values in one list.")
         if not equals or not _names(listed):
-            raise ConfigError(f"--vary {one}: write KEY=V1,V2, such as --vary gamma=0.95,1.0.")
+            raise ConfigError(f"--vary {setting}: write KEY=V1,V2, such as --vary gamma=0.95,1.0.")
         values[key] = tuple(options.parse_settings((f"{key}={value}",))[key] for value in _names(listed))
     return values
 

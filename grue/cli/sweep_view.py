@@ -55,8 +55,8 @@ class SweepView:
         if state == "running":
             self.since[job.id] = time.monotonic()
         if self.live is None or state in ("failed", "blocked"):
-            said = f"{state:9}{short(job.id)}{f': {message}' if message else ''}"
-            self.console.print(said, style=STYLES[state] if self.live else None, markup=False, soft_wrap=True)
+            line = f"{state:9}{short(job.id)}{f': {message}' if message else ''}"
+            self.console.print(line, style=STYLES[state] if self.live else None, markup=False, soft_wrap=True)
 
     def tick(self, states: Mapping[str, State]) -> None:
         """Redraw the table every few seconds."""
@@ -89,13 +89,13 @@ def table(rows: Sequence[JobRow]) -> Table:
         "left": ["" if row.seconds_left is None else clock(row.seconds_left) for row in rows],
         "preference": [_number(row.preference, ".1f") for row in rows],
     }
-    said = {name: cells for name, cells in figures.items() if any(cells)}
+    columns = {name: cells for name, cells in figures.items() if any(cells)}
     shown = Table(box=None, pad_edge=False, header_style="dim")
     shown.add_column("state", no_wrap=True)
     shown.add_column("run", overflow="fold")
-    for name in said:
+    for name in columns:
         shown.add_column(name, justify="right", no_wrap=True)
-    for row, *cells in zip(rows, *said.values(), strict=True):
+    for row, *cells in zip(rows, *columns.values(), strict=True):
         again = f"  (attempt {row.attempt})" if row.attempt > 1 else ""
         shown.add_row(Text(row.state, STYLES[row.state]), f"{short(row.job.id)}{again}", *cells)
     return shown
@@ -154,9 +154,9 @@ def _failures(rows: Sequence[JobRow]) -> list[str]:
 
 
 def _tally(states: Mapping[str, State]) -> str:
-    found = {state: list(states.values()).count(state) for state in STYLES}
-    said = ", ".join(f"{count} {state}" for state, count in found.items() if count)
-    return f"{len(states)} run{'s' if len(states) != 1 else ''}: {said}"
+    counts = {state: list(states.values()).count(state) for state in STYLES}
+    parts = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    return f"{len(states)} run{'s' if len(states) != 1 else ''}: {parts}"
 
 
 def _time(rest: TimeEstimate) -> str:

@@ -34,7 +34,7 @@ def list_tasks(suite: str | None, as_json: bool) -> None:
     from grue.task_files import SUITES, load_task, task_names
     from grue.task_packages import installed_suites
 
-    found: list[Task] = []
+    listed: list[Task] = []
     broken: list[GrueError] = []
     try:
         suites = [suite] if suite else [*SUITES, *installed_suites()]
@@ -42,20 +42,20 @@ def list_tasks(suite: str | None, as_json: bool) -> None:
         suites, broken = list(SUITES), [error]
     for each in suites:
         try:
-            found += [load_task(name, each) for name in task_names(each)]
+            listed += [load_task(name, each) for name in task_names(each)]
         except GrueError as error:
             broken.append(error)
-    _print_tasks(found, as_json)
+    _print_tasks(listed, as_json)
     if broken:
         raise ConfigError("\n  ".join(map(str, broken)))
 
 
-def _print_tasks(found: Sequence["Task"], as_json: bool) -> None:
+def _print_tasks(tasks: Sequence["Task"], as_json: bool) -> None:
     if as_json:
         keys = ("name", "suite", "version", "hash", "title")
-        print_json([{key: getattr(task, key) for key in keys} for task in found])
+        print_json([{key: getattr(task, key) for key in keys} for task in tasks])
         return
-    for task in found:
+    for task in tasks:
         scored = ", ".join(spec.name for spec in task.metrics if spec.axis != "diversity")
         name = f"{task.suite}/{task.name}"
         click.echo(f"{name:<22}{task.title}\n{'':<22}{task.backbone.family} · {scored}")

@@ -130,7 +130,7 @@ def measured(
 
 
 def check(
-    found: Sequence[FileFigures], bars: Sequence[Bar], task: Task, board: Board | None, tolerance: float = 0.0
+    figures: Sequence[FileFigures], bars: Sequence[Bar], task: Task, board: Board | None, tolerance: float = 0.0
 ) -> Iterator[HeldAgainst]:
     """Yield for each bar whether the mean over the files reaches it.
 
@@ -145,44 +145,45 @@ def check(
         DataError: The board has another version of the task, or not the row's figure; or the files are not all of the
             same examples, or not of those of the board's rows.
     """
-    if not found or not bars:
+    if not figures or not bars:
         raise ConfigError("Nothing to check: name files and at least one of --at-least and --at-most.")
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise ConfigError(f"--tolerance {tolerance}: must be a number of at least 0.")
     if tolerance and all(bar.number is not None for bar in bars):
         raise ConfigError("--tolerance is how far behind a row's mean a figure may be, and no bar names a row.")
-    _refuse_other_examples(found, task, board)
+    _refuse_other_examples(figures, task, board)
     for bar in bars:
-        values = [_value(one, bar) for one in found]
+        values = [_value(of_file, bar) for of_file in figures]
         limit, why = _limit(bar, task, board, tolerance)
         value = fmean(values)
         passed = value >= limit if bar.side == "at least" else value <= limit
         yield HeldAgainst(bar, passed, value, (min(values), max(values)), limit, why)
 
 
-def _refuse_other_examples(found: Sequence[FileFigures], task: Task, board: Board | None) -> None:
+def _refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Board | None) -> None:
     rows = [known.data for known in board.tasks if (known.name, known.hash) == (task.name, task.hash)] if board else []
-    known = [*(("the rows of the board", data) for data in rows), (str(found[0].source), found[0].hashes)]
-    for one in found:
+    known = [*(("the rows of the board", data) for data in rows), (str(figures[0].source), figures[0].hashes)]
+    for of_file in figures:
         for whose, hashes in known:
-            if other := other_examples(one.hashes, hashes):
+            if other := other_examples(of_file.hashes, hashes):
                 raise DataError(
-                    f"{one.source}: was scored on other examples than {whose} ({other}); score it again on their data."
+                    f"{of_file.source}: was scored on other examples than {whose} ({other}); score it again on their "
+                    "data."
                 )
 
 
-def _value(one: FileFigures, bar: Bar) -> float:
-    if bar.figure not in one.values:
-        known = ", ".join(one.values) or "none"
-        near = did_you_mean(bar.figure, one.values)
-        raise UnknownName(f"{one.source}: has no figure {escaped(bar.figure)!r}.{near} It has: {known}.")
-    better = "at most" if one.directions.get(bar.figure) == "lower" else "at least"
+def _value(of_file: FileFigures, bar: Bar) -> float:
+    if bar.figure not in of_file.values:
+        known = ", ".join(of_file.values) or "none"
+        near = did_you_mean(bar.figure, of_file.values)
+        raise UnknownName(f"{of_file.source}: has no figure {escaped(bar.figure)!r}.{near} It has: {known}.")
+    better = "at most" if of_file.directions.get(bar.figure) == "lower" else "at least"
     if bar.side != better:
         raise ConfigError(
             f"{bar.figure} is better when {'lower' if better == 'at most' else 'higher'}: "
             f"use --{better.replace(' ', '-')} {bar.figure}={escaped(bar.wanted)}."
         )
-    return one.values[bar.figure]
+    return of_file.values[bar.figure]
 
 
 def _limit(bar: Bar, task: Task, board: Board | None, tolerance: float) -> tuple[float, str]:

@@ -22,21 +22,21 @@ Calls = Mapping[str, Mapping[int, float | None]]
 """Task → place of a row → reward calls of a run, the mean over seeds; None if that is unknown."""
 
 
-def differ(one: float, other: float) -> bool:
+def differ(calls: float, other: float) -> bool:
     """Whether two numbers of reward calls are not alike."""
-    return max(one, other) > (1 + TOLERANCE) * min(one, other)
+    return max(calls, other) > (1 + TOLERANCE) * min(calls, other)
 
 
 def calls_of(rows: Sequence[Row]) -> Calls:
     """Return the reward calls of the rows that were trained with a reward."""
-    found: dict[str, dict[int, float | None]] = {}
+    calls: dict[str, dict[int, float | None]] = {}
     for task in dict.fromkeys(task for row in rows for task in row.cells):
         kept = reward_calls(rows, task)
         for i, row in enumerate(rows):
             cell = row.cells.get(task)
             if cell is not None and _was_rewarded(row, cell):
-                found.setdefault(task, {})[i] = _mean(cell, whole_calls(cell, kept.get(i, {})))
-    return found
+                calls.setdefault(task, {})[i] = _mean(cell, whole_calls(cell, kept.get(i, {})))
+    return calls
 
 
 def _was_rewarded(row: Row, cell: Cell) -> bool:
@@ -48,8 +48,8 @@ def _was_rewarded(row: Row, cell: Cell) -> bool:
 
 def _mean(cell: Cell, calls: Mapping[int, float]) -> float | None:
     """Return the mean over the seeds that did not fail; None if one of them is unknown, or is 0, which cannot be."""
-    found = [calls.get(seed, 0.0) for seed in cell.seeds if seed not in cell.failed]
-    return fmean(found) if found and all(found) else None
+    by_seed = [calls.get(seed, 0.0) for seed in cell.seeds if seed not in cell.failed]
+    return fmean(by_seed) if by_seed and all(by_seed) else None
 
 
 def ratios(calls: Calls) -> dict[int, dict[str, float]]:
@@ -57,14 +57,14 @@ def ratios(calls: Calls) -> dict[int, dict[str, float]]:
 
     Of two middle values the nearer counts: among three rows, one that is odd must not make the other two odd.
     """
-    found: dict[int, dict[str, float]] = {}
+    by_row: dict[int, dict[str, float]] = {}
     for task, of_task in calls.items():
         known = {i: count for i, count in of_task.items() if count is not None}
         for i, count in known.items():
             if others := [other for beside, other in known.items() if beside != i]:
                 middles = [count / middle(others) for middle in (median_low, median_high)]
-                found.setdefault(i, {})[task] = min(middles, key=lambda ratio: abs(log(ratio)))
-    return found
+                by_row.setdefault(i, {})[task] = min(middles, key=lambda ratio: abs(log(ratio)))
+    return by_row
 
 
 def budget_notes(rows: Sequence[Row]) -> Iterator[str]:
@@ -72,17 +72,17 @@ def budget_notes(rows: Sequence[Row]) -> Iterator[str]:
     calls = calls_of(rows)
     if max((len(of_task) for of_task in calls.values()), default=0) < 2:
         return
-    found = ratios(calls)
-    unlike = {i: far for i, of_task in found.items() if (far := _unlike(of_task))}
-    said = []
+    by_row = ratios(calls)
+    unlike = {i: far for i, of_task in by_row.items() if (far := _unlike(of_task))}
+    parts = []
     if unlike:
-        told = sorted(f"{_name(rows, i)} ({_told(far, len(calls) > 1)})" for i, far in unlike.items())
-        said.append(f"more than {WITHIN} off the others' median: {', '.join(told)}")
-    elif found:
-        said.append(f"equal within {WITHIN}: {_names(rows, found)}")
+        names = sorted(f"{_name(rows, i)} ({_farthest(far, len(calls) > 1)})" for i, far in unlike.items())
+        parts.append(f"more than {WITHIN} off the others' median: {', '.join(names)}")
+    elif by_row:
+        parts.append(f"equal within {WITHIN}: {_names(rows, by_row)}")
     if unknown := {i for of_task in calls.values() for i, count in of_task.items() if count is None}:
-        said.append(f"not known: {_names(rows, unknown)}")
-    yield f"Reward calls of a whole training run are {'; '.join(said)}."
+        parts.append(f"not known: {_names(rows, unknown)}")
+    yield f"Reward calls of a whole training run are {'; '.join(parts)}."
 
 
 def _unlike(of_task: Mapping[str, float]) -> dict[str, float]:
@@ -91,7 +91,7 @@ def _unlike(of_task: Mapping[str, float]) -> dict[str, float]:
     return dict(sorted(far.items(), key=lambda item: -abs(log(item[1]))))
 
 
-def _told(far: Mapping[str, float], several: bool) -> str:
+def _farthest(far: Mapping[str, float], several: bool) -> str:
     (task, ratio), *others = far.items()
     more = f" and on {len(others)} more" if others else ""
     return f"{ratio:,.2f} times{f' on {task}' if several else ''}{more}"
@@ -116,17 +116,18 @@ def unlike_calls(a: str, b: str, tasks: Mapping[str, tuple[Sequence[Entry], Sequ
         a: Name of the one, `b` of the other.
         tasks: Task → the entries of both.
     """
-    found, unknown = [], []
+    differing, unknown = [], []
     for task, (ours, theirs) in tasks.items():
         if not (_rewarded(ours) and _rewarded(theirs)):
             continue
-        one, other = _stated(ours), _stated(theirs)
-        if one is None or other is None:
+        first, other = _stated(ours), _stated(theirs)
+        if first is None or other is None:
             unknown.append(task)
-        elif differ(one, other):
-            found.append(f"{task} {one:,.0f} and {other:,.0f} ({one / other:,.2f} times)")
-    if found:
-        yield f"Reward calls of a whole training run of {a} and {b} differ by more than {WITHIN}: {', '.join(found)}."
+        elif differ(first, other):
+            differing.append(f"{task} {first:,.0f} and {other:,.0f} ({first / other:,.2f} times)")
+    if differing:
+        listed = ", ".join(differing)
+        yield f"Reward calls of a whole training run of {a} and {b} differ by more than {WITHIN}: {listed}."
     if unknown:
         yield (
             f"Reward calls of a whole training run are not stated by both systems on {', '.join(unknown)}; the board "

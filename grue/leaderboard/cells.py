@@ -37,13 +37,13 @@ def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column],
         data: Hashes of the examples that the rows were scored on.
     """
     named = {spec.name: _column(spec) for spec in task.metrics}
-    found = {column.metric: column for column in others}
+    extra = {column.metric: column for column in others}
     for entry in entries:
         if entry.result.task == task.name:
             for score in entry.result.scores:
                 if score.metric not in named:
-                    found[score.metric] = Column(score.metric, "diversity", score.direction)
-    columns = (*named.values(), *(found[name] for name in sorted(found) if name not in named))
+                    extra[score.metric] = Column(score.metric, "diversity", score.direction)
+    columns = (*named.values(), *(extra[name] for name in sorted(extra) if name not in named))
     return BoardTask(
         name=task.name,
         title=task.title,
@@ -135,8 +135,8 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
 
 def _searched(results: Sequence[Result]) -> Estimate | None:
     """Return the preference of searched answers; None unless every seed states it."""
-    found = {result.seed: result.searched.preference for result in results if result.searched is not None}
-    known = {seed: value for seed, value in found.items() if value is not None}
+    by_seed = {result.seed: result.searched.preference for result in results if result.searched is not None}
+    known = {seed: value for seed, value in by_seed.items() if value is not None}
     return estimate(known) if known and len(known) == len(results) else None
 
 

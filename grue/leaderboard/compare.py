@@ -81,19 +81,23 @@ class Comparison:
 
 def _asked_differently(a: FoundSystem, b: FoundSystem) -> Iterator[str]:
     """Yield that two systems were asked by other prompts, which is then compared, too."""
-    found = [{prompting_of(entry.result) for of in one.entries.values() for entry in of.values()} for one in (a, b)]
-    if found[0] != found[1]:
-        asked = [f"{one.name} by {'/'.join(sorted(how))} prompts" for one, how in zip((a, b), found, strict=True)]
+    promptings = [
+        {prompting_of(entry.result) for of in system.entries.values() for entry in of.values()} for system in (a, b)
+    ]
+    if promptings[0] != promptings[1]:
+        asked = [
+            f"{system.name} by {'/'.join(sorted(how))} prompts" for system, how in zip((a, b), promptings, strict=True)
+        ]
         yield f"{' and '.join(asked)}: the difference is also one of the prompts."
 
 
 def _other_backbones(a: FoundSystem, b: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
     """Yield where two systems began from different models."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    tasks_of: dict[tuple[str, ...], list[str]] = {}
     for task in tasks:
-        results = [[entry.result for entry in one.entries[task.name].values()] for one in (a, b)]
-        found.setdefault(tuple(submitted.stated(of, "backbone") for of in results), []).append(task.name)
-    for (first, second), names in found.items():
+        results = [[entry.result for entry in system.entries[task.name].values()] for system in (a, b)]
+        tasks_of.setdefault(tuple(submitted.stated(of, "backbone") for of in results), []).append(task.name)
+    for (first, second), names in tasks_of.items():
         if first and second and first != second:
             began = f"{a.name} began from {first} and {b.name} from {second}"
             yield f"{', '.join(names)}: {began}; the difference is also one of the backbones."
@@ -131,7 +135,7 @@ def compare_systems(
     """
     both = [task for task in tasks if task.name in a.entries and task.name in b.entries]
     if not both:
-        have = "; ".join(f"{one.name} has {', '.join(one.entries) or 'none'}" for one in (a, b))
+        have = "; ".join(f"{system.name} has {', '.join(system.entries) or 'none'}" for system in (a, b))
         raise DataError(f"The systems have no task in common: {have}. Evaluate what is missing with `grue evaluate`.")
     for task in both:
         refuse_unfit(a, task)
@@ -288,8 +292,8 @@ def _verdict(difference: Difference, p: float, one_seed: bool) -> Verdict:
     return "A better" if difference.value > 0 else "B better"
 
 
-def _only(one: FoundSystem, other: FoundSystem, tasks: Sequence[Task]) -> tuple[str, ...]:
-    return tuple(task.name for task in tasks if task.name in one.entries and task.name not in other.entries)
+def _only(system: FoundSystem, other: FoundSystem, tasks: Sequence[Task]) -> tuple[str, ...]:
+    return tuple(task.name for task in tasks if task.name in system.entries and task.name not in other.entries)
 
 
 def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:

@@ -75,9 +75,11 @@ def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOu
         at_home = [entry for entry in same if _is_at_home(entry)]
         for entry in same if len(same) > 1 else ():
             if entry not in at_home:
-                out.append(LeftOut(entry.path, _twin(entry, [*at_home, *(one for one in same if one is not entry)][0])))
-    unfit = {one.path for one in out}
-    return [entry for entry in entries if entry.path not in unfit], sorted(out, key=lambda one: one.path)
+                out.append(
+                    LeftOut(entry.path, _twin(entry, [*at_home, *(twin for twin in same if twin is not entry)][0]))
+                )
+    unfit = {left_out.path for left_out in out}
+    return [entry for entry in entries if entry.path not in unfit], sorted(out, key=lambda left_out: left_out.path)
 
 
 def local_entry(path: Path) -> Entry:
@@ -184,9 +186,9 @@ def refuse_twins(entries: Sequence[Entry]) -> None:
     Raises:
         DataError: There are two; names both files.
     """
-    for one, other in pairwise(entries):
-        if _order(one)[:3] == _order(other)[:3]:
-            name, task, seed = one.result.system["name"], one.result.task, one.result.seed
+    for entry, other in pairwise(entries):
+        if _order(entry)[:3] == _order(other)[:3]:
+            name, task, seed = entry.result.system["name"], entry.result.task, entry.result.seed
             raise DataError(
-                f"Two results claim to be {name} on {task} with seed {seed}: {one.path} and {other.path}; remove one."
+                f"Two results claim to be {name} on {task} with seed {seed}: {entry.path} and {other.path}; remove one."
             )

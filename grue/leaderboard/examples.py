@@ -136,13 +136,13 @@ def _texts(task: Task, board: Board, entries: Iterable[Entry]) -> dict[tuple[str
         if fits and name not in first and _can_be_read(entry.path, task.name):
             first[name] = entry
     names = [name for name in dict.fromkeys(row.system for row in board.rows) if name in first]
-    found = {
+    texts = {
         (name, first[name].result.seed): {
             prediction.id: prediction for prediction in read_untrusted_predictions(predictions_of(first[name].path))
         }
         for name in names
     }
-    return {key: known for key, known in found.items() if known}
+    return {key: known for key, known in texts.items() if known}
 
 
 def _can_be_read(result: Path, task: str) -> bool:

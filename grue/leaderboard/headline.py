@@ -52,8 +52,8 @@ def with_learned(row: Row, tasks: Sequence[BoardTask]) -> Row:
     left = [task.name for task in tasks if task.has("preference") and not task.unlearned]
     if row.preference is None or not left or not any(task.unlearned for task in tasks):
         return replace(row, learned=None, learned_interval=None)
-    found = {name: preference.by_seed.values() for name in left if (preference := row.cells[name].preference)}
-    return replace(row, learned=mean_over_tasks(found), learned_interval=_interval(found))
+    scores = {name: preference.by_seed.values() for name in left if (preference := row.cells[name].preference)}
+    return replace(row, learned=mean_over_tasks(scores), learned_interval=_interval(scores))
 
 
 def _with_held_out(task: BoardTask, cell: Cell) -> Cell:

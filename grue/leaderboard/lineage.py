@@ -35,7 +35,7 @@ def share_starts(a: Mapping[int, Set[str]], b: Mapping[int, Set[str]]) -> bool:
     if a.keys() != b.keys() or len(a) < 2:
         return False
     shared = [a[seed] & b[seed] for seed in a]
-    return all(shared) and not any(one & other for one, other in combinations(shared, 2))
+    return all(shared) and not any(weights & other for weights, other in combinations(shared, 2))
 
 
 Made = Mapping[str, Mapping[int, Set[str]]]
@@ -69,14 +69,15 @@ def pairs_of(cells: Sequence[Cell], made: Mapping[int, Set[str]]) -> NDArray[np.
     since the systems of a board began from few starts.
     """
     known = [_known(cell, made) for cell in cells]
-    owners = Counter((seed, weights) for one in known for seed, found in one.items() for weights in found)
+    owners = Counter((seed, weights) for by_seed in known for seed, shared in by_seed.items() for weights in shared)
     kept = [
-        tuple((seed, frozenset(w for w in one[seed] if owners[seed, w] > 1)) for seed in sorted(one)) for one in known
+        tuple((seed, frozenset(w for w in by_seed[seed] if owners[seed, w] > 1)) for seed in sorted(by_seed))
+        for by_seed in known
     ]
     lineages = list(dict.fromkeys(kept))
     alike = np.array([[share_starts(dict(a), dict(b)) for b in lineages] for a in lineages], dtype=np.bool_)
     number = {lineage: i for i, lineage in enumerate(lineages)}
-    places = np.array([number[one] for one in kept], dtype=np.intp)
+    places = np.array([number[lineage] for lineage in kept], dtype=np.intp)
     return alike[np.ix_(places, places)] if len(cells) else np.zeros((0, 0), dtype=np.bool_)
 
 

@@ -29,9 +29,9 @@ def whole_of(results: Iterable[Result]) -> dict[Cost, dict[int, float]]:
     return _by_seed((result.seed, stated(result)[1]) for result in results)
 
 
-def _by_seed(found: Iterable[tuple[int, Mapping[Cost, Any]]]) -> dict[Cost, dict[int, float]]:
+def _by_seed(costs_by_seed: Iterable[tuple[int, Mapping[Cost, Any]]]) -> dict[Cost, dict[int, float]]:
     spent: dict[Cost, dict[int, float]] = {}
-    for seed, costs in found:
+    for seed, costs in costs_by_seed:
         for cost, value in amounts(costs).items():
             spent.setdefault(cost, {})[seed] = value
     return {cost: spent[cost] for cost in COSTS if cost in spent}
@@ -74,24 +74,24 @@ def whole_calls(cell: Cell, kept: Mapping[int, float]) -> dict[int, float]:
     Args:
         kept: Of the cell, by `reward_calls`.
     """
-    found = dict(cell.whole.get("reward_calls", {}))
+    calls = dict(cell.whole.get("reward_calls", {}))
     rates = {kept[seed] / update for seed, update in cell.updates.items() if update and seed in kept}
     if len(rates) == 1:
         (rate,) = rates
-        found = {seed: rate * update for seed, update in cell.last_updates.items() if seed in kept} | found
-    return found
+        calls = {seed: rate * update for seed, update in cell.last_updates.items() if seed in kept} | calls
+    return calls
 
 
 def kept_updates(results: Iterable[Result]) -> dict[int, int]:
     """Return seed → the update that was kept, for the results that state one."""
-    found = {result.seed: _count(result.system.get("update")) for result in results}
-    return {seed: update for seed, update in found.items() if update is not None}
+    updates = {result.seed: _count(result.system.get("update")) for result in results}
+    return {seed: update for seed, update in updates.items() if update is not None}
 
 
 def last_updates(results: Iterable[Result]) -> dict[int, int]:
     """Return seed → the last update of the run, for the results that state one."""
-    found = {result.seed: _count(last_of(result).get("update")) for result in results}
-    return {seed: update for seed, update in found.items() if update is not None}
+    updates = {result.seed: _count(last_of(result).get("update")) for result in results}
+    return {seed: update for seed, update in updates.items() if update is not None}
 
 
 def parameters_of(results: Iterable[Result]) -> int | None:
@@ -110,14 +110,14 @@ def algorithms_of(results: Iterable[Result]) -> tuple[str, ...]:
     return tuple(sorted({text for text in stated if isinstance(text, str) and ALGORITHM.fullmatch(text)}))
 
 
-def backbones_of(entries: Iterable[Entry], usual: str) -> tuple[str, ...]:
+def backbones_of(entries: Iterable[Entry], own: str) -> tuple[str, ...]:
     """Return the models that results were trained from, sorted, without `usual`, the task's own.
 
     What outputs that are published elsewhere, or answers of a server, say of a model is no name that can be compared.
     """
-    results = [one.result for one in entries if one.status != "recomputed" and not is_by_endpoint(one.result)]
+    results = [entry.result for entry in entries if entry.status != "recomputed" and not is_by_endpoint(entry.result)]
     models = {model for result in results if isinstance(model := result.system.get("backbone"), str)}
-    return tuple(sorted(models - {"", "none", usual}))
+    return tuple(sorted(models - {"", "none", own}))
 
 
 def machines_of(results: Iterable[Result]) -> tuple[str, ...]:

@@ -36,8 +36,8 @@ def misfit(result: Result, task: Task, task_hash: str) -> str | None:
         task_hash: Its hash, which is slow to compute.
     """
     split = task.data.splits[task.data.evaluation]
-    said = chat_of(result)
-    if said is not None and (not task.chat_hash or said.get("hash") != task.chat_hash):
+    chat = chat_of(result)
+    if chat is not None and (not task.chat_hash or chat.get("hash") != task.chat_hash):
         return "by another chat prompt than the task's"
     if result.task_hash != task_hash:
         return "for another version of the task"
@@ -51,10 +51,10 @@ def misfit(result: Result, task: Task, task_hash: str) -> str | None:
 
 
 def _misfit_notes(misfits: Sequence[tuple[Entry, str]]) -> Iterator[str]:
-    found: dict[tuple[str, str], list[Result]] = {}
+    by_reason: dict[tuple[str, str], list[Result]] = {}
     for entry, reason in misfits:
-        found.setdefault((entry.result.task, reason), []).append(entry.result)
-    for (task, reason), results in sorted(found.items(), key=lambda item: item[0]):
+        by_reason.setdefault((entry.result.task, reason), []).append(entry.result)
+    for (task, reason), results in sorted(by_reason.items(), key=lambda item: item[0]):
         yield f"{task}: {_listed(results)} left out, made {reason}; evaluate again with `grue evaluate --force`."
 
 
@@ -93,21 +93,21 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 def _unmoved_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Yield which trained systems are what they began as."""
-    found: dict[str, list[str]] = {}
+    by_task: dict[str, list[str]] = {}
     for row in rows:
         for task, cell in row.cells.items():
             if seeds := [seed for seed, update in cell.updates.items() if update == 0]:
-                found.setdefault(task, []).append(f"{row.system} ({_seeds(seeds)})")
-    for task, systems in sorted(found.items()):
+                by_task.setdefault(task, []).append(f"{row.system} ({_seeds(seeds)})")
+    for task, systems in sorted(by_task.items()):
         yield f"{task}: {'; '.join(systems)} {UNMOVED}"
 
 
 def _backbone_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield which rows average runs of several backbones on a task."""
-    found: dict[tuple[str, RowKey], list[Result]] = {}
+    by_row: dict[tuple[str, RowKey], list[Result]] = {}
     for entry in entries:
-        found.setdefault((entry.result.task, row_key(entry)), []).append(entry.result)
-    for (task, _), results in found.items():
+        by_row.setdefault((entry.result.task, row_key(entry)), []).append(entry.result)
+    for (task, _), results in by_row.items():
         models = {str(model) for result in results if (model := result.system.get("backbone"))}
         if len(models) > 1:
             yield (
@@ -118,32 +118,31 @@ def _backbone_notes(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield which systems raised a reward that their results do not name."""
-    found: dict[str, list[Result]] = {}
+    by_task: dict[str, list[Result]] = {}
     for result in (entry.result for entry in entries):
         if result.status == "complete" and names_no_reward(result) and result.system.get("algorithm") not in BASELINES:
-            found.setdefault(result.task, []).append(result)
-    for task, results in sorted(found.items()):
+            by_task.setdefault(result.task, []).append(result)
+    for task, results in sorted(by_task.items()):
         yield f"{task}: the reward is not stated, and taken to be the task's: {_listed(results)}."
 
 
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield what could not be scored; the reasons are long and name local paths, so they stay in the results."""
-    found: dict[tuple[str, str], list[Result]] = {}
-    told = (entry.result for entry in entries if entry.status != "recomputed")
-    for result in (result for result in told if result.status == "complete"):
-        for error in result.errors:
-            found.setdefault((result.task, error.partition(": ")[0]), []).append(result)
-    for (task, metric), results in sorted(found.items(), key=lambda item: item[0]):
+    by_metric: dict[tuple[str, str], list[Result]] = {}
+    for result in (entry.result for entry in entries if entry.status != "recomputed"):
+        for error in result.errors if result.status == "complete" else ():
+            by_metric.setdefault((result.task, error.partition(": ")[0]), []).append(result)
+    for (task, metric), results in sorted(by_metric.items(), key=lambda item: item[0]):
         yield f"{task}: {metric} could not be computed for {_listed(results)}; each result.json says why."
 
 
 def _signature_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield the columns whose values have different signatures."""
-    found: dict[tuple[str, str], set[str]] = {}
+    by_metric: dict[tuple[str, str], set[str]] = {}
     for entry in entries:
         for score in entry.result.scores:
-            found.setdefault((entry.result.task, score.metric), set()).add(score.signature)
-    for (task, metric), signatures in sorted(found.items()):
+            by_metric.setdefault((entry.result.task, score.metric), set()).add(score.signature)
+    for (task, metric), signatures in sorted(by_metric.items()):
         if len(signatures) > 1:
             ways = " and ".join(sorted(signatures))
             yield f"{task}: {metric} was computed in {len(signatures)} ways, {ways}; score the runs again."

@@ -109,9 +109,9 @@ def _variance_of_mean(values: FloatArray) -> FloatArray:
     """Return the squared standard error of the mean of each row of [N, seeds]; exactly 0 where all are equal."""
     seeds = values.shape[1]
     deviations = values - values.mean(axis=1, keepdims=True)
-    found: FloatArray = (deviations**2).sum(axis=1) / (seeds - 1) / seeds
-    found[values.min(axis=1) == values.max(axis=1)] = 0.0
-    return found
+    variances: FloatArray = (deviations**2).sum(axis=1) / (seeds - 1) / seeds
+    variances[values.min(axis=1) == values.max(axis=1)] = 0.0
+    return variances
 
 
 def _p(tasks: Sequence[PairsOnTask], value: FloatArray, scores: Sequence[Scores], pairs: Pairs) -> FloatArray:
@@ -123,8 +123,8 @@ def _p(tasks: Sequence[PairsOnTask], value: FloatArray, scores: Sequence[Scores]
     plain = (uncertain > 1e-200) & ~alone
     p = np.ones(len(value))
     t = np.abs(value) * len(tasks) / np.sqrt(np.where(plain, variance, 1.0))
-    told = plain & (t > NORMAL)
-    p[told] = student_t_p_each(t[told], variance[told] ** 2 / uncertain[told])
+    above_normal = plain & (t > NORMAL)
+    p[above_normal] = student_t_p_each(t[above_normal], variance[above_normal] ** 2 / uncertain[above_normal])
     names = list(scores[0])
     for place in np.flatnonzero(~plain & ~alone):
         i, j = int(pairs[0][place]), int(pairs[1][place])

@@ -38,11 +38,13 @@ def shipped_beside(submissions: Path, submitted: Iterable[Entry], suite: str) ->
     board, systems = shipped(suite), {str(entry.result.system["name"]) for entry in submitted}
     if board is None:
         return None
-    told = re.compile("|".join(rf"(?<![\w.+-]){re.escape(name)}(?![\w.+-])" for name in systems)) if systems else None
+    mentions = (
+        re.compile("|".join(rf"(?<![\w.+-]){re.escape(name)}(?![\w.+-])" for name in systems)) if systems else None
+    )
     return replace(
         board,
         rows=tuple(row for row in board.rows if row.system not in systems),
-        notes=tuple(note for note in board.notes if told is None or not told.search(note)),
+        notes=tuple(note for note in board.notes if mentions is None or not mentions.search(note)),
     )
 
 

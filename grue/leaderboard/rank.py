@@ -97,10 +97,10 @@ def _columns(
 
 def _reported_on(reported: Sequence[Reported], tasks: Mapping[str, Task]) -> Iterator[Reported]:
     """Yield what papers report on the tasks, with only the tables of those tasks."""
-    for one in reported:
-        tables = tuple(table for table in one.tables if table.task in tasks)
+    for paper in reported:
+        tables = tuple(table for table in paper.tables if table.task in tasks)
         if tables:
-            yield replace(one, tables=tables)
+            yield replace(paper, tables=tables)
 
 
 # --- rows into an order ----------------------------------------------------------------------------------------------

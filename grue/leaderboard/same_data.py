@@ -34,7 +34,9 @@ def on_the_same_data(
         for deciding in ([entry for entry in group if entry.status != "local"], group):
             for key in ("references", "examples"):  # what fits the one decides on the other
                 fitting = [entry.result.hashes for entry in deciding if not other_examples(entry.result.hashes, hashes)]
-                for common, _ in Counter(found[key] for found in fitting if key in found).most_common(1):
+                for common, _ in Counter(
+                    hashes_of_entry[key] for hashes_of_entry in fitting if key in hashes_of_entry
+                ).most_common(1):
                     hashes.setdefault(key, common)
         for entry in group:
             if other := other_examples(entry.result.hashes, hashes):

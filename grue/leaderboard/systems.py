@@ -97,9 +97,9 @@ def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[st
     called = {_name(e) for place in searched.values() for e in place.entries} & {name}
     if not called and len(made) > 1:
         raise ConfigError(f"{given}: is the --algo of several systems, {', '.join(sorted(made))}; name one of them.")
-    found = {where: [e for e in place.entries if _name(e) in (called or made)] for where, place in searched.items()}
-    if any(found.values()):
-        return {where: entries for where, entries in found.items() if entries}
+    by_place = {where: [e for e in place.entries if _name(e) in (called or made)] for where, place in searched.items()}
+    if any(by_place.values()):
+        return {where: entries for where, entries in by_place.items() if entries}
     elsewhere = places["submissions"].folder / suite / f"{name}{submitted.BY_REFERENCE}"
     if elsewhere.is_file():
         raise DataError(
@@ -131,9 +131,9 @@ def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:
     Raises:
         DataError: One is in a folder of that name.
     """
-    for one in out:
-        if one.system == name:
-            raise DataError(one.reason)
+    for left_out in out:
+        if left_out.system == name:
+            raise DataError(left_out.reason)
 
 
 def _in_folder(folder: Path, suite: str, tasks: Sequence[str]) -> FoundSystem:

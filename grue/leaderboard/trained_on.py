@@ -29,7 +29,7 @@ def terms_of(reward: str) -> tuple[str, ...]:
         return (reward,)
 
 
-def rewards_of(results: Iterable[Result], usual: Sequence[str]) -> tuple[str, ...]:
+def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, ...]:
     """Return the terms of all rewards that a system's runs on a task were trained on or picked by.
 
     A reward model that learned from a metric's judgements counts as that metric, too. Failed runs say nothing of
@@ -38,22 +38,22 @@ def rewards_of(results: Iterable[Result], usual: Sequence[str]) -> tuple[str, ..
     Args:
         usual: The terms of the task's default reward.
     """
-    found: set[str] = set()
+    terms: set[str] = set()
     runs = list(results)
     for result in [run for run in runs if run.status == "complete"] or runs:
         if names_no_reward(result):
-            found.update(usual)
+            terms.update(default)
         elif isinstance(reward := result.system.get("reward"), str) and reward:
-            found.update(terms_of(reward))
+            terms.update(terms_of(reward))
         best_of = result.generation.get("best_of")
         picked = best_of.get("pick_by") if isinstance(best_of, Mapping) else None
         judges = [
-            str(one.get("judge", "")) for one in models_of(result)
+            str(model.get("judge", "")) for model in models_of(result)
         ]  # who raises a learned reward raises its judge
-        found.update(term for judge in judges if judge not in ("", PEOPLE) for term in terms_of(judge))
+        terms.update(term for judge in judges if judge not in ("", PEOPLE) for term in terms_of(judge))
         if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
-            found.update(terms_of(picked))
-    return tuple(sorted(found))
+            terms.update(terms_of(picked))
+    return tuple(sorted(terms))
 
 
 def names_no_reward(result: Result) -> bool:

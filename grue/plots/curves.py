@@ -93,10 +93,10 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
 
 
 def _seed(run: Path) -> int:
-    found = re.fullmatch(r"seed-(\d+)", run.name)
-    if found is None:
+    match = re.fullmatch(r"seed-(\d+)", run.name)
+    if match is None:
         raise DataError(f"{run}: the folder of a run is named seed-<number>; rename or remove it.")
-    return int(found[1])
+    return int(match[1])
 
 
 def _of(system: str, seeds: Sequence[str]) -> str:

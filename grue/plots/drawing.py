@@ -237,7 +237,7 @@ def _pixels(axes: "Axes", x: float, y: float) -> tuple[float, float]:
 # --- the frontier ----------------------------------------------------------------------------------------------------
 
 
-def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path: Path) -> None:
+def draw_frontier(measured: "Frontier", runs: "Sequence[Placed]", title: str, path: Path) -> None:
     """Draw what could be gained at each KL, and where runs went: a line through their validations, a dot where kept.
 
     Args:
@@ -254,22 +254,22 @@ def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path:
         figure.set_size_inches(WIDTH, 4.8)
         axes = figure.add_subplot()
         axes.set_xlabel("KL from the start (nats a response)")
-        axes.set_ylabel(f"gain in {printable(found.reward)}")
-        if found.oracle:
-            curves = {"oracle: knows the references": (found.optimal, coloured_line(GREY, ":"))}
+        axes.set_ylabel(f"gain in {printable(measured.reward)}")
+        if measured.oracle:
+            curves = {"oracle: knows the references": (measured.optimal, coloured_line(GREY, ":"))}
         else:
-            curves = {"best policy": (found.optimal, coloured_line(INK, "-"))}
-        if found.attainable is not None:
-            curves[f"attainable: {found.how}"] = (found.attainable, coloured_line(INK, "-"))
+            curves = {"best policy": (measured.optimal, coloured_line(INK, "-"))}
+        if measured.attainable is not None:
+            curves[f"attainable: {measured.how}"] = (measured.attainable, coloured_line(INK, "-"))
         for points, line in curves.values():
             line.set_data([point.kl for point in points], [point.reward - points[0].reward for point in points])
             axes.add_line(line)
-        names = list(dict.fromkeys(Path(one.run).parent.name for one in runs))
+        names = list(dict.fromkeys(Path(run.run).parent.name for run in runs))
         looks = _looks(names)
-        for one in runs:
-            colour, dashes = looks[Path(one.run).parent.name]
-            axes.plot([at.kl for at in one.path], [at.reward for at in one.path], dashes, color=colour, linewidth=1)
-            axes.plot([one.kl], [one.gain], "o", color=colour, markersize=5)
+        for run in runs:
+            colour, dashes = looks[Path(run.run).parent.name]
+            axes.plot([at.kl for at in run.path], [at.reward for at in run.path], dashes, color=colour, linewidth=1)
+            axes.plot([run.kl], [run.gain], "o", color=colour, markersize=5)
         axes.autoscale_view()
         axes.set_xlim(left=0)
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)

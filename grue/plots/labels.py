@@ -83,7 +83,7 @@ def _best(point: tuple[float, float], size: tuple[float, float], taken: Sequence
         if cost == 0:
             return box
         tried.append((cost, box))
-    return min(tried, key=lambda one: one[0])[1]
+    return min(tried, key=lambda costed: costed[0])[1]
 
 
 def _beside(point: tuple[float, float], size: tuple[float, float], way: tuple[float, float], far: float) -> Box:

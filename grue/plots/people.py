@@ -16,7 +16,7 @@ Bar = tuple[str, float | None, Interval | None]
 """A label, a value and its interval."""
 
 
-def draw_study(found: StudyAnalysis, path: Path) -> None:
+def draw_study(analysis: StudyAnalysis, path: Path) -> None:
     """Draw a study: above, each question with a line a system, or a pair; below, the agreement of metrics with people.
 
     Args:
@@ -27,37 +27,37 @@ def draw_study(found: StudyAnalysis, path: Path) -> None:
         Unavailable: matplotlib is not installed.
         DataError: The path cannot be written.
     """
-    questions = [scale.question for scale in found.scales] or [found.pairs.question if found.pairs else ""]
-    metrics = list(dict.fromkeys(one.metric for one in found.agreement))
-    lines = len(found.pairs.duels) if found.pairs else len(found.systems)
+    questions = [scale.question for scale in analysis.scales] or [analysis.pairs.question if analysis.pairs else ""]
+    metrics = list(dict.fromkeys(metric.metric for metric in analysis.agreement))
+    lines = len(analysis.pairs.duels) if analysis.pairs else len(analysis.systems)
     with canvas(path) as figure:
         heights = [0.6 + 0.24 * lines, *([0.6 + 0.24 * len(metrics)] if metrics else [])]
         figure.set_size_inches(WIDTH, 0.9 + sum(heights))
         grid = figure.subplots(len(heights), len(questions), squeeze=False, height_ratios=heights, sharey="row")
         for column, question in enumerate(questions):
             axes = grid[0, column]
-            if found.pairs is not None:
+            if analysis.pairs is not None:
                 _draw(
                     axes,
                     question,
                     "share of the first system's wins",
-                    _of_pairs(found.pairs),
+                    _of_pairs(analysis.pairs),
                     (0, 0.25, 0.5, 0.75, 1),
                     0.5,
                 )
             else:
-                scale = found.scales[column]
+                scale = analysis.scales[column]
                 _draw(axes, question, f"mean, 1–{scale.points}", _of_scale(scale), range(1, scale.points + 1))
             if metrics:
-                agreement = [one for one in found.agreement if one.question == question]
-                bars = [(one.metric, one.kendall.value, one.kendall.interval) for one in agreement]
+                agreement = [metric for metric in analysis.agreement if metric.question == question]
+                bars = [(metric.metric, metric.kendall.value, metric.kendall.interval) for metric in agreement]
                 _draw(grid[1, column], "Metrics and people", "Kendall's τ over texts", bars, (-1, -0.5, 0, 0.5, 1), 0)
-        figure.suptitle(f"{found.suite}/{found.task}: {found.title}", x=0.01, ha="left", fontsize=11)
-        figure.supxlabel(_caption(found), fontsize=8, color=GREY)
+        figure.suptitle(f"{analysis.suite}/{analysis.task}: {analysis.title}", x=0.01, ha="left", fontsize=11)
+        figure.supxlabel(_caption(analysis), fontsize=8, color=GREY)
 
 
 def _of_scale(scale: ScaleAnalysis) -> list[Bar]:
-    return [(one.system, one.mean, one.interval) for one in scale.systems]
+    return [(rating.system, rating.mean, rating.interval) for rating in scale.systems]
 
 
 def _of_pairs(pairs: PairsAnalysis) -> list[Bar]:
@@ -83,8 +83,8 @@ def _draw(
     axes.set_ylim(len(bars) - 0.5, -0.5)
 
 
-def _caption(found: StudyAnalysis) -> str:
-    people = sum(one.done > 0 for one in found.annotators)
+def _caption(analysis: StudyAnalysis) -> str:
+    people = sum(person.done > 0 for person in analysis.annotators)
     who = "annotator" if people == 1 else "annotators"
-    said = "Synthetic answers, by programs. " if found.synthetic else ""
-    return f"{said}{found.items} items, {people} {who}; bars: 95 % intervals over items."
+    warning = "Synthetic answers, by programs. " if analysis.synthetic else ""
+    return f"{warning}{analysis.items} items, {people} {who}; bars: 95 % intervals over items."

@@ -32,14 +32,14 @@ class SyntheticAnnotator:
         return 1.0 - self.value if first > second else self.value
 
 
-def parse_noise(said: str) -> SyntheticAnnotator:
+def parse_noise(text: str) -> SyntheticAnnotator:
     """Return the annotator that `--noise` names.
 
     Raises:
         ConfigError: It names none.
     """
-    kind, colon, value = said.partition(":")
-    if said == "none":
+    kind, colon, value = text.partition(":")
+    if text == "none":
         return SyntheticAnnotator("none")
     try:
         number = float(value) if colon else math.nan
@@ -49,4 +49,4 @@ def parse_noise(said: str) -> SyntheticAnnotator:
         return SyntheticAnnotator("flip", number)
     if kind == "bradley-terry" and 0 < number < math.inf:
         return SyntheticAnnotator("bradley-terry", number)
-    raise ConfigError(f"noise {said!r}: write {WRITTEN}.")
+    raise ConfigError(f"noise {text!r}: write {WRITTEN}.")

@@ -99,9 +99,9 @@ def read_judged_items(path: Path) -> list[JudgedItem]:
 def who_answered(items: Iterable[JudgedItem]) -> str:
     """Return who gave the answers: "people", "programs", or "people and programs"."""
     answers, programs = 0, 0
-    for one in items:
-        answers += one.first + one.second + one.equal
-        programs += one.programs
+    for item in items:
+        answers += item.first + item.second + item.equal
+        programs += item.programs
     if not programs:
         return PEOPLE
     return PROGRAMS if programs == answers else f"{PEOPLE} and {PROGRAMS}"
@@ -118,8 +118,8 @@ def _answers(path: Path) -> Iterator[tuple[str, PairAnswer]]:
         try:
             yield where, from_dict(PairAnswer, record, where)
         except ConfigError as error:
-            said = escaped("; ".join(str(error).splitlines()), 600)
-            raise DataError(f"{said} `grue tools study analyse DIR --answers FILE` writes them.") from error
+            faults = escaped("; ".join(str(error).splitlines()), 600)
+            raise DataError(f"{faults} `grue tools study analyse DIR --answers FILE` writes them.") from error
 
 
 def _choice(answer: PairAnswer, shown: PairAnswer, where: str) -> int:

@@ -54,31 +54,31 @@ def _judge(manifest: RewardManifest) -> str:
     return f"{manifest.judge}{warning}"  # of a study
 
 
-def said(found: Judgement) -> list[tuple[str, str]]:
+def figures(judged: Judgement) -> list[tuple[str, str]]:
     """Return a judgement as rows of a table: what, and how much."""
-    rows = [("pairs", f"{found.pairs:,} of {found.prompts:,} prompts, {found.ties:,} of them ties")]
-    if found.accuracy is not None and found.low is not None and found.high is not None:
-        rows.append(("accuracy", f"{found.accuracy:.1%} ({found.low:.1%} to {found.high:.1%})"))
-    rows.append(("log-loss", f"{found.log_loss:.3f} (chance: 0.693)"))
-    if found.ece is not None:
-        rows.append(("calibration error", f"{found.ece:.1%}"))
+    rows = [("pairs", f"{judged.pairs:,} of {judged.prompts:,} prompts, {judged.ties:,} of them ties")]
+    if judged.accuracy is not None and judged.low is not None and judged.high is not None:
+        rows.append(("accuracy", f"{judged.accuracy:.1%} ({judged.low:.1%} to {judged.high:.1%})"))
+    rows.append(("log-loss", f"{judged.log_loss:.3f} (chance: 0.693)"))
+    if judged.ece is not None:
+        rows.append(("calibration error", f"{judged.ece:.1%}"))
     return rows
 
 
-def bins(found: Judgement) -> list[tuple[str, str, str]]:
+def bins(judged: Judgement) -> list[tuple[str, str, str]]:
     """Return the bins that hold pairs: confidence, pairs, share right."""
     return [
         (f"{low:.0%}–{high:.0%}", f"{count:,}", f"{right:.0%}")
-        for low, high, count, _, right in found.bins
+        for low, high, count, _, right in judged.bins
         if right is not None
     ]
 
 
-def _held_out(found: Judgement | None) -> str:
-    if found is None:
+def _held_out(judged: Judgement | None) -> str:
+    if judged is None:
         return "The file has no pairs in the part `test`: nothing is known of pairs that it did not see."
-    shown = "\n".join(f"| {' | '.join(row)} |" for row in bins(found))
-    return f"{_table(said(found))}\n\n| confidence | pairs | right |\n|---|---|---|\n{shown}"
+    shown = "\n".join(f"| {' | '.join(row)} |" for row in bins(judged))
+    return f"{_table(figures(judged))}\n\n| confidence | pairs | right |\n|---|---|---|\n{shown}"
 
 
 def _table(rows: list[tuple[str, str]]) -> str:

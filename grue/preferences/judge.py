@@ -85,8 +85,8 @@ def evaluate_reward_model(
     known = set(files.read_json(folder / SEEN))
     seen = len({prompt for prompt in prompts if seen_prompt(prompt) in known})
     judge = pairs.made.judge if pairs.made else ""
-    found = judgement(chosen, first - second, manifest.temperature)
-    return Evaluation(pairs.sha256, wanted, seen, judge, found)
+    result = judgement(chosen, first - second, manifest.temperature)
+    return Evaluation(pairs.sha256, wanted, seen, judge, result)
 
 
 def _part(chosen: Chosen) -> Part:
@@ -112,5 +112,5 @@ def judgement(pairs: Sequence[PreferencePair], margins: FloatArray, temperature:
         high=None if interval is None else interval.high,
         log_loss=float(log_losses(scaled, targets).mean()),
         ece=expected_calibration_error(bins),
-        bins=tuple((one.low, one.high, one.count, one.confidence, one.right) for one in bins),
+        bins=tuple((bin.low, bin.high, bin.count, bin.confidence, bin.right) for bin in bins),
     )

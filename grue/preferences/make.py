@@ -127,8 +127,8 @@ def from_samples(
 def _of_group(group: ScoredGroup) -> Iterator[Candidate]:
     """Yield every two different texts of a group; of equal ones the first counts."""
     different: dict[str, ScoredResponse] = {}
-    for one in group.responses:
-        different.setdefault(one.text, one)
+    for response in group.responses:
+        different.setdefault(response.text, response)
     for first, second in combinations(different.values(), 2):
         yield Candidate(group.example, first, second)
 
@@ -180,16 +180,19 @@ def _rewarded(
     reward: Reward, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> list[ScoredResponse | None]:
     """Return predictions with their rewards; None where the reward does not apply."""
-    texts, truncated = [one.text for one in predictions], [one.truncated for one in predictions]
-    found = zip(texts, reward(examples, texts, truncated=truncated), truncated, strict=True)
-    return [None if worth is None else ScoredResponse(text, worth, cut) for text, worth, cut in found]
+    texts, truncated = (
+        [prediction.text for prediction in predictions],
+        [prediction.truncated for prediction in predictions],
+    )
+    rewarded = zip(texts, reward(examples, texts, truncated=truncated), truncated, strict=True)
+    return [None if worth is None else ScoredResponse(text, worth, cut) for text, worth, cut in rewarded]
 
 
 def _predicted(path: Path, examples: Sequence[Example]) -> list[Prediction]:
     """Return a system's predictions in the order of the examples, without characters that nobody sees."""
     predictions = read_predictions(path)
     try:
-        return [replace(one, text=legible(one.text)) for one in match(examples, predictions)]
+        return [replace(prediction, text=legible(prediction.text)) for prediction in match(examples, predictions)]
     except SubmissionError as error:
         raise SubmissionError(f"{path}: {error}") from error
 
@@ -212,41 +215,41 @@ def from_study(
         DataError: The file cannot be read, or a prompt is none of the split's.
     """
     choice.check()
-    verdicts = [replace(one, a=legible(one.a), b=legible(one.b)) for one in read_judged_items(path)]
+    verdicts = [replace(item, a=legible(item.a), b=legible(item.b)) for item in read_judged_items(path)]
     by_id = {example.id: example for example in examples}
     by_prompt = {example.prompt: example for example in reversed(examples)}
-    found = [(_answered(one, by_id, by_prompt, f"{task.suite}/{task.name}", split), one) for one in verdicts]
-    different = [(example, one) for example, one in found if one.a != one.b]
-    kept = [one for one in different if one[1].lead or choice.ties == "keep"]
+    answered = [(_answered(item, by_id, by_prompt, f"{task.suite}/{task.name}", split), item) for item in verdicts]
+    different = [(example, item) for example, item in answered if item.a != item.b]
+    kept = [pair for pair in different if pair[1].lead or choice.ties == "keep"]
     chosen = nsmallest(
         len(kept) if choice.pairs is None else choice.pairs,
         kept,
-        key=lambda one: _place(choice.seed, "item", one[1].item),
+        key=lambda pair: _place(choice.seed, "item", pair[1].item),
     )
     _refuse_few(choice, len(kept), path)
     lines = [
-        _line(example, ScoredResponse(one.a, 0.0), ScoredResponse(one.b, 0.0), one.lead, choice)
-        for example, one in chosen
+        _line(example, ScoredResponse(item.a, 0.0), ScoredResponse(item.b, 0.0), item.lead, choice)
+        for example, item in chosen
     ]
     header = _header(task, choice, "study", split, "")
     header = replace(
         header,
         noise=who_answered(verdicts),
         sources={path.name: files.sha256_file(path)},
-        judgements=sum(one.first + one.second + one.equal for one in verdicts),
+        judgements=sum(item.first + item.second + item.equal for item in verdicts),
         dropped_ties=len(different) - len(kept),
     )
     return _write(output, header, lines)
 
 
 def _answered(
-    one: JudgedItem, by_id: Mapping[str, Example], by_prompt: Mapping[str, Example], task: str, split: str
+    item: JudgedItem, by_id: Mapping[str, Example], by_prompt: Mapping[str, Example], task: str, split: str
 ) -> Example:
-    example = by_prompt.get(one.prompt) if one.id is None else by_id.get(one.id)
-    if example is None or example.prompt != one.prompt:
-        named = escaped(repr(one.prompt[:60] if one.id is None else one.id))
+    example = by_prompt.get(item.prompt) if item.id is None else by_id.get(item.id)
+    if example is None or example.prompt != item.prompt:
+        named = escaped(repr(item.prompt[:60] if item.id is None else item.id))
         raise DataError(
-            f"{one.where}: {named} is no prompt of the split {split!r} of {task}; name the split that the study is of "
+            f"{item.where}: {named} is no prompt of the split {split!r} of {task}; name the split that the study is of "
             "with --split, and its task."
         )
     return example
@@ -262,23 +265,29 @@ def _judged(
     counted: Counter[str] = Counter()
 
     def eligible() -> Iterator[tuple[str, int, Candidate]]:
-        for number, one in enumerate(candidates):
-            if one.is_tie and choice.ties == "drop":
+        for number, candidate in enumerate(candidates):
+            if candidate.is_tie and choice.ties == "drop":
                 counted["ties"] += 1
                 continue
             counted["eligible"] += 1
-            yield _place(choice.seed, "pair", *one.names), number, one
+            yield _place(choice.seed, "pair", *candidate.names), number, candidate
 
-    chosen = sorted(eligible(), key=lambda one: one[:2])[: choice.pairs]
+    chosen = sorted(eligible(), key=lambda ordered: ordered[:2])[: choice.pairs]
     _refuse_few(choice, counted["eligible"], source)
-    return [_by_annotator(one, choice, annotator) for _, _, one in chosen], counted["ties"]
+    return [_by_annotator(candidate, choice, annotator) for _, _, candidate in chosen], counted["ties"]
 
 
-def _by_annotator(one: Candidate, choice: Choice, annotator: SyntheticAnnotator) -> PairLine:
-    if one.is_tie:
-        return _line(one.example, one.first, one.second, 0, choice)
-    toss = int(_place(choice.seed, "annotator", *one.names)[:13], 16) / 16**13
-    return _line(one.example, one.first, one.second, 1 if toss < annotator.prefers_first(*one.rewards) else -1, choice)
+def _by_annotator(candidate: Candidate, choice: Choice, annotator: SyntheticAnnotator) -> PairLine:
+    if candidate.is_tie:
+        return _line(candidate.example, candidate.first, candidate.second, 0, choice)
+    toss = int(_place(choice.seed, "annotator", *candidate.names)[:13], 16) / 16**13
+    return _line(
+        candidate.example,
+        candidate.first,
+        candidate.second,
+        1 if toss < annotator.prefers_first(*candidate.rewards) else -1,
+        choice,
+    )
 
 
 def _line(example: Example, first: ScoredResponse, second: ScoredResponse, lead: int, choice: Choice) -> PairLine:
@@ -301,14 +310,15 @@ def _place(*purpose: str | int) -> str:
     return files.sha256_json(list(purpose))
 
 
-def _refuse_few(choice: Choice, found: int, source: Path) -> None:
-    if not found:
+def _refuse_few(choice: Choice, available: int, source: Path) -> None:
+    if not available:
         ties = " Draw more samples." if choice.ties == "keep" else " Draw more samples, or keep ties with --ties keep."
         why = "no two different texts to a prompt, or all are equally good."
         raise DataError(f"{source}: no pair can be made of it: {why}{ties}")
-    if choice.pairs is not None and found < choice.pairs:
+    if choice.pairs is not None and available < choice.pairs:
         raise ConfigError(
-            f"pairs {choice.pairs:,}: {source} gives {found:,}; ask for fewer, or draw more samples to more prompts."
+            f"pairs {choice.pairs:,}: {source} gives {available:,}; ask for fewer, or draw more samples to more "
+            "prompts."
         )
 
 

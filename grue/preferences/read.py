@@ -104,17 +104,17 @@ def _pair(group: ScoredGroup, seed: int) -> PreferencePair:
     return PreferencePair(prompt, first, second, 0.5 if group.scores[0] == group.scores[1] else 1.0, part)
 
 
-def require_parts(found: PairsFile, path: Path, needed: Sequence[Part] = PARTS[:2]) -> None:
+def require_parts(pairs: PairsFile, path: Path, needed: Sequence[Part] = PARTS[:2]) -> None:
     """Refuse a file of which a part is empty, or shows no order to learn or to judge by.
 
     Raises:
         DataError: It does; says which.
     """
     for part in needed:
-        of_part = found.of(part)
+        of_part = pairs.of(part)
         if not of_part or all(pair.target == 0.5 for pair in of_part):
             what = "holds no pairs" if not of_part else "holds nothing but ties"
-            counts = ", ".join(f"{len(found.of(one))} {one}" for one in PARTS)
+            counts = ", ".join(f"{len(pairs.of(name))} {name}" for name in PARTS)
             raise DataError(
                 f"{path}: its part {part!r} {what} (pairs: {counts}). Make more pairs of more prompts, or divide them "
                 "otherwise with `grue tools pairs … --shares`."

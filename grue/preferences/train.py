@@ -192,7 +192,7 @@ def _finished(folder: Path, claim: Mapping[str, Any]) -> RewardManifest:
 
 
 def _train(
-    found: PairsFile,
+    pairs: PairsFile,
     partial: Path,
     folder: Path,
     claim: Mapping[str, Any],
@@ -214,7 +214,7 @@ def _train(
         first, second = (token_ids(tokenizer, model.pooling, most, prompts, side) for side in sides)
         return first, second
 
-    train, held, test = (found.of(part) for part in PARTS)
+    train, held, test = (pairs.of(part) for part in PARTS)
     _refuse_short(model, tokenizer, most, config, [text for pair in train for text in (pair.first, pair.second)])
     learner = _learner(model, tokenizer, config, (train, rows_of(train)), (held, rows_of(held)))
     owner = {"claim": files.sha256_json(claim)}
@@ -237,15 +237,15 @@ def _train(
     scores = np.concatenate([logits(model, tokenizer, side, 2 * config.micro_batch_size) for side in learner.rows])
     if not float(scores.std()) > SMALLEST:
         raise TrainingError(f"{folder}: not written: it scores all texts alike; raise learning_rate or epochs.")
-    made = found.made
+    made = pairs.made
     manifest = RewardManifest(
         **{key: value for key, value in claim.items() if key != "config"},
         grue=KIND,
         schema=SCHEMA_VERSION,
         judge=made.judge if made else "",
         noise=made.noise if made else "",
-        pairs={part: len(found.of(part)) for part in PARTS},
-        contradictions=found.contradictions,
+        pairs={part: len(pairs.of(part)) for part in PARTS},
+        contradictions=pairs.contradictions,
         pooling=model.pooling,
         max_tokens=most,
         temperature=temperature,

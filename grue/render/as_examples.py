@@ -15,21 +15,21 @@ MOST_CHARACTERS = 2_000  # of a text
 MOST_BYTES = 550_000  # of a file: seven of them stay below four megabytes
 
 
-def render(found: TaskExamples) -> str:
+def render(shown: TaskExamples) -> str:
     """Return the file: as many of the examples as fit, an example a line."""
     head = {
-        "suite": found.suite,
-        "task": found.task,
-        "hash": found.hash,
-        "split": found.split,
-        "of": found.of,
-        "metrics": found.metrics,
-        "systems": [{"name": printable_lines(name), "seed": seed} for name, seed in found.systems],
+        "suite": shown.suite,
+        "task": shown.task,
+        "hash": shown.hash,
+        "split": shown.split,
+        "of": shown.of,
+        "metrics": shown.metrics,
+        "systems": [{"name": printable_lines(name), "seed": seed} for name, seed in shown.systems],
     }
     start = f'{CALL}({script_json(head)[:-1]},"examples":['
     lines: list[str] = []
     size = len(start.encode())
-    for line in (script_json(_example(shown)) for shown in found.examples):
+    for line in (script_json(_example(example)) for example in shown.examples):
         size += len(line.encode()) + 2
         if size > MOST_BYTES:
             break

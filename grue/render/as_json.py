@@ -26,7 +26,7 @@ def render(board: Board) -> str:
 
 def _row(row: Row) -> dict[str, Any]:
     """Return a row without what few rows have; a reader fills that in."""
-    usual = {
+    defaults = {
         "prompting": "plain",
         "by_endpoint": False,
         "presets": [],
@@ -36,7 +36,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
     def without(known: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in known.items() if key not in usual or value != usual[key]}
+        return {key: value for key, value in known.items() if key not in defaults or value != defaults[key]}
 
     known = without(plain(row))
     return {**known, "cells": {task: without(cell) for task, cell in known["cells"].items()}}

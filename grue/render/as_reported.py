@@ -50,7 +50,7 @@ def _has_runs(board: Board) -> bool:
 def _of(board: Board) -> Iterator[tuple[Reported, ReportedTable]]:
     """Yield the tables on the board's tasks."""
     names = {task.name for task in board.tasks}
-    yield from ((one, table) for one in board.reported for table in one.tables if table.task in names)
+    yield from ((reported, table) for reported in board.reported for table in reported.tables if table.task in names)
 
 
 def _headline(reported: Reported, board: Board) -> Iterator[ReportedTable]:
@@ -100,7 +100,10 @@ def _number(footnote: int) -> str:
 def _figures(figures: Sequence[Figure | None]) -> list[str]:
     """Return the figures with the printed digits, except trailing zeros."""
     return in_line(
-        [None if one is None else (_digits(one.mean), None if one.sd is None else _digits(one.sd)) for one in figures]
+        [
+            None if figure is None else (_digits(figure.mean), None if figure.sd is None else _digits(figure.sd))
+            for figure in figures
+        ]
     )
 
 

@@ -83,7 +83,7 @@ def _environment() -> Environment:
     made = environment().overlay()
     made.filters = {**made.filters, "number": number}
     ours = (words.scale_groups, words.scale_numbers, unlearned_in_words, held_out_names)
-    made.globals = {**made.globals, **{one.__name__: one for one in ours}}
+    made.globals = {**made.globals, **{function.__name__: function for function in ours}}
     return made
 
 

@@ -43,9 +43,9 @@ def as_table(title: str, series: Sequence[Series], lines: tuple[str, ...] = ()) 
     """Return the table of some columns."""
     return TextTable(
         title,
-        tuple(one.heading for one in series),
-        tuple(zip(*(one.cells for one in series), strict=True)),
-        frozenset((row, column) for column, one in enumerate(series) for row in one.strong),
+        tuple(column.heading for column in series),
+        tuple(zip(*(column.cells for column in series), strict=True)),
+        frozenset((row, place) for place, column in enumerate(series) for row in column.strong),
         lines,
     )
 

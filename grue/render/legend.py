@@ -49,8 +49,8 @@ def _spread(board: Board) -> str:
 
 
 def _others(board: Board) -> Iterator[str]:
-    one = len(board.tasks) == 1
-    condition = f"{RANKED_SEEDS} seeds" if one else f"{RANKED_SEEDS} seeds on every task"
+    single = len(board.tasks) == 1
+    condition = f"{RANKED_SEEDS} seeds" if single else f"{RANKED_SEEDS} seeds on every task"
     yield (
         f"{RANKS}; = marks a shared rank. It takes {condition}; with {PRELIMINARY_SEEDS} or more a system is "
         "preliminary."
@@ -77,8 +77,8 @@ def _others(board: Board) -> Iterator[str]:
     if without and len(without) < len(board.tasks):
         yield f"The mean naturalness leaves out {', '.join(without)}, which has no metric of it."
     versions = ", ".join(f"{task.name} version {task.version} ({task.hash[:12]})" for task in board.tasks)
-    yield f"Tasks: {versions}." if not one else f"Task: {versions}."
-    if one and (scales := list(_scales(board.tasks[0]))):
+    yield f"Tasks: {versions}." if not single else f"Task: {versions}."
+    if single and (scales := list(_scales(board.tasks[0]))):
         yield f"Scaled to 0 to 100: {'; '.join(scales)}."
 
 
@@ -91,11 +91,11 @@ def _unlearned(board: Board) -> Iterator[str]:
 
 def unlearned_in_words(tasks: Sequence[BoardTask]) -> str:
     """Return where a system without learning is above every competing one, in a sentence; empty where nowhere."""
-    found = [f"{task.unlearned} on {task.name}" for task in tasks if task.unlearned]
-    if not found:
+    tops = [f"{task.unlearned} on {task.name}" for task in tasks if task.unlearned]
+    if not tops:
         return ""
-    listed = f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else found[0]
-    what = "these tasks as differences" if len(found) > 1 else "this task as a difference"
+    listed = f"{', '.join(tops[:-1])} and {tops[-1]}" if len(tops) > 1 else tops[0]
+    what = "these tasks as differences" if len(tops) > 1 else "this task as a difference"
     return f"A system without learning is above every trained one, {listed}: read {what} from a start."
 
 

@@ -33,7 +33,7 @@ def source(name: str) -> str:
 
 def lean_style(style: str) -> str:
     """Return our own style without comments, and without the spaces that only a reader needs."""
-    return re.sub(r" ?([{};,]) ?|(: )", lambda found: found[1] or ":", _lean(style, "/*"))
+    return re.sub(r" ?([{};,]) ?|(: )", lambda match: match[1] or ":", _lean(style, "/*"))
 
 
 def lean_script(script: str) -> str:

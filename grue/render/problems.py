@@ -25,9 +25,9 @@ def as_text(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     A cure follows all problems of its kind.
     """
     blocks = []
-    for name, found in _grouped(problems, checked).items():
-        lines = [f"{visible(name)}: {_counts(found) or 'fine'}"]
-        ordered = sorted(found, key=lambda problem: (problem.severity, problem.id))  # error, review, warning
+    for name, problems_of in _grouped(problems, checked).items():
+        lines = [f"{visible(name)}: {_counts(problems_of) or 'fine'}"]
+        ordered = sorted(problems_of, key=lambda problem: (problem.severity, problem.id))  # error, review, warning
         for (severity, identity), alike in groupby(ordered, key=lambda problem: (problem.severity, problem.id)):
             for problem in alike:
                 where = _below(problem.path, name)
@@ -55,8 +55,8 @@ def as_junit(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     """Return a report for CI systems: a suite for each submission, a case for each check; warnings do not fail."""
     root = ElementTree.Element("testsuites", name="grue submit check")
     cases = 0
-    for name, found in _grouped(problems, checked).items():
-        by_id = {check: [problem for problem in found if problem.id == check] for check in CHECKS}
+    for name, problems_of in _grouped(problems, checked).items():
+        by_id = {check: [problem for problem in problems_of if problem.id == check] for check in CHECKS}
         failed = sum(any(problem.severity != "warning" for problem in group) for group in by_id.values())
         counts = {"tests": str(len(by_id)), "failures": str(failed), "errors": "0", "skipped": "0"}
         suite = ElementTree.SubElement(root, "testsuite", {"name": visible(name), **counts})

@@ -78,8 +78,8 @@ def _example_file(place: Path, task: Task, board: Board, entries: Sequence[Entry
     if examples is None:
         path = place / f"{task.name}.js"
         return path.read_text(encoding="utf-8") if path.is_file() else None
-    found = task_examples(task, board, entries, examples)
-    return None if found is None else as_examples.render(found)
+    shown = task_examples(task, board, entries, examples)
+    return None if shown is None else as_examples.render(shown)
 
 
 def _illustrations(board: Board) -> dict[str, Example]:

@@ -41,9 +41,9 @@ class BoardPage:
 
 def page(board: Board) -> BoardPage:
     """Return the board as text: an overview of a suite's tasks, or the metrics of a single task."""
-    one = board.tasks[0] if len(board.tasks) == 1 else None
-    title = f"GRUE leaderboard: suite {board.suite}" + (f", task {one.name}" if one else "")
-    tables = tuple(table for table in (_of_task(board, one) if one else _of_suite(board)) if table.rows)
+    task = board.tasks[0] if len(board.tasks) == 1 else None
+    title = f"GRUE leaderboard: suite {board.suite}" + (f", task {task.name}" if task else "")
+    tables = tuple(table for table in (_of_task(board, task) if task else _of_suite(board)) if table.rows)
     sentences = legend(board) if board.rows else (_how_to_begin(board),)
     notes = tuple(map(printable, board.notes))
     return BoardPage(title, tables, sentences, notes, reported_tables(board), about_reported(board))
@@ -115,7 +115,9 @@ def task_header(task: BoardTask) -> str:
 
 def _scores(rows: Sequence[Row], estimates: Sequence[Mapping[str, Estimate | None]]) -> list[Scores | None]:
     """Return the seeds' scores, by task, of the ranked systems that have all of them; None for the others."""
-    known = [{name: one.by_seed for name, one in of_row.items() if one is not None} for of_row in estimates]
+    known = [
+        {name: estimate.by_seed for name, estimate in of_row.items() if estimate is not None} for of_row in estimates
+    ]
     return [
         scores if scores and len(scores) == len(of_row) and row.rank is not None else None
         for row, scores, of_row in zip(rows, known, estimates, strict=True)

@@ -78,7 +78,7 @@ def _system_means(
     known = counts > 0
     sums = [weights @ np.where(rated, array, 0.0) for array in (people, values)]
     # Equal sums of thirds differ in their last digits, and would be ranked by them.
-    means = [np.round(one / np.where(known, counts, 1.0), DIGITS) for one in sums]
+    means = [np.round(total / np.where(known, counts, 1.0), DIGITS) for total in sums]
     return means[0], means[1], known.astype(np.float64)
 
 

@@ -163,9 +163,9 @@ def analyse(
         DataError: `complete` is set, and something is not answered.
     """
     annotators = tuple(_progress(key, opinions))
-    if complete and (open_ones := [one for one in annotators if one.done < one.asked]):
-        said = ", ".join(f"{one.annotator} {one.done} of {one.asked}" for one in open_ones)
-        raise DataError(f"Not everything is answered: {said}. Wait for the rest, or leave out --complete.")
+    if complete and (open_ones := [person for person in annotators if person.done < person.asked]):
+        unfinished = ", ".join(f"{person.annotator} {person.done} of {person.asked}" for person in open_ones)
+        raise DataError(f"Not everything is answered: {unfinished}. Wait for the rest, or leave out --complete.")
     generator = np.random.default_rng(seed)
     weights = resamples(len(key.items), draws, generator)
     scales: tuple[ScaleAnalysis, ...] = ()
@@ -227,8 +227,8 @@ def _choices(values: FloatArray, preferences: FloatArray) -> FloatArray:
     """
     asked = (~np.isnan(preferences)).any(axis=-1)
     signs = np.sign(values[:, :, None] - values[:, None, :])
-    found: FloatArray = np.where(asked, signs, 0.0).sum(axis=-1) / np.maximum(asked.sum(axis=-1), 1)
-    return found
+    choices: FloatArray = np.where(asked, signs, 0.0).sum(axis=-1) / np.maximum(asked.sum(axis=-1), 1)
+    return choices
 
 
 def _mean(answers: FloatArray) -> FloatArray:
@@ -236,8 +236,8 @@ def _mean(answers: FloatArray) -> FloatArray:
     there = ~np.isnan(answers)
     count = there.sum(axis=-1)
     total = np.where(there, answers, 0.0).sum(axis=-1)
-    found: FloatArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return found
+    means: FloatArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return means
 
 
 # --- scales ----------------------------------------------------------------------------------------------------------
@@ -310,8 +310,8 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
         known = share[~np.isnan(share)]
         if len(known) > 1:
             centre = [float(known.mean())]
-            found = difference(known[None], 1 - known[None], centre, [1 - centre[0]], generator, len(weights))
-            raw[pair] = found.p
+            tested = difference(known[None], 1 - known[None], centre, [1 - centre[0]], generator, len(weights))
+            raw[pair] = tested.p
     corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
     duels = []
     for (i, j), share in shares.items():

@@ -75,26 +75,26 @@ def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
     synthetic: set[str] = set()
     notes: list[str] = []
     for path in paths:
-        found = _read(path)
-        if found.schema != SCHEMA:
-            raise DataError(f"{path}: has the schema {found.schema}, and this version reads {SCHEMA}.")
-        if found.study != key.study:
+        answered = _read(path)
+        if answered.schema != SCHEMA:
+            raise DataError(f"{path}: has the schema {answered.schema}, and this version reads {SCHEMA}.")
+        if answered.study != key.study:
             raise DataError(
-                f"{path}: answers the study {escaped(found.study)}, not {key.study}, of which this is the key."
+                f"{path}: answers the study {escaped(answered.study)}, not {key.study}, of which this is the key."
             )
-        if found.annotator not in people:
+        if answered.annotator not in people:
             raise DataError(
-                f"{path}: is by {escaped(found.annotator)!r}, who was not asked. Known: {', '.join(people)}."
+                f"{path}: is by {escaped(answered.annotator)!r}, who was not asked. Known: {', '.join(people)}."
             )
-        mine = dict(_checked(found, key, people[found.annotator], path))
-        before = given.setdefault(found.annotator, {})
-        if found.annotator in first:
-            notes.append(_together(found.annotator, before, mine, first[found.annotator], path))
-        first.setdefault(found.annotator, path)
+        mine = dict(_checked(answered, key, people[answered.annotator], path))
+        before = given.setdefault(answered.annotator, {})
+        if answered.annotator in first:
+            notes.append(_together(answered.annotator, before, mine, first[answered.annotator], path))
+        first.setdefault(answered.annotator, path)
         for screen, values in mine.items():
             before[screen] = {**before.get(screen, {}), **values}
-        if found.synthetic:
-            synthetic.add(found.annotator)
+        if answered.synthetic:
+            synthetic.add(answered.annotator)
     if not any(given.values()):
         raise DataError(
             f"There are no answers: put the files that people saved into the study's folder {FOLDER}/, or name them."
@@ -115,7 +115,7 @@ def _read(path: Path) -> AnswerFile:
 
 
 def _checked(
-    found: AnswerFile, key: Key, annotator: Annotator, path: Path
+    answered: AnswerFile, key: Key, annotator: Annotator, path: Path
 ) -> Iterator[tuple[str, Mapping[str, int | str]]]:
     """Yield the answers of a file, each to what was asked, and on its scale."""
     asked = {screen.id for screen in annotator.screens}
@@ -124,7 +124,7 @@ def _checked(
         question.name: CHOICES if pairs else points(question) for question in key.template.questions
     }
     seen: set[str] = set()
-    for answer in found.answers:
+    for answer in answered.answers:
         where = f"{path}: {escaped(answer.screen)}"
         if answer.screen not in asked:
             raise DataError(f"{where}: was not shown to {annotator.name}.")
@@ -176,13 +176,13 @@ def _together(
 
 def ratings_of(key: Key, opinions: Opinions, question: str) -> FloatArray:
     """Return [items, systems, annotators] points of a scale; NaN where there is no answer."""
-    found = np.full((len(key.items), len(key.systems), len(key.annotators)), math.nan)
+    ratings = np.full((len(key.items), len(key.systems), len(key.annotators)), math.nan)
     for number, annotator in enumerate(key.annotators):
         answers = opinions.given.get(annotator.name, {})
         for screen in annotator.screens:
             if (value := answers.get(screen.id, {}).get(question)) is not None:
-                found[screen.item, screen.systems[0], number] = float(value)
-    return found
+                ratings[screen.item, screen.systems[0], number] = float(value)
+    return ratings
 
 
 def preferences_of(key: Key, opinions: Opinions) -> FloatArray:
@@ -191,16 +191,16 @@ def preferences_of(key: Key, opinions: Opinions) -> FloatArray:
     NaN where there is no answer.
     """
     count = len(key.systems)
-    found = np.full((len(key.items), count, count, len(key.annotators)), math.nan)
+    preferences = np.full((len(key.items), count, count, len(key.annotators)), math.nan)
     question = key.template.questions[0].name
     for number, annotator in enumerate(key.annotators):
         answers = opinions.given.get(annotator.name, {})
         for screen in annotator.screens:
             if (choice := answers.get(screen.id, {}).get(question)) is not None:
                 a, b = screen.systems
-                found[screen.item, a, b, number] = {"a": 1.0, "tie": 0.0, "b": -1.0}[str(choice)]
-                found[screen.item, b, a, number] = -found[screen.item, a, b, number]
-    return found
+                preferences[screen.item, a, b, number] = {"a": 1.0, "tie": 0.0, "b": -1.0}[str(choice)]
+                preferences[screen.item, b, a, number] = -preferences[screen.item, a, b, number]
+    return preferences
 
 
 # --- for others to read ----------------------------------------------------------------------------------------------

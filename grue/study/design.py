@@ -46,10 +46,10 @@ def design(
     common = set.intersection(*(set(run.directions) for system in systems for run in system.runs))
     metrics = {name: way for name, way in systems[0].runs[0].directions.items() if name in common}
     turns = [_turns(len(items), len(system.runs), generator) for system in systems]
-    found = []
+    shown_items = []
     for number, example in enumerate(items):
         runs = [system.runs[turn[number]] for system, turn in zip(systems, turns, strict=True)]
-        found.append(
+        shown_items.append(
             Item(
                 id=example.id,
                 prompt=example.prompt,
@@ -63,7 +63,7 @@ def design(
     def screens(turn: int) -> Iterator[Screen]:
         for item in generator.permutation(len(items)).tolist():
             for shown in shown_together(template.kind == "pairs", len(systems), item + turn):
-                texts = [found[item].texts[system] for system in shown]
+                texts = [shown_items[item].texts[system] for system in shown]
                 if len(set(texts)) == len(texts):
                     yield Screen(next(names), item, shown)
 
@@ -83,7 +83,7 @@ def design(
             template=template,
             metrics=metrics,
             systems=tuple(StudySystem(s.name, s.origin, {run.seed: run.sha256 for run in s.runs}) for s in systems),
-            items=tuple(found),
+            items=tuple(shown_items),
             annotators=asked,
         )
     )
@@ -109,7 +109,7 @@ def orders(count: int) -> list[list[int]]:
     balanced for the estimation of residual effects of treatments", 1949).
     """
     first = [(-(place // 2) if place % 2 == 0 else place // 2 + 1) % count for place in range(count)]
-    square = [[(one + row) % count for one in first] for row in range(count)]
+    square = [[(place + row) % count for place in first] for row in range(count)]
     return square + [row[::-1] for row in square] if count % 2 and count > 1 else square
 
 

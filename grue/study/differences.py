@@ -56,9 +56,9 @@ def one_way(groups: Sequence[FloatArray]) -> Anova | None:
 
     if not _can_be_tested(groups):
         return None
-    found = f_oneway(*groups)
+    tested = f_oneway(*groups)
     within = sum(map(len, groups)) - len(groups)
-    return Anova(float(found.statistic), len(groups) - 1, within, float(found.pvalue))
+    return Anova(float(tested.statistic), len(groups) - 1, within, float(tested.pvalue))
 
 
 def _can_be_tested(groups: Sequence[FloatArray]) -> bool:
@@ -101,7 +101,7 @@ def pairs_of_systems(
     """
     groups = [column[~np.isnan(column)] for column in values.T]
     tukey = _tukey(groups)
-    found = []
+    compared = []
     for i, j in combinations(range(len(names)), 2):
         both = values[~np.isnan(values[:, [i, j]]).any(axis=1)][:, [i, j]]
         paired = None
@@ -109,8 +109,8 @@ def pairs_of_systems(
             means = both.mean(axis=0)
             paired = difference(both[None, :, 0], both[None, :, 1], [means[0]], [means[1]], generator, draws)
         if len(groups[i]) and len(groups[j]):
-            found.append((i, j, paired))
-    corrected = iter(holm([paired.p for _, _, paired in found if paired is not None]))
+            compared.append((i, j, paired))
+    corrected = iter(holm([paired.p for _, _, paired in compared if paired is not None]))
     return tuple(
         PairOfSystems(
             a=names[i],
@@ -122,7 +122,7 @@ def pairs_of_systems(
             paired_interval=None if paired is None else _plain(paired.interval),
             paired_p=None if paired is None else next(corrected),
         )
-        for i, j, paired in found
+        for i, j, paired in compared
     )
 
 
@@ -136,9 +136,9 @@ def _tukey(groups: Sequence[FloatArray]) -> dict[tuple[int, int], tuple[Interval
 
     if not _can_be_tested(groups):
         return None
-    found = tukey_hsd(*groups)
-    bounds = found.confidence_interval()
+    tested = tukey_hsd(*groups)
+    bounds = tested.confidence_interval()
     return {
-        (i, j): (Interval(float(bounds.low[i, j]), float(bounds.high[i, j])), float(found.pvalue[i, j]))
+        (i, j): (Interval(float(bounds.low[i, j]), float(bounds.high[i, j])), float(tested.pvalue[i, j]))
         for i, j in combinations(range(len(groups)), 2)
     }

@@ -81,19 +81,19 @@ def read_outputs(
         UnknownName, DataError: A system or a file is not there, or lacks the task.
         SubmissionError: There is not one text for each example.
     """
-    found = list(_find(given, task, examples, submissions, runs))  # all, before any is scored
-    if not found:
+    located = list(_find(given, task, examples, submissions, runs))  # all, before any is scored
+    if not located:
         raise ConfigError("There is no system to ask about; name one at least with --systems.")
-    names = [name for name, _, _ in found]
+    names = [name for name, _, _ in located]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"Two systems are called {name!r}; name one otherwise, as NAME=FILE, or leave it out.")
     score = _scorer(task, examples, places)
     outputs = []
-    for done, (name, origin, sources) in enumerate(found):
-        progress(done, len(found))
+    for done, (name, origin, sources) in enumerate(located):
+        progress(done, len(located))
         outputs.append(Outputs(name, origin, [_run(source, examples, places, score) for source in sources]))
-    progress(len(found), len(found))
+    progress(len(located), len(located))
     return outputs
 
 
@@ -108,12 +108,12 @@ def _find(
     given: Sequence[str], task: Task, examples: Sequence[Example], submissions: Path, runs: Path
 ) -> Iterator[Found]:
     """Yield each system; results are read once for all names."""
-    names = {one: _SEED.sub("", one) for one in given if not _is_file(one)}
+    names = {name: _SEED.sub("", name) for name in given if not _is_file(name)}
     wanted = list(dict.fromkeys(names.values()))
     systems = find_systems(wanted, task.suite, submissions, runs, [task.name]) if wanted else []
     by_name = dict(zip(wanted, systems, strict=True))
-    for one in given:
-        yield _of_system(one, by_name[names[one]], task, examples) if one in names else _of_file(one, examples)
+    for name in given:
+        yield _of_system(name, by_name[names[name]], task, examples) if name in names else _of_file(name, examples)
 
 
 def _is_file(given: str) -> bool:

@@ -73,16 +73,16 @@ def find_template(given: str | None, kind: Kind | None, task: str, systems: int)
         ConfigError: The file cannot be read, or is no questionnaire; or it is for other tasks, of another
             kind, or for more systems.
     """
-    found = _named(given, kind or "scales", task)
-    if kind is not None and found.kind != kind:
+    template = _named(given, kind or "scales", task)
+    if kind is not None and template.kind != kind:
         raise ConfigError(
-            f"The questionnaire {found.name} asks for {found.kind}, not for {kind}; leave one of them out."
+            f"The questionnaire {template.name} asks for {template.kind}, not for {kind}; leave one of them out."
         )
-    if found.tasks and task not in found.tasks:
-        raise ConfigError(f"The questionnaire {found.name} is for {', '.join(found.tasks)}, not for {task}.")
-    if found.kind == "pairs" and systems < 2:
+    if template.tasks and task not in template.tasks:
+        raise ConfigError(f"The questionnaire {template.name} is for {', '.join(template.tasks)}, not for {task}.")
+    if template.kind == "pairs" and systems < 2:
         raise ConfigError("Pairs need two systems at least; name them with --systems A,B.")
-    return found
+    return template
 
 
 def _named(given: str | None, kind: Kind, task: str) -> Template:
@@ -102,8 +102,8 @@ def _named(given: str | None, kind: Kind, task: str) -> Template:
 def shipped() -> Mapping[str, Template]:
     """Return the questionnaires that ship, by name."""
     with resources.as_file(resources.files("grue.study") / "templates") as folder:
-        found = [_checked(files.load_toml(path, Template), str(path)) for path in sorted(folder.glob("*.toml"))]
-    return {template.name: template for template in found}
+        templates = [_checked(files.load_toml(path, Template), str(path)) for path in sorted(folder.glob("*.toml"))]
+    return {template.name: template for template in templates}
 
 
 def _checked(template: Template, where: str) -> Template:

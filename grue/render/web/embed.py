@@ -70,7 +70,7 @@ def _apart(board: Board, made: Made) -> list[str]:
     ranked = [i for i, row in enumerate(board.rows) if row.rank is not None]
     names = [task.name for task in board.tasks if task.has("preference")]
     reached = [{name: board.rows[i].cells[name].preference for name in names} for i in ranked]
-    scores = [{name: e.by_seed for name, e in one.items() if e is not None} for one in reached]
+    scores = [{name: e.by_seed for name, e in of_row.items() if e is not None} for of_row in reached]
     above = significantly_above([board.rows[i] for i in ranked], scores, made)
     table = np.zeros((len(board.rows), len(board.rows)), dtype=np.bool_)
     table[np.ix_(ranked, ranked)] = above | above.T
@@ -88,29 +88,31 @@ def _digits(table: NDArray[np.bool_]) -> list[str]:
 def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
     """Return what each row's runs on a task took, all seeds together, 0 for nothing known: see `data.js`."""
     calls = reward_calls(rows, task)
-    found: list[list[Any] | int] = [0] * len(rows)
+    spent_by_row: list[list[Any] | int] = [0] * len(rows)
     for i, row in enumerate(rows):
         cell = row.cells.get(task)
         if cell is not None and (cell.training or cell.updates or cell.parameters):
             spent = (cell.training.get("tokens"), calls.get(i), cell.training.get("seconds"))
             size = cell.parameters if cell.parameters != row.about.parameters else None
             rest = [_sum(cell.training.get(cost), cell) for cost in ("prompts", "generated_tokens", "steps")]
-            found[i] = _without_last([*(_sum(by_seed, cell) for by_seed in spent), _updates(cell), size, *rest], 4)
-    return found if any(found) else []
+            spent_by_row[i] = _without_last(
+                [*(_sum(by_seed, cell) for by_seed in spent), _updates(cell), size, *rest], 4
+            )
+    return spent_by_row if any(spent_by_row) else []
 
 
 def _whole(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
     """Return what the whole runs took, the updates after the kept one included, where it is known of all seeds."""
     calls = reward_calls(rows, task)
-    found: list[list[Any] | int] = [0] * len(rows)
+    whole_by_row: list[list[Any] | int] = [0] * len(rows)
     for i, row in enumerate(rows):
         if (cell := row.cells.get(task)) is not None:
             kept = calls.get(i, {})
             asked = {**_until_the_end(cell, kept), **(whole_calls(cell, kept) if cell.rewards else kept)}
             rest = [{**_until_the_end(cell, cell.training.get(c, {})), **cell.whole.get(c, {})} for c in OTHERS]
             sums = [_sum(by_seed, cell) if len(by_seed) == len(cell.seeds) else None for by_seed in (asked, *rest)]
-            found[i] = _without_last(sums, 0) or 0
-    return found if any(found) else []
+            whole_by_row[i] = _without_last(sums, 0) or 0
+    return whole_by_row if any(whole_by_row) else []
 
 
 def _until_the_end(cell: Cell, kept: Mapping[int, float]) -> dict[int, float]:
@@ -201,43 +203,43 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
 
 def _spreads(cell: Cell, task: BoardTask, board: Board) -> list[float | None]:
     """Return half the t interval of each metric of the score: in tenths of a point where a range scales it."""
-    found: list[float | None] = []
+    spreads: list[float | None] = []
     for column in task.columns:
         estimate = cell.metrics.get(column.metric)
         if column.axis == "diversity":
             continue
         interval = satterthwaite_interval({"": estimate.by_seed.values()}, board.level) if estimate else None
         if interval is None:
-            found.append(None)
+            spreads.append(None)
         elif column.range is None:
-            found.append(float(f"{interval.half_width:.2g}"))
+            spreads.append(float(f"{interval.half_width:.2g}"))
         else:
-            found.append(round(1_000 * interval.half_width / abs(column.range[1] - column.range[0])))
-    return found if any(value is not None for value in found) else []
+            spreads.append(round(1_000 * interval.half_width / abs(column.range[1] - column.range[0])))
+    return spreads if any(value is not None for value in spreads) else []
 
 
 def _points(cell: Cell, task: BoardTask) -> dict[int, int]:
     """Return by its place what a metric counts on average, in tenths, where that is not what its average counts."""
-    found: dict[int, int] = {}
+    points: dict[int, int] = {}
     for place, column in enumerate(task.columns):
         estimate = cell.metrics.get(column.metric)
         counted = [column.scale(value) for value in estimate.by_seed.values()] if estimate else []
         known = [value for value in counted if value is not None]
         if known and (column.reference is not None or min(known) <= 0 or max(known) >= 100):
-            found[place] = round(10 * math.fsum(known) / len(known))
-    return found
+            points[place] = round(10 * math.fsum(known) / len(known))
+    return points
 
 
 def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:
     """Return rank, preference and naturalness by seed; if they differ from the row's, failed seeds and seeds too."""
-    found: list[Any] = [
+    values: list[Any] = [
         row.task_ranks.get(task.name),
         _by_seed(cell.preference, cell),
         _by_seed(cell.naturalness, cell),
     ]
     if cell.failed or cell.seeds != _first_seeds(row):
-        found += [cell.failed, cell.seeds]
-    return found
+        values += [cell.failed, cell.seeds]
+    return values
 
 
 def _first_seeds(row: Row) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ class PaperTable:
 
 def paper_tables(reported: Sequence[Reported], task: str) -> list[PaperTable]:
     """Return what papers print on a task, in the papers' order."""
-    return [_table(one.source, table) for one in reported for table in one.tables if table.task == task]
+    return [_table(paper.source, table) for paper in reported for table in paper.tables if table.task == task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,16 @@ class Summary:
 def summaries(reported: Sequence[Reported], tasks: Iterable[str]) -> list[Summary]:
     """Return the summary of each source that has one: see `grue.submissions.reported.paper_scores`."""
     names = list(tasks)
-    return [_summary(one, names) for one in reported if paper_scores(one)]
+    return [_summary(paper, names) for paper in reported if paper_scores(paper)]
 
 
-def _summary(one: Reported, tasks: Sequence[str]) -> Summary:
-    scores = {(score.algorithm, score.task): score for score in paper_scores(one)}
+def _summary(paper: Reported, tasks: Sequence[str]) -> Summary:
+    scores = {(score.algorithm, score.task): score for score in paper_scores(paper)}
     doubts = {task: score.doubt for (_, task), score in scores.items() if score.doubt}
     notes = tuple(dict.fromkeys(doubts[task] for task in tasks if task in doubts))
     shown = {key: f"{100 * score.score:.1f}" for key, score in scores.items()}
     return Summary(
-        source=one.source,
+        source=paper.source,
         columns=tuple((task, notes.index(doubts[task]) + 1 if task in doubts else 0) for task in tasks),
         rows=tuple(
             (printable(name), tuple(shown.get((name, task), UNKNOWN) for task in tasks))

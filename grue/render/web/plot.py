@@ -157,11 +157,11 @@ def _near(points: Sequence[PlotPoint]) -> list[PlotPoint]:
 
 
 def _ends(points: Iterable[PlotPoint], axis: str) -> list[float]:
-    found = []
+    ends = []
     for point in points:
         value, interval = (point.x, point.x_interval) if axis == "x" else (point.y, point.y_interval)
-        found += [value] if interval is None else [value, *within(interval)]
-    return found
+        ends += [value] if interval is None else [value, *within(interval)]
+    return ends
 
 
 def _path(point: PlotPoint, x: Axis, y: Axis) -> str:

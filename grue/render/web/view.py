@@ -135,7 +135,7 @@ def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
     size = "" if about.parameters is None else f"{_count(about.parameters)}"
     prompting = {"chat": "chat prompt", "shots": "shown examples"}.get(row.prompting, "")
     asked = (prompting, "by an endpoint" if row.by_endpoint else "")
-    said = [part for part in (about.algorithm, about.backbone, size, *asked) if part not in ("", "none", row.system)]
+    parts = [part for part in (about.algorithm, about.backbone, size, *asked) if part not in ("", "none", row.system)]
     seeds = sorted({len(cell.seeds) for cell in row.cells.values()})
     standing = {
         "ranked": "",
@@ -146,7 +146,7 @@ def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
         "too few seeds": f"{seeds[0]} seed{'s' if seeds[0] > 1 else ''}" if seeds else "no seeds",
     }.get(row.standing, row.standing)
     link = about.link if about.link.startswith(("https://", "http://")) else ""
-    return SystemLabel(index, named(row), row.status, standing, printable(" · ".join(said)), printable(link))
+    return SystemLabel(index, named(row), row.status, standing, printable(" · ".join(parts)), printable(link))
 
 
 def _count(parameters: int) -> str:
@@ -205,9 +205,9 @@ def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
     """Return each seed's mean over the tasks, if every task has the same seeds; their mean is the row's."""
     by_seed = [cell.preference.by_seed for cell in row.cells.values() if cell.preference is not None]
     wanted = sum(task.has("preference") for task in tasks)
-    if len(by_seed) < wanted or not by_seed or any(set(one) != set(by_seed[0]) for one in by_seed):
+    if len(by_seed) < wanted or not by_seed or any(set(of_task) != set(by_seed[0]) for of_task in by_seed):
         return []
-    return [mean([one[seed] for one in by_seed]) for seed in sorted(by_seed[0])] if len(by_seed[0]) > 1 else []
+    return [mean([of_task[seed] for of_task in by_seed]) for seed in sorted(by_seed[0])] if len(by_seed[0]) > 1 else []
 
 
 def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
@@ -216,13 +216,13 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
     competing = [e.mean for row, e in zip(rows, reached, strict=True) if e is not None and row.standing != "reference"]
     low, high = min(competing, default=0.0), max(competing, default=0.0)
     contested = sum(task.name in row.task_ranks for row in rows) > 1
-    found = []
+    shades = []
     for row, estimate in zip(rows, reached, strict=True):
         shade = ""
         if estimate is not None and row.standing != "reference" and contested:
             shade = f"h{round((SHADES - 1) * (estimate.mean - low) / max(high - low, LEAST_SPAN))}"
-        found.append(Shade(_one(estimate), shade, contested and row.task_ranks.get(task.name) == 1))
-    return found
+        shades.append(Shade(_one(estimate), shade, contested and row.task_ranks.get(task.name) == 1))
+    return shades
 
 
 # --- a task ----------------------------------------------------------------------------------------------------------
@@ -324,7 +324,9 @@ def _grouped(lines: Iterable[tuple[str, TableLine]]) -> tuple[Group, ...]:
     by_kind: dict[str, list[TableLine]] = {kind: [] for kind in GROUPS}
     for kind, line in lines:
         by_kind[kind].append(line)
-    return tuple(Group(kind, GROUPS[kind], tuple(found)) for kind, found in by_kind.items() if found)
+    return tuple(
+        Group(kind, GROUPS[kind], tuple(lines_of_kind)) for kind, lines_of_kind in by_kind.items() if lines_of_kind
+    )
 
 
 def _ruler(rows: Iterable[tuple[Row, float | None, Interval | None, Sequence[float]]]) -> Ruler:

@@ -20,19 +20,19 @@ def lead(board: Board) -> str:
     ranked = [row for row in board.rows if row.rank is not None]
     if not ranked:
         return f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
-    found = [RankedSystem(named(row), row.rank or 0, row.preference or 0.0, row.interval) for row in ranked]
+    placed = [RankedSystem(named(row), row.rank or 0, row.preference or 0.0, row.interval) for row in ranked]
     best = max(ranked, key=lambda row: row.preference or 0.0)
-    return _led(found, "a mean preference", board.level) + _higher(board.rows, best)
+    return _led(placed, "a mean preference", board.level) + _higher(board.rows, best)
 
 
 def task_lead(board: Board, task: BoardTask) -> str:
     """Return the same for one task; empty if no system is ranked on it."""
-    found = [
+    placed = [
         RankedSystem(named(row), row.task_ranks[task.name], cell.preference.mean, cell.interval)
         for row in board.rows
         if task.name in row.task_ranks and (cell := row.cells[task.name]).preference is not None
     ]
-    return _led(found, "a preference", board.level) if found else ""
+    return _led(placed, "a preference", board.level) if placed else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,16 @@ class RankedSystem:
 
 def _led(placed: Sequence[RankedSystem], measure: str, level: float) -> str:
     """Return who leads with what, by how much, who is too close, and how many ranks there are."""
-    best, *others = sorted(placed, key=lambda one: -one.preference)
+    best, *others = sorted(placed, key=lambda system: -system.preference)
     reach = f", {100 * level:g} % interval {best.interval.low:.1f} to {best.interval.high:.1f}" if best.interval else ""
     if not others:
         return f"{printable(best.name)} is the only ranked system, with {measure} of {best.preference:.1f}{reach}."
     by = f", {best.preference - others[0].preference:.1f} above {printable(others[0].name)}"
     first = f"{printable(best.name)} leads with {measure} of {best.preference:.1f}{reach}{by}."
-    peers = [printable(one.name) for one in others if one.rank == 1]
+    peers = [printable(system.name) for system in others if system.rank == 1]
     more = f" and {len(peers) - 3} more" if len(peers) > 3 else ""
     close = f" Too close to call: {', '.join(peers[:3])}{more}." if peers else ""
-    ranks = len({one.rank for one in placed})
+    ranks = len({system.rank for system in placed})
     count = f" {len(placed)} ranked systems stand on {ranks} rank{'s' if ranks > 1 else ''}."
     return first + close + count
 
@@ -145,7 +145,7 @@ def scale_numbers(task: BoardTask) -> Mapping[str, int]:
 
 def glossary(tasks: Sequence[BoardTask]) -> Mapping[str, tuple[str, str]]:
     """Return metric → direction with range, and definition, for every metric of the tasks."""
-    found = {}
+    entries = {}
     for column in (column for task in tasks for column in task.columns):
         card = CARDS.get(column.metric)
         if column.axis == "diversity":
@@ -154,5 +154,5 @@ def glossary(tasks: Sequence[BoardTask]) -> Mapping[str, tuple[str, str]]:
             direction = f"{column.direction} is better"
         reach = f", from {card.bounds.replace('–', ' to ', 1)}" if card else ""
         words = card.definition if card else "A metric of a plug-in, which defines it."
-        found[column.metric] = (direction + reach, words)
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+        entries[column.metric] = (direction + reach, words)
+    return dict(sorted(entries.items(), key=lambda item: item[0].lower()))
