@@ -79,6 +79,23 @@ def test_updates_of_a_real_model(algorithm, mask, precision, tmp_path):
         assert abs(first.get(name, 0.0)) < (1e-3 if precision == "float32" else 1e-9)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("algorithm", ["ppo", "nlpo", "grpo"])
+def test_the_first_ratio_is_1_where_only_the_logits_of_few_open_tokens_are_computed(algorithm, precision, tmp_path):
+    """Of responses drawn with the suite's top-k: sampler, scoring and learning compute log π in two ways."""
+    settings = {**ONCE, **MORE.get(algorithm, {}), "rollouts": 8, "minibatch_size": 4, "micro_batch_size": 2}
+    settings |= {"value_model": "shared"} if algorithm != "grpo" else {}
+    run = gemma.run(algorithm, tmp_path, tokens=10, top_k=50, precision=precision, **settings)
+    first, second = tiny.updated(run, 2)
+    assert first["objective/kl"] == 0 and first["mask/size"] * 262_144 <= 51  # ties with the 50th stay open
+    ratio, _, gap, most = (first[f"policy/{name}"] for name in RATIO_FIGURES)
+    if precision == "float32":
+        assert ratio < 1e-5 and most < 0.2 * optimize.EXACT
+    else:
+        assert ratio == 0 and 1e-3 < gap < 0.5 * optimize.NOISE
+    assert 0 < second["objective/kl"] < 1
+
+
 RATIO_FIGURES = ("ratio_error", "ratio_error_mean", "mismatch", "mismatch_max")
 
 

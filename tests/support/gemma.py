@@ -37,10 +37,10 @@ def examples(count):
     ]
 
 
-def run(algorithm, folder, *, prompts=4, tokens=6, **settings):
+def run(algorithm, folder, *, prompts=4, tokens=6, top_k=0, **settings):
     """A run of `tiny.run` on a copy of Gemma."""
     model, tokenizer = loaded()
-    task = tiny.task("causal", max_new_tokens=tokens)
+    task = tiny.task("causal", max_new_tokens=tokens, top_k=top_k)
     task = dataclasses.replace(task, prompt=dataclasses.replace(task.prompt, max_tokens=32))
     made = tiny.run("causal", algorithm, folder, task_=task, **settings)
     made.trainer.policy, made.trainer.tokenizer = copy.deepcopy(model), tokenizer
