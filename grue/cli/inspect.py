@@ -33,7 +33,7 @@ def schema(kind: str) -> None:
 
 @click.command()
 def doctor() -> None:
-    """Say what grue runs on, what is installed, what is missing and what needs it."""
+    """Check what grue runs on, what is installed, and what is missing."""
     from grue.doctor import examine
 
     problems = 0
