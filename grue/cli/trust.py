@@ -111,7 +111,8 @@ def verify(
         files.write_json(record_of(submission), seen)
         click.echo(f"→ {record_of(submission)}", err=True)
     verifying.refuse_faulty(reruns)
-    click.echo(f"{submission}: {seen.rung}.")
+    of_the_row = f"{seen.rung}." if not (tasks or seeds) else "these runs vouch for it; the others were not made again."
+    click.echo(f"{submission}: {of_the_row}")
 
 
 def _trained(picked: "Sequence[Target]", runs: Path, download: bool, at_most: int | None) -> "list[Model]":
