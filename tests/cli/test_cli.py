@@ -25,7 +25,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_every_command_has_help_without_empty_defaults():
-    for command in (*((name,) for name in COMMANDS), ("submit", "refer")):
+    for command in (*((name,) for name in COMMANDS), ("submit", "verify")):
         shown = grue(*command, "--help").output
         assert shown.startswith("Usage:") and '[default: ""]' not in shown, command
     assert "[default: 64; x>=1]" in grue("evaluate", "--help").stdout
