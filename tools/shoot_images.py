@@ -31,7 +31,7 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "study-page.png": (*(f"grue/render/web/{name}" for name in STUDY), "grue/study/templates/commongen.toml"),
     "plot-tradeoff.png": (
         "leaderboard/mini.json",
-        *(f"grue/plots/{name}.py" for name in ("drawing", "labels", "tradeoff")),
+        *(f"grue/plots/{name}.py" for name in ("drawing", "tradeoff")),
     ),
 }
 """Picture → the files that decide what it shows."""

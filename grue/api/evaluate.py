@@ -249,9 +249,9 @@ def generate(
         what: What `train` returned, a run's folder, a checkpoint of ours, or with `task` any model or "zero-shot".
         output: File to write. A call that was interrupted goes on; what is whole is only read.
         samples: Draw so many responses to each prompt and score them.
-        reward: Of samples, as for training. [default: the task's]
-        temperature: Of samples. [default: that of the task's rollouts]
-        seed: Of the draws. [default: the checkpoint's, or 1]
+        reward: The reward of samples, as for training. [default: the task's]
+        temperature: Sampling temperature of samples. [default: that of the task's rollouts]
+        seed: Seed of the sampling. [default: the checkpoint's, or 1]
         split: The split, or the path of a file of rows. [default: the evaluation split, with `samples` train]
 
     Returns:

@@ -105,7 +105,7 @@ def board_of(
     from grue.leaderboard.entries import find_results, find_submitted, incomplete
     from grue.leaderboard.published import shipped_beside
     from grue.leaderboard.rank import rank
-    from grue.submissions.by_reference.system import recomputed
+    from grue.submissions.recomputed import recomputed
     from grue.submissions.reported import read_reported
     from grue.task_files import load_task, task_names
 

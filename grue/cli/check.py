@@ -34,7 +34,7 @@ ANY_SUITE = "mini"  # what --suite is for predictions where nobody names one
 )
 @options.option("--at-most", multiple=True, metavar="FIGURE=VALUE", help="The same, for metrics that are better lower.")
 @options.option(
-    "--tolerance", type=float, default=0.0, help="How far behind a row's mean a figure may be, in its own unit."
+    "--tolerance", type=float, default=0.0, help="By how much a figure may miss a row's mean, in its own unit."
 )
 @options.data
 @options.as_json
@@ -105,7 +105,7 @@ def _measured(
 
 
 def _result(path: Path) -> "Result":
-    """Read a result; of a file that is none, say so at once instead of naming each key."""
+    """Read a result; refuse any other file in one sentence instead of key by key."""
     from grue.submissions.folder import read_result
 
     data = files.read_json(path)
@@ -138,9 +138,11 @@ def report(task: "Task", figures: "Sequence[FileFigures]", verdicts: "Sequence[H
     for verdict in verdicts:
         low, high = verdict.spread
         over = f" ({low:.4g} to {high:.4g})" if len(figures) > 1 else ""
-        sign = "≥" if verdict.bar.side == "at least" else "≤"
-        mark = "ok  " if verdict.passed else "FAIL"
-        lines.append(f"{mark} {verdict.bar.figure} {verdict.value:.4g}{over} {sign} {verdict.limit:.4g}  {verdict.why}")
+        side = verdict.bar.side if verdict.passed else "below" if verdict.bar.side == "at least" else "above"
+        mark, why = "ok  " if verdict.passed else "FAIL", f" ({verdict.why})" if verdict.why else ""
+        lines.append(
+            f"{mark} {verdict.bar.figure} is {verdict.value:.4g}{over}, {side} the required {verdict.limit:.4g}{why}"
+        )
     if len(figures) == 1:
         lines.append("One file: chance alone may decide a close verdict. Several seeds say more.")
     return lines

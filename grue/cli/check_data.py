@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from grue.tasks import Task
 
 
-@click.command(short_help="Say what data holds, and what training cuts of it.")
+@click.command(short_help="Summarise data, and what training cuts of it.")
 @click.argument("path", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @options.option(
     "--task", "task_name", help="Task whose prompts are answered, needed without FILE. [default: the file's]"
@@ -39,7 +39,7 @@ def check(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Read a file of scored responses (rewards, pairs or rankings) as training would, and say what it holds.
+    """Read a file of scored responses (rewards, pairs or rankings) as training would, and summarise it.
 
     Also what training cuts of prompts and responses, with the tokenizer of the task's backbone, and the special tokens
     that they quote. Without FILE, or where it is a task file: of the prompts and references of a split of the task.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
 @options.as_json
 def diagnose(request: "RunRequest", batches: int, threads: int | None, as_json: bool) -> None:
-    """Say before a run whether there is a signal to learn from.
+    """Measure before a run whether there is a signal to learn from.
 
     It takes the rollouts of some updates, with the settings that `grue train` would use, without changing the policy:
     how much of the gradient is signal, where rewards vary, what the critic knows, how far an update moves. Nothing is

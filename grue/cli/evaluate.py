@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     "MODEL+chat, or at an address MODEL+completions. [default: --chat at an address]",
 )
 @options.option("--system", help="Name of the system of a model. [default: the model's, with +chat or +completions]")
-@options.option("--api-key-env", default="", help="Of an address: environment variable that holds the API key.")
+@options.option("--api-key-env", default="", help="For an address: environment variable that holds the API key.")
 @options.option("--key-over-http", is_flag=True, hidden=True)
-@options.option("--concurrency", type=click.IntRange(min=1), default=4, help="Of an address: questions asked at once.")
+@options.option("--concurrency", type=click.IntRange(min=1), default=4, help="For an address: requests at once.")
 @options.option(
     "--price",
     "prices",
     type=(float, float),
     metavar="IN OUT",
-    help="Of an address: prices of a million tokens of prompts and of answers.",
+    help="For an address: prices of a million prompt tokens and of a million answer tokens.",
 )
 @options.option(
     "--frontier",
@@ -126,7 +126,7 @@ def evaluate(
     if output is not None and len(wanted) > 1:
         raise ConfigError(f"--output {output}: takes one evaluation; name one subject and one seed, or leave it out.")
     if (api_key_env or key_over_http or prices) and not any(name.startswith(api.ADDRESS) for name, _ in wanted):
-        raise ConfigError("--api-key-env, --key-over-http and --price are of an address: http://HOST/v1#MODEL.")
+        raise ConfigError("--api-key-env, --key-over-http and --price need an address: http://HOST/v1#MODEL.")
     results = []
     for subject, seed in wanted:
         prepared = api.subject(

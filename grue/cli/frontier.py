@@ -25,7 +25,7 @@ SHOWN = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats
 @options.option("--task", "task_name", help="Task. [default: the checkpoint's]")
 @options.suite
 @options.option("--reward", help="As for training. [default: the task's]")
-@options.option("--split", default="validation", help="Where the prompts are from; runs log their place on validation.")
+@options.option("--split", default="validation", help="Split of the prompts; runs log reward and KL on validation.")
 @options.option("--limit", type=click.IntRange(min=1), default=100, help="How many prompts.")
 @options.option(
     "--samples",
@@ -33,7 +33,7 @@ SHOWN = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats
     default=64,
     help="How many samples to each; 16 at least where one reference is compared with.",
 )
-@options.option("--temperature", type=click.FloatRange(min=0, min_open=True), default=1.0, help="Of the sampler.")
+@options.option("--temperature", type=click.FloatRange(min=0, min_open=True), default=1.0, help="Sampling temperature.")
 @options.option(
     "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="A run from this start; repeat for several."
 )

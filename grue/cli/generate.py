@@ -23,13 +23,13 @@ from grue.errors import ConfigError
 )
 @options.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
 @options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
-@options.option("--seed", type=int, help="Of the draws. [default: the checkpoint's, or 1]")
+@options.option("--seed", type=int, help="Seed of the sampling. [default: the checkpoint's, or 1]")
 @options.option(
     "--samples", type=click.IntRange(min=1), help="Draw N responses to each prompt, as in rollouts; requires --score."
 )
 @options.option("--score", is_flag=True, help="Score each of the samples, to learn from them.")
-@options.option("--reward", help="What scores them, as for training. [default: the task's]")
-@options.option("--temperature", type=float, help="Of the samples. [default: that of the task's rollouts]")
+@options.option("--reward", help="Reward that scores them, as for training. [default: the task's]")
+@options.option("--temperature", type=float, help="Sampling temperature. [default: that of the task's rollouts]")
 @options.data
 def generate(checkpoint: str, output: Path, task_name: str | None, score: bool, **arguments: Any) -> None:
     """Write predictions without scoring them; or several scored samples to each prompt, which algorithms learn from.

@@ -9,23 +9,23 @@ from grue.cli.console import print_json
 @click.argument(
     "kind",
     type=click.Choice(
-        ["result", "submission", "task", "example", "prediction", "scored", "board", "reported", "by-reference"]
+        ["result", "submission", "task", "example", "prediction", "scored", "board", "reported", "recomputed"]
     ),
 )
 def schema(kind: str) -> None:
-    """Print the JSON Schema of a kind of file; submission, task and by-reference are in TOML."""
+    """Print the JSON Schema of a kind of file; submission and task are in TOML."""
     from grue.data.scored_lines import scored_schema
     from grue.leaderboard.board import Board
     from grue.records import Example, Prediction, Result
     from grue.shapes import json_schema
-    from grue.submissions.by_reference.system import Referred
     from grue.submissions.folder import Submission
+    from grue.submissions.recomputed import Recomputed
     from grue.submissions.reported import Reported
     from grue.task_files import task_schema
 
     classes = {
         **{"result": Result, "submission": Submission, "example": Example, "prediction": Prediction},
-        **{"board": Board, "reported": Reported, "by-reference": Referred},
+        **{"board": Board, "reported": Reported, "recomputed": Recomputed},
     }
     composed = {"task": task_schema, "scored": scored_schema}
     print_json(composed[kind]() if kind in composed else json_schema(classes[kind]))
@@ -33,7 +33,7 @@ def schema(kind: str) -> None:
 
 @click.command()
 def doctor() -> None:
-    """Say what grue runs on, what is installed, what is missing and what needs it."""
+    """Check what grue runs on, what is installed, and what is missing."""
     from grue.doctor import examine
 
     problems = 0

@@ -20,9 +20,9 @@ from grue.errors import GrueError, of_the_system
 # Command → module and attribute; a module is imported when its command is asked for.
 COMMANDS = {
     "train": ("grue.cli.train", "Train a model on a task.", "train"),
-    "diagnose": ("grue.cli.diagnose", "Say before a run whether there is a signal to learn from.", "diagnose"),
+    "diagnose": ("grue.cli.diagnose", "Measure before a run whether there is a signal to learn from.", "diagnose"),
     "evaluate": ("grue.cli.evaluate", "Generate and score: a checkpoint, a model or a baseline.", "evaluate"),
-    "sweep": ("grue.cli.sweep", "Carry out a grid of tasks, algorithms and seeds.", "sweep"),
+    "sweep": ("grue.cli.sweep", "Run a grid of tasks, algorithms and seeds.", "sweep"),
     "generate": ("grue.cli.generate", "Write predictions, or scored samples to learn from.", "generate"),
     "score": ("grue.cli.score", "Score a predictions file.", "score"),
     "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),
@@ -45,7 +45,7 @@ TOOLS = {
     "export": ("grue.cli.exchange", "Write results in a format of others.", "export"),
     "import": ("grue.cli.exchange", "Take predictions from another harness's log.", "import_log"),
     "schema": ("grue.cli.inspect", "Print the JSON Schema of a file.", "schema"),
-    "doctor": ("grue.cli.inspect", "Say what is installed, and what is missing for what.", "doctor"),
+    "doctor": ("grue.cli.inspect", "Check what is installed, and what is missing.", "doctor"),
 }
 
 

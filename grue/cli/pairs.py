@@ -35,7 +35,7 @@ def _choice(function: F) -> F:
     for decorate in (
         options.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="File to write."),
         options.option("--pairs", type=click.IntRange(min=1), help="How many. [default: all]"),
-        options.option("--seed", type=int, default=1, help="Of the choice, the annotator and the parts."),
+        options.option("--seed", type=int, default=1, help="Seed of the choice of pairs, the annotator and the parts."),
         options.option(
             "--ties", type=click.Choice(["drop", "keep"]), default="drop", help="Leave ties out, or record them."
         ),
@@ -47,7 +47,7 @@ def _choice(function: F) -> F:
 
 def _noise(function: F) -> F:
     return options.option(
-        "--noise", default="none", help="Of the synthetic annotator: none, flip:P or bradley-terry:TEMPERATURE."
+        "--noise", default="none", help="Errors of the synthetic annotator: none, flip:P or bradley-terry:TEMPERATURE."
     )(function)
 
 
@@ -55,7 +55,7 @@ def _noise(function: F) -> F:
 @click.argument("samples", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", help="Task. [default: the file's]")
 @options.suite
-@options.option("--split", help="What was answered: a split, or where a file of rows lies. [default: the file's]")
+@options.option("--split", help="Split or file of rows that was answered. [default: the file's]")
 @_noise
 @_choice
 @options.data
@@ -77,7 +77,7 @@ def from_samples(samples: Path, output: Path, task_name: str | None, **arguments
 @options.option("--task", "task_name", required=True, help="Task.")
 @options.suite
 @options.option("--split", default="train", help="Whose prompts were answered; policies learn from train only.")
-@options.option("--reward", help="What judges, as for training. [default: the task's]")
+@options.option("--reward", help="Reward that judges, as for training. [default: the task's]")
 @_noise
 @_choice
 @options.data
@@ -98,7 +98,7 @@ def from_predictions(a: Path, b: Path, output: Path, task_name: str, **arguments
 @click.argument("answers", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", required=True, help="Task.")
 @options.suite
-@options.option("--split", help="That the study is of. [default: the task's evaluation split]")
+@options.option("--split", help="Split of the study. [default: the task's evaluation split]")
 @_choice
 @options.data
 def from_study(answers: Path, output: Path, task_name: str, **arguments: Any) -> None:

@@ -14,7 +14,6 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Column
@@ -112,13 +111,13 @@ class TrainingProgress:
         if done:
             self.console.print(f"  resuming after update {done} of {total}")
         if self.console.is_interactive:
+            whole = Column(no_wrap=True)  # in a narrow terminal the figures wrap, and nothing else
             self._bar = Progress(
                 BarColumn(bar_width=12),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+                MofNCompleteColumn(table_column=whole),
+                TimeRemainingColumn(table_column=whole.copy()),
+                TextColumn("left", table_column=whole.copy()),
+                TextColumn("{task.description}", markup=False, table_column=Column()),
                 console=self.console,
                 transient=True,
                 redirect_stdout=sys.stdout.isatty(),  # output for a pipe must not be drawn on the terminal

@@ -21,7 +21,7 @@ def reward() -> None:
 @options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's]")
 @options.suite
 @options.option("--split", help="Whose prompts are answered. [default: the file's, or train]")
-@options.option("--seed", type=int, default=1, help="Of the head's start and the order of the pairs.")
+@options.option("--seed", type=int, default=1, help="Seed of the head's initial weights and the order of the pairs.")
 @options.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, such as epochs=2; repeat for several."
 )
@@ -69,7 +69,7 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
 @options.option(
     "--part",
     type=click.Choice(["train", "validation", "test", "all"]),
-    help="Of the file. [default: test, if the file says which that is; else all]",
+    help="Part of the file. [default: test, if the file says which that is; else all]",
 )
 @options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's, or the model's]")
 @options.suite

@@ -40,7 +40,7 @@ def study() -> None:
     type=click.Choice(["scales", "pairs"]),
     help="Rate texts, or choose between two. [default: scales, or what the questionnaire asks]",
 )
-@options.option("--seed", type=int, default=0, help="Of the items and orders that are drawn.")
+@options.option("--seed", type=int, default=0, help="Seed of the sampled items and orders.")
 @options.runs
 @options.submissions
 @options.data

@@ -1,6 +1,6 @@
 """`grue submit`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,14 +8,11 @@ import click
 
 from grue import files
 from grue.cli import options
-from grue.cli.refer import refer
-from grue.cli.trust import reproduce, retrain, verify
-from grue.errors import ConfigError, DataError, SubmissionError
+from grue.cli.trust import retrain, verify
+from grue.errors import ConfigError, DataError, SubmissionError, Unavailable
 from grue.records import check_system_name
 
 if TYPE_CHECKING:
-    from grue.submissions.by_reference.checks import Fetching
-    from grue.submissions.checks.reviewed import Reviews
     from grue.submissions.folder import Submission
     from grue.submissions.packing.collect import PackedRun
     from grue.submissions.problems import Problem
@@ -28,9 +25,6 @@ def submit() -> None:
     """Pack runs into a submission, and check submissions."""
 
 
-submit.add_command(refer)
-
-
 # --- check -----------------------------------------------------------------------------------------------------------
 
 
@@ -39,185 +33,113 @@ submit.add_command(refer)
 @options.option(
     "--against",
     metavar="REF",
-    help="Also compare with the merge base of HEAD and this commit: no other file may change, and no row get worse. "
-    "Without PATH, only changed submissions are checked.",
+    help="Also compare with the submissions at this commit: what is committed since may change no other file, and no "
+    "row may get worse. Without PATH, only changed submissions are checked.",
 )
-@options.option(
-    "--report", type=click.Choice(["text", "json", "junit", "github"]), default="text", help="Format of the report."
-)
+@options.option("--maintainer", is_flag=True, help="With --against: other files may change.")
+@options.option("--report", type=click.Choice(["text", "json", "github"]), default="text", help="Format of the report.")
 @options.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it."
 )
-@options.option(
-    "--maintainer",
-    is_flag=True,
-    help="With --against: who changes it may write trust records, reviews, figures of papers and systems by reference.",
-)
-@options.option("--time-limit", type=click.FloatRange(min=1), help="Seconds that scoring may take; beyond is an error.")
-@options.option("--junit", type=click.Path(path_type=Path), help="File to write a JUnit report to as well.")
 @options.option(
     "--sample",
     metavar="TEXT",
     help="Recompute the scores of one seed of each system and task only, drawn by TEXT (a commit, say); all else is "
     "checked of every seed.",
 )
-@options.option(
-    "--fetch", is_flag=True, help="Also download the outputs of systems by reference, and recompute their figures."
-)
-@options.data
 def check_submissions(
     paths: tuple[Path, ...],
     against: str | None,
+    maintainer: bool,
     report: str,
     output: Path | None,
-    maintainer: bool,
-    time_limit: float | None,
-    junit: Path | None,
     sample: str | None,
-    fetch: bool,
-    data_dir: Path | None,
-    offline: bool,
 ) -> None:
     """Check submissions: structure, frozen ids, and every score recomputed from the predictions.
 
-    PATH is `submissions` (the default), a system's folder in it, or the file of a system by reference.
+    PATH is `submissions` (the default), a suite's folder in it, or a system's.
     """
-    from grue.render.problems import REPORTS
-    from grue.submissions.by_reference.checks import Fetching
+    from grue.submissions.folder import systems
 
-    if data_dir is not None and not fetch:
-        raise ConfigError(f"--data-dir {data_dir}: is the data to recompute figures by reference on; add --fetch.")
-    if fetch and against is not None:
-        raise ConfigError("--against compares with submitted predictions; check systems by reference by themselves.")
     if sample is not None and against is not None:
         raise ConfigError("--sample is for submissions that stand; of what is handed in (--against) all is recomputed.")
-    _refuse_empty(paths)
+    for path in paths:
+        if not systems(path):
+            raise DataError(f"{path}: holds no submission; name `submissions`, or a system's folder in it.")
     paths = tuple(map(_spelled_out, paths))
     if against is None:
-        fetching = Fetching(data_dir, offline) if fetch else None
-        folders = paths or (Path("submissions"),)
-        checked, problems = _check(folders, seconds=time_limit, fetching=fetching, sample=sample)
+        checked, problems = _check(paths or (Path("submissions"),), sample=sample)
         if sample is not None:
             said = "Scores were recomputed for one seed of each system and task, and taken as stated for the others."
             click.echo(said, err=True)
     else:
-        checked, problems = _check_against(paths, against, time_limit, maintainer)
-    if junit is not None:
-        files.write_text(junit, REPORTS["junit"](problems, checked))
+        checked, problems = _check_against(paths, against, maintainer)
     _report(problems, checked, report, output)
-
-
-def _refuse_empty(paths: Sequence[Path]) -> None:
-    """Refuse a path without a submission, which would be found fine.
-
-    Raises:
-        DataError: There is none, or there is no such folder.
-    """
-    from grue.submissions.by_reference.system import by_reference_files
-    from grue.submissions.folder import systems
-
-    for path in paths:
-        if not systems(path) and not by_reference_files(path):
-            raise DataError(
-                f"{path}: holds no submission; name `submissions`, a system's folder in it, or the file of a system "
-                "by reference."
-            )
 
 
 def _spelled_out(path: Path) -> Path:
     """Return a path that names its system, suite or `submissions`: as it was given, or absolute if it is `.`, say."""
     from grue.submissions.folder import place_of, systems
 
-    place, parts = place_of(path), 2 if path.is_file() or systems(path) == [path] else 1
+    place, parts = place_of(path), 2 if systems(path) == [path] else 1
     return path if path.parts[-parts:] == place.parts[-parts:] else place
 
 
 def _check(
-    paths: Sequence[Path],
-    reviews: "Reviews | None" = None,
-    seconds: float | None = None,
-    fetching: "Fetching | None" = None,
-    known: "Sequence[Problem]" = (),
-    sample: str | None = None,
-    others: Path | None = None,
+    paths: Sequence[Path], others: Path | None = None, sample: str | None = None
 ) -> "tuple[list[Path], list[Problem]]":
-    """Check the submissions in some folders; return their folders or files, and the problems."""
+    """Check the submissions in some folders; return their folders, and the problems."""
     from grue.cli.console import error_console
-    from grue.submissions.by_reference.system import by_reference_files
     from grue.submissions.checks.check import check
     from grue.submissions.folder import systems
 
-    checked = list(dict.fromkeys(one for path in paths for one in (*systems(path), *by_reference_files(path))))
+    checked = list(dict.fromkeys(system for path in paths for system in systems(path)))
     if not checked:
         return [], []
     with error_console().status(f"Rescoring {', '.join(ascii(str(path))[1:-1] for path in paths)} …"):
-        found = check(
-            paths,
-            others=others,
-            reviews=reviews,
-            seconds=seconds,
-            fetching=fetching,
-            known=known,
-            sample=sample,
-        )
-        return checked, found
+        return checked, check(paths, others=others, sample=sample)
 
 
-def _check_against(
-    paths: Sequence[Path], ref: str, seconds: float | None, maintainer: bool
-) -> "tuple[list[Path], list[Problem]]":
+def _check_against(paths: Sequence[Path], ref: str, maintainer: bool) -> "tuple[list[Path], list[Problem]]":
     """Check submissions, the other changes, and whether a row got worse."""
     import numpy as np
 
     from grue.cli.console import error_console
-    from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at, rows_at
+    from grue.submissions.checks.changes import changed_since, check_paths, check_regression, rows_at, systems_in
+    from grue.submissions.folder import place_of
 
-    changes = [changes_since(home, ref) for home in dict.fromkeys(map(_home, paths or (Path("submissions"),)))]
-    touched = {(one.folder / system): (one, system) for one in changes for system in one.systems()}
-    reviews = {key: review for one in changes for key, review in reviewed_at(one.folder, ref).items()}
-    beside = [_reviewed(problem, touched, reviews) for one in changes for problem in check_changes(one, maintainer)]
-    folders = paths or [folder for folder in touched if folder.is_dir()]
-    with rows_at(changes[0].folder, ref) as standing:
-        checked, problems = _check(folders, reviews, seconds, known=beside, others=standing)
-    problems = beside + problems
-    for folder, (one, system) in touched.items():
-        if folder in checked and not _errors_in(folder, problems):
-            with error_console().status("Comparing with the row on the board …"):
-                worse = check_regression(one, system, np.random.default_rng(SEED))
-                problems += [_reviewed(problem, touched, reviews) for problem in worse]
+    home = _home(paths[0]) if paths else Path("submissions")
+    changed = changed_since(home, ref)
+    problems = [] if maintainer else check_paths(home, changed)
+    folders = paths or [home / name for name in systems_in(changed) if (home / name).is_dir()]
+    with rows_at(home, ref) as before:
+        checked, found = _check(folders, others=before)
+        problems += found
+        for system in checked:
+            row = before.joinpath(*place_of(system).parts[-2:])
+            broken = any(p.severity == "error" and Path(p.path).is_relative_to(system) for p in found)
+            if row.is_dir() and not broken:
+                with error_console().status("Comparing with the row on the board …"):
+                    problems += check_regression(system, row, np.random.default_rng(SEED))
     return checked, sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
-
-
-def _reviewed(problem: "Problem", folders: Iterable[Path], reviews: "Reviews") -> "Problem":
-    """Return a problem as a maintainer's review of the system leaves it, whose folder is one of these."""
-    from grue.submissions.checks.reviewed import accepted
-
-    system = next((folder for folder in folders if Path(problem.path).is_relative_to(folder)), None)
-    return problem if system is None else accepted(problem, system, reviews)
 
 
 def _home(path: Path) -> Path:
     """Return the folder `submissions/` of a path, which is that folder, a suite's or a system's."""
-    from grue.submissions.folder import BY_REFERENCE, SUBMISSION
+    from grue.submissions.folder import SUBMISSION
     from grue.task_files import SUITES
 
-    if (path / SUBMISSION).is_file() or path.name.endswith(BY_REFERENCE):
+    if (path / SUBMISSION).is_file():
         return path.parent.parent
     return path.parent if path.name in SUITES else path
-
-
-def _errors_in(folder: Path, problems: "Sequence[Problem]") -> bool:
-    return any(
-        problem.severity == "error" and Path(problem.path).is_relative_to(folder) and problem.id != "GRUE-S041"
-        for problem in problems
-    )
 
 
 def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str, output: Path | None) -> None:
     """Print or write the report.
 
     Raises:
-        SubmissionError: There is an error among the problems, or something that a maintainer must review.
+        SubmissionError: There is an error among the problems.
+        Unavailable: There is none, but this machine could not check everything.
     """
     from grue.render.problems import REPORTS, summary
 
@@ -228,11 +150,10 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
         files.write_text(output, text)
         click.echo(f"{summary(problems, checked)} → {output}", err=True)
     errors = sum(problem.severity == "error" for problem in problems)
-    reviews = sum(problem.severity == "review" for problem in problems)
     if errors:
         raise SubmissionError(f"{errors} error{'s' if errors > 1 else ''} to fix before this can be merged.")
-    if reviews:
-        raise SubmissionError(f"{reviews} thing{'s' if reviews > 1 else ''} to be reviewed by a maintainer first.")
+    if any(problem.id == "GRUE-S039" for problem in problems):
+        raise Unavailable("This machine could not check everything; see GRUE-S039 in the report.")
 
 
 # --- pack ------------------------------------------------------------------------------------------------------------
@@ -426,5 +347,4 @@ def _made() -> dict[str, Any]:
 
 
 submit.add_command(verify)
-submit.add_command(reproduce)
 submit.add_command(retrain)

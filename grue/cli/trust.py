@@ -1,6 +1,6 @@
-"""`grue submit verify`, `reproduce` and `retrain`: rows of the board, run again."""
+"""`grue submit verify` and `retrain`: rows of the board, run again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,77 +8,60 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from grue.cli import options
-from grue.errors import ConfigError
+from grue.errors import ConfigError, SubmissionError
 
 if TYPE_CHECKING:
-    from grue.submissions.trust.agreement import MadeAgain
-    from grue.submissions.trust.reproduce import Model
-    from grue.submissions.trust.rows import Target
+    from grue.submissions.trust.models import Model
+    from grue.submissions.trust.retrain import Retraining
+    from grue.submissions.trust.runs import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _of_the_row(function: F) -> F:
-    """Add SUBMISSION."""
-    return click.argument("submission", type=click.Path(path_type=Path))(function)
-
-
-def _of_runs(function: F) -> F:
-    """Add --task and --threads."""
-    function = options.option("--task", "tasks", multiple=True, help="Only this task; repeat for several.")(function)
-    return _threads(function)
-
-
-def _threads(function: F) -> F:
-    return options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]")(
-        function
-    )
-
-
-def _checkpoint(function: F) -> F:
-    return options.option(
-        "--checkpoint",
-        help="A run or checkpoint; a folder of runs; a path, a hub id or the address of an archive with {task} and "
-        "{seed}. Baselines need none.",
-    )(function)
-
-
-def _of_training(function: F) -> F:
-    """Add --runs, --at-most and --allow-download."""
-    function = options.option(
-        "--allow-download", is_flag=True, help="Load a model of the hub that the configuration names."
-    )(function)
-    function = options.option(
-        "--at-most",
-        type=click.IntRange(min=1),
-        callback=None,  # no library takes this number, which may be beyond 32 bits
-        help="Texts that a training may take. [default: 2,000,000]",
-    )(function)
-    return click.option(  # no variable: GRUE_RUNS is the folder of one's own runs
-        "--runs", type=click.Path(path_type=Path), default=Path("runs/retrained"), help="Folder of what is trained."
-    )(function)
+def _of_a_row(function: F) -> F:
+    """Add SUBMISSION, --task, --threads, --runs, --at-most, --allow-download and --offline."""
+    for add in (
+        options.offline,
+        options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]"),
+        options.option("--allow-download", is_flag=True, help="Load a model of the hub that the configuration names."),
+        options.option(
+            "--at-most",
+            type=click.IntRange(min=1),
+            callback=None,  # no library takes this number, which may be beyond 32 bits
+            help="Texts that a training may take. [default: 2,000,000]",
+        ),
+        click.option(  # no variable: GRUE_RUNS is the folder of one's own runs
+            "--runs", type=click.Path(path_type=Path), default=Path("runs/retrained"), help="Folder of what is trained."
+        ),
+        options.option("--task", "tasks", multiple=True, help="Only this task; repeat for several."),
+        click.argument("submission", type=click.Path(path_type=Path)),
+    ):
+        function = add(function)
+    return function
 
 
 @click.command(short_help="Run a row's checkpoints on a test split that did not exist when it was handed in.")
-@_of_the_row
+@_of_a_row
+@options.option(
+    "--seed",
+    "seeds",
+    type=int,
+    multiple=True,
+    help="Run this seed instead of the drawn ones, on the public test alone; repeat for several.",
+)
 @options.option(
     "--checkpoint",
-    help="As for `grue submit reproduce`; or config.json, to train the runs again. Baselines need none. [default: "
-    "`checkpoints` of submission.toml]",
+    help="A run or checkpoint; a folder of runs; a path, a hub id or the address of an archive with {task} and {seed}; "
+    "or config.json, to train the runs again. Baselines need none. [default: `checkpoints` of submission.toml]",
 )
-@_of_training
-@options.option(
-    "--salt",
-    default="",
-    help="What nobody knew when the row was handed in; the draw depends on it, too.",
-)
-@_threads
+@options.option("--salt", default="", help="What nobody knew when the row was handed in; the draw depends on it, too.")
 @options.option("--record", is_flag=True, help="Write what was seen beside the row, as NAME.trust.json.")
 @options.option("--by", default="", help="Who runs it; needed with --record.")
 @options.option("--date", "day", help="When, as 2026-01-31. [default: today]")
-@options.offline
 def verify(
     submission: Path,
+    tasks: tuple[str, ...],
+    seeds: tuple[int, ...],
     checkpoint: str | None,
     runs: Path,
     at_most: int | None,
@@ -102,20 +85,24 @@ def verify(
     from grue.cli.console import evaluation_progress
     from grue.submissions.folder import CONFIG, read_submission
     from grue.submissions.trust import verify as verifying
-    from grue.submissions.trust.ladder import record_of
-    from grue.submissions.trust.reproduce import find_models
-    from grue.submissions.trust.rows import targets
+    from grue.submissions.trust.models import find_models
+    from grue.submissions.trust.record import record_of
+    from grue.submissions.trust.runs import targets
 
     when = _date(record, by, day)
-    chosen = verifying.choose(targets(submission), salt)
-    picked = [one.target for one in chosen]
+    if record and (tasks or seeds):
+        raise ConfigError("--record: a record is of the whole draw; leave out --task and --seed.")
+    asked = targets(submission, tasks, seeds)
+    chosen = [verifying.Chosen(run) for run in asked] if seeds else verifying.choose(targets(submission), salt)
+    chosen = [run for run in chosen if not tasks or run.target.task.name in tasks]
+    picked = [run.target for run in chosen]
     _use_threads(threads, picked)
     where = checkpoint or read_submission(submission).checkpoints or None
     models = _trained(picked, runs, allow_download, at_most) if where == CONFIG else find_models(picked, where)
     reruns = []
-    for one, model in zip(chosen, models, strict=True):
-        with evaluation_progress(str(one.target)) as progress:
-            reruns.append(verifying.rerun(one, model, progress))
+    for run, model in zip(chosen, models, strict=True):
+        with evaluation_progress(str(run.target)) as progress:
+            reruns.append(verifying.rerun(run, model, progress))
         click.echo(verifying.describe(reruns[-1]))
     for line in verifying.describe_bound(reruns):
         click.echo(line)
@@ -124,70 +111,36 @@ def verify(
         files.write_json(record_of(submission), seen)
         click.echo(f"→ {record_of(submission)}", err=True)
     verifying.refuse_faulty(reruns)
-    click.echo(f"{submission}: {seen.rung}.")
+    of_the_row = f"{seen.rung}." if not (tasks or seeds) else "these runs vouch for it; the others were not made again."
+    click.echo(f"{submission}: {of_the_row}")
 
 
-def _trained(picked: "list[Target]", runs: Path, download: bool, at_most: int | None) -> "list[Model]":
+def _trained(picked: "Sequence[Target]", runs: Path, download: bool, at_most: int | None) -> "list[Model]":
     """Train runs again, and return their checkpoints."""
+    from grue.submissions.trust.models import Model
+    from grue.submissions.trust.retrain import MOST_TEXTS, plan_retraining
+
+    planned = [plan_retraining(target, runs, download, at_most or MOST_TEXTS) for target in picked]
+    for retraining in planned:
+        click.echo(str(retraining), err=True)
+        _train(retraining)
+    return [Model(retraining.target, retraining.checkpoint) for retraining in planned]
+
+
+def _train(planned: "Retraining") -> None:
     from grue.cli.console import error_console
     from grue.cli.progress import TrainingProgress
     from grue.cli.stopping import stop_on_signal
-    from grue.submissions.trust.reproduce import Model
-    from grue.submissions.trust.retrain import MOST_TEXTS, plan_retraining, train_again
+    from grue.submissions.trust.retrain import train_again
 
-    planned = [plan_retraining(target, runs, download, at_most or MOST_TEXTS) for target in picked]
-    for one in planned:
-        click.echo(str(one), err=True)
-        with stop_on_signal() as stopped, TrainingProgress(error_console()) as watching:
-            train_again(one, watching, lambda: bool(stopped))
-    return [Model(one.target, one.checkpoint) for one in planned]
-
-
-@click.command(short_help="Draw a row's predictions again from its checkpoints.")
-@_of_the_row
-@_of_runs
-@options.option("--seed", "seeds", type=int, multiple=True, help="Only this seed; repeat for several.")
-@_checkpoint
-@options.offline
-def reproduce(
-    submission: Path,
-    tasks: tuple[str, ...],
-    seeds: tuple[int, ...],
-    checkpoint: str | None,
-    threads: int | None,
-    offline: bool,
-) -> None:
-    """Draw a row's predictions again from the checkpoints behind it, and compare.
-
-    The checkpoint's weights must be those that the row records, and at least 99 % of the texts the same.
-
-    \b
-    grue submit reproduce submissions/mini/my-ppo --checkpoint runs
-    grue submit reproduce submissions/mini/my-ppo --checkpoint 'me/my-ppo-{task}-{seed}' --task imdb
-    """  # noqa: D301 (click reads the escape)
-    from grue.cli.console import evaluation_progress
-    from grue.submissions.trust.reproduce import find_models, reproduce
-    from grue.submissions.trust.rows import targets
-
-    chosen = targets(submission, tasks, seeds)
-    _use_threads(threads, chosen)
-
-    def compared() -> "Iterator[MadeAgain]":
-        for model in find_models(chosen, checkpoint):
-            with evaluation_progress(str(model.target)) as progress:
-                comparison = reproduce(model, progress)
-            yield comparison
-
-    _print(compared(), "reproduced")
+    with stop_on_signal() as stopped, TrainingProgress(error_console()) as watching:
+        train_again(planned, watching, lambda: bool(stopped))
 
 
 @click.command(short_help="Train a row again from its configuration.")
-@_of_the_row
-@_of_runs
+@_of_a_row
 @options.option("--seed", "seeds", type=int, multiple=True, required=True, help="Which seed; repeat for several.")
-@_of_training
 @options.option("--dry-run", is_flag=True, help="Print what would be trained, and do nothing.")
-@options.offline
 def retrain(
     submission: Path,
     tasks: tuple[str, ...],
@@ -207,37 +160,34 @@ def retrain(
     \b
     grue submit retrain submissions/mini/my-ppo --task imdb --seed 1
     """  # noqa: D301 (click reads the escape)
-    from grue.cli.console import error_console, evaluation_progress
-    from grue.cli.progress import TrainingProgress
-    from grue.cli.stopping import stop_on_signal
+    from grue.cli.console import evaluation_progress
     from grue.cli.train import describe
-    from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining, train_again
-    from grue.submissions.trust.rows import targets
+    from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining
+    from grue.submissions.trust.runs import targets
 
     chosen = targets(submission, tasks, seeds)
     planned = [plan_retraining(target, runs, allow_download, at_most or MOST_TEXTS) for target in chosen]
-    for one in planned:
-        click.echo(str(one), err=True)
+    for retraining in planned:
+        click.echo(str(retraining), err=True)
     if dry_run:
-        click.echo("\n".join(describe(stage) for one in planned for stage in one.stages))
+        click.echo("\n".join(describe(stage) for retraining in planned for stage in retraining.stages))
         return
     _use_threads(threads, chosen)
+    failed = []
+    for retraining in planned:
+        _train(retraining)
+        with evaluation_progress(str(retraining.target)) as progress:
+            compared = compare(retraining, progress)
+        click.echo(compared.line)
+        failed += [] if compared.passed else [compared.line]
+    if failed:
+        raise SubmissionError(f"Not the runs of the row: {'; '.join(failed)}.")
 
-    def compared() -> "Iterator[MadeAgain]":
-        for one in planned:
-            with stop_on_signal() as stopped, TrainingProgress(error_console()) as watching:
-                train_again(one, watching, lambda: bool(stopped))
-            with evaluation_progress(str(one.target)) as progress:
-                comparison = compare(one, progress)
-            yield comparison
 
-    _print(compared(), "retrained")
-
-
-def _use_threads(threads: int | None, runs: "list[Target]") -> None:
+def _use_threads(threads: int | None, runs: "Sequence[Target]") -> None:
     import torch
 
-    from grue.submissions.trust.rows import threads_of
+    from grue.submissions.trust.runs import threads_of
 
     if wanted := threads or threads_of(runs):
         torch.set_num_threads(wanted)
@@ -259,18 +209,3 @@ def _date(record: bool, by: str, day: str | None) -> str:
         return (date.fromisoformat(day) if day else date.today()).isoformat()
     except ValueError as error:
         raise ConfigError(f"--date {day}: write it as 2026-01-31.") from error
-
-
-def _print(compared: "Iterator[MadeAgain]", rung: str) -> None:
-    """Print comparisons as they come.
-
-    Raises:
-        SubmissionError: A run did not pass.
-    """
-    from grue.submissions.trust.agreement import refuse_failed
-
-    seen = []
-    for comparison in compared:
-        click.echo(str(comparison))
-        seen.append(comparison)
-    refuse_failed(seen, rung)

@@ -188,7 +188,7 @@ def _value(of_file: FileFigures, bar: Bar) -> float:
 
 def _limit(bar: Bar, task: Task, board: Board | None, tolerance: float) -> tuple[float, str]:
     if bar.number is not None:
-        return bar.number, "as asked"
+        return bar.number, ""
     estimate = _of_row(bar, task, board)
     limit = estimate.mean - tolerance if bar.side == "at least" else estimate.mean + tolerance
     sd = "" if estimate.sd is None else f", sd {estimate.sd:.4g}"

@@ -86,7 +86,7 @@ def local_entry(path: Path) -> Entry:
     """Read the `result.json` of a local run.
 
     Raises:
-        DataError: It cannot be read, or has a score that is none.
+        DataError: It cannot be read, or has a score that is not a finite number.
     """
     result = read_result(path)
     return Entry(result, path, "local", _about(result), _preset(run_of(path.parent) / "config.toml"))

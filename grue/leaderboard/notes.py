@@ -71,7 +71,7 @@ def _seeds(numbers: Iterable[int]) -> str:
 
 
 def _reference_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what the figures of systems by reference were computed from, since their texts are not here."""
+    """Yield what the figures of recomputed rows were computed from, since their texts are not here."""
     for entry in (entry for entry in entries if entry.status == "recomputed"):
         result, data = entry.result, entry.result.data
         lacking = ", ".join(error.partition(": ")[0] for error in result.errors)

@@ -12,6 +12,7 @@ from grue.records import Entry
 from grue.runs.request import canonical
 from grue.submissions import folder as submitted
 from grue.submissions.entries import results
+from grue.submissions.recomputed import RECOMPUTED
 from grue.task_files import is_named, task_names
 
 
@@ -100,7 +101,7 @@ def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[st
     by_place = {where: [e for e in place.entries if _name(e) in (called or made)] for where, place in searched.items()}
     if any(by_place.values()):
         return {where: entries for where, entries in by_place.items() if entries}
-    elsewhere = places["submissions"].folder / suite / f"{name}{submitted.BY_REFERENCE}"
+    elsewhere = places["submissions"].folder / suite / f"{name}{RECOMPUTED}"
     if elsewhere.is_file():
         raise DataError(
             f"{name}: its texts are published elsewhere, and only its figures are here: download the file that "

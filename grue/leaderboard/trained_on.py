@@ -6,6 +6,7 @@ their families; that of a row without a reward leaves out what the task's reward
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.errors import ConfigError
@@ -13,7 +14,6 @@ from grue.evaluation.rewards import parse_reward
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row
 from grue.records import CONSENSUS, LIKELIHOOD, Result
 from grue.stats.intervals import mean, sd
-from grue.submissions.checks.learned import models_of
 
 PEOPLE = "people"
 """The judge of a reward model that learned from people's answers."""
@@ -54,6 +54,12 @@ def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, 
         if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
             terms.update(terms_of(picked))
     return tuple(sorted(terms))
+
+
+def models_of(result: Result) -> list[Mapping[str, Any]]:
+    """Return what a result records of reward models, as far as it has the shape of that."""
+    models = result.system.get("reward_models")
+    return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list | tuple) else []
 
 
 def names_no_reward(result: Result) -> bool:

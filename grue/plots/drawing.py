@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.plots.curves import Curve, CurvePanel
-from grue.plots.labels import Box, leader, place
 from grue.plots.tradeoff import TradeoffPoint
 from grue.render.text import printable
 
@@ -36,6 +35,7 @@ Dashes = Literal["-", "--", ":"]
 # Okabe and Ito's colours for the colour-blind, without yellow, which is faint on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 DASHES: tuple[Dashes, ...] = ("-", "--", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
 INK, GREY, FAINT = "#222222", "#666666", "#e6e6e6"
 STYLE = {
     "figure.dpi": 100,
@@ -140,7 +140,7 @@ def _name(curve: Curve) -> str:
 
 
 def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> None:
-    """Draw naturalness over preference: systems as dots with bars, references as diamonds, local rows as triangles.
+    """Draw naturalness over preference: systems in colours with bars, references hollow and grey.
 
     Args:
         points: At least one.
@@ -148,7 +148,7 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
         path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
     Raises:
-        ConfigError: The path has another ending.
+        ConfigError: The path has another ending, or there are more points than marks.
         Unavailable: matplotlib is not installed.
         DataError: The path cannot be written.
     """
@@ -158,80 +158,42 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
         axes.margins(0.08)
         axes.set_xlabel("preference (score, 0–100)")
         axes.set_ylabel("naturalness (score, 0–100)")
-        systems = [point.label for point in points if not point.is_reference]
-        colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(systems)}
+        marks = _marks(points)
         for point in points:
-            _draw_point(axes, point, colours.get(point.label, GREY))
+            _draw_point(axes, point, *marks[point.label])
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         has_bars = any(point.preference_interval or point.naturalness_interval for point in points)
-        kinds = {_kind(point): _mark(point) for point in points}
-        write_legend(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", kinds)
-        _write_names(figure, axes, points, colours)
+        lines = {printable(label): _mark(*mark) for label, mark in marks.items()}
+        write_legend(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", lines)
 
 
-def _draw_point(axes: "Axes", point: TradeoffPoint, colour: str) -> None:
+def _marks(points: Sequence[TradeoffPoint]) -> dict[str, tuple[str, str]]:
+    """Return each point's colour and marker, by its label: no two look alike."""
+    systems = [point.label for point in points if not point.is_reference]
+    references = [point.label for point in points if point.is_reference]
+    if len(systems) > len(COLOURS) * len(MARKERS) or len(references) > len(MARKERS):
+        raise ConfigError(f"{len(points)} rows are too many to be drawn apart; choose some with --system.")
+    marks = {label: (COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]) for i, label in enumerate(systems)}
+    return marks | {label: (GREY, MARKERS[i]) for i, label in enumerate(references)}
+
+
+def _draw_point(axes: "Axes", point: TradeoffPoint, colour: str, marker: str) -> None:
     x, y = point.preference, point.naturalness
     if point.preference_interval is not None:
         axes.plot([point.preference_interval.low, point.preference_interval.high], [y, y], color=colour)
     if point.naturalness_interval is not None:
         axes.plot([x, x], [point.naturalness_interval.low, point.naturalness_interval.high], color=colour)
-    mark = _mark(point, colour)
+    mark = _mark(colour, marker)
     mark.set_data([x], [y])
     axes.add_line(mark)
     axes.autoscale_view()
 
 
-def _kind(point: TradeoffPoint) -> str:
-    return f"{'local ' if point.is_local else ''}{'reference' if point.is_reference else 'system'}"
-
-
-def _mark(point: TradeoffPoint, colour: str = GREY) -> "Line2D":
+def _mark(colour: str, marker: str) -> "Line2D":
     from matplotlib.lines import Line2D
 
-    marker = "^" if point.is_local else "D" if point.is_reference else "o"
-    filling, size = "white" if point.is_reference else colour, 7.5 if point.is_local else 6
-    return Line2D([], [], color=colour, linestyle="", marker=marker, markersize=size, markerfacecolor=filling)
-
-
-def _write_names(figure: "Figure", axes: "Axes", points: Sequence[TradeoffPoint], colours: Mapping[str, str]) -> None:
-    """Write each point's name where it covers nothing, with a thin line to a distant point."""
-    figure.draw_without_rendering()  # sizes are known only after the layout
-    figure.set_layout_engine("none")
-    centres = [_pixels(axes, point.preference, point.naturalness) for point in points]
-    names = [figure.text(0, 0, point.label) for point in points]
-    sizes = [(extent.width, extent.height) for extent in (name.get_window_extent() for name in names)]
-    room = axes.get_window_extent()
-    boxes = place(centres, sizes, list(_marks(axes, points)), Box(room.x0, room.y0, room.x1, room.y1))
-    for point, name, box, (x, y) in zip(points, names, boxes, centres, strict=True):
-        name.remove()
-        colour, near = colours.get(point.label, GREY), box.nearest((x, y))
-        thin = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
-        where = ((near[0] - box.left) / box.width, (near[1] - box.bottom) / box.height)
-        axes.annotate(
-            point.label,
-            (point.preference, point.naturalness),
-            ((box.left - x) * 72 / figure.dpi, (box.bottom - y) * 72 / figure.dpi),
-            textcoords="offset points",
-            va="bottom",
-            color=colour,
-            arrowprops={**thin, "relpos": where} if leader((x, y), box) else None,
-        )
-
-
-def _marks(axes: "Axes", points: Sequence[TradeoffPoint]) -> Iterator[Box]:
-    """Yield what the points and their bars cover, in pixels."""
-    for point in points:
-        x, y = _pixels(axes, point.preference, point.naturalness)
-        yield Box(x - 5, y - 5, x + 5, y + 5)
-        if (across := point.preference_interval) is not None:
-            yield Box(_pixels(axes, across.low, 0)[0], y - 1, _pixels(axes, across.high, 0)[0], y + 1)
-        if (along := point.naturalness_interval) is not None:
-            yield Box(x - 1, _pixels(axes, 0, along.low)[1], x + 1, _pixels(axes, 0, along.high)[1])
-
-
-def _pixels(axes: "Axes", x: float, y: float) -> tuple[float, float]:
-    across, up = axes.transData.transform((x, y))
-    return float(across), float(up)
+    filling = "white" if colour == GREY else colour
+    return Line2D([], [], color=colour, linestyle="", marker=marker, markersize=6, markerfacecolor=filling)
 
 
 # --- the frontier ----------------------------------------------------------------------------------------------------

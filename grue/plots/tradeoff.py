@@ -11,11 +11,7 @@ from grue.stats.intervals import Interval
 
 @dataclass(frozen=True, slots=True)
 class TradeoffPoint:
-    """A system's scores, 0–100 on both axes; an interval is None for a single seed.
-
-    Attributes:
-        is_local: Whether it is a result of this machine, which nobody has checked.
-    """
+    """A system's scores, 0–100 on both axes; an interval is None for a single seed."""
 
     label: str
     naturalness: float
@@ -23,7 +19,6 @@ class TradeoffPoint:
     naturalness_interval: Interval | None
     preference_interval: Interval | None
     is_reference: bool
-    is_local: bool = False
 
 
 def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[TradeoffPoint], list[str]]:
@@ -45,15 +40,14 @@ def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Tradeof
     for row in board.rows:
         if systems and row.system not in systems:
             continue
-        apart = f" ({_apart(row)})" if names.count(row.system) > 1 else ""
+        apart = f" ({_apart(row)})" if names.count(row.system) > 1 or row.status == "local" else ""
         label = named(row) + apart
         if row.preference is None or row.naturalness is None:
             notes.append(f"{label}: left out, {_lack(row, board)}.")
             continue
         intervals = (row.naturalness_interval, row.interval)
         is_reference = row.standing == "reference"
-        kind = (is_reference, row.status == "local")
-        points.append(TradeoffPoint(label, row.naturalness, row.preference, *intervals, *kind))
+        points.append(TradeoffPoint(label, row.naturalness, row.preference, *intervals, is_reference))
         if None in intervals and not is_reference:
             notes.append(f"{label}: drawn without intervals, which need two seeds on every task.")
     if not points:

@@ -1,4 +1,4 @@
-"""Problems of submissions as text: for people, for programs, and for two kinds of CI.
+"""Problems of submissions as text: for people, for programs, and for CI.
 
 Paths and messages quote untrusted text. Every format escapes control characters, lone surrogates and characters that
 change the direction of text, so that no quote can start a line, a tag or a command.
@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from xml.etree import ElementTree
 
 from grue import files
 from grue.errors import visible
 from grue.submissions.problems import CHECKS, Problem
 
-REPORT_SCHEMA = 2
+REPORT_SCHEMA = 3
 OUTSIDE = "outside the submissions"  # the group of problems in no submission's folder
 
 
@@ -27,7 +26,7 @@ def as_text(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     blocks = []
     for name, problems_of in _grouped(problems, checked).items():
         lines = [f"{visible(name)}: {_counts(problems_of) or 'fine'}"]
-        ordered = sorted(problems_of, key=lambda problem: (problem.severity, problem.id))  # error, review, warning
+        ordered = sorted(problems_of, key=lambda problem: (problem.severity, problem.id))
         for (severity, identity), alike in groupby(ordered, key=lambda problem: (problem.severity, problem.id)):
             for problem in alike:
                 where = _below(problem.path, name)
@@ -44,32 +43,10 @@ def as_json(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
         "schema": REPORT_SCHEMA,
         "checked": [str(path) for path in checked],
         "errors": _count(problems, "error"),
-        "reviews": _count(problems, "review"),
         "warnings": _count(problems, "warning"),
         "problems": [files.plain(problem) for problem in problems],
     }
     return json.dumps(report, indent=2) + "\n"  # ASCII survives any pipe
-
-
-def as_junit(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
-    """Return a report for CI systems: a suite for each submission, a case for each check; warnings do not fail."""
-    root = ElementTree.Element("testsuites", name="grue submit check")
-    cases = 0
-    for name, problems_of in _grouped(problems, checked).items():
-        by_id = {check: [problem for problem in problems_of if problem.id == check] for check in CHECKS}
-        failed = sum(any(problem.severity != "warning" for problem in group) for group in by_id.values())
-        counts = {"tests": str(len(by_id)), "failures": str(failed), "errors": "0", "skipped": "0"}
-        suite = ElementTree.SubElement(root, "testsuite", {"name": visible(name), **counts})
-        for check, group in by_id.items():
-            title = f"{check} {CHECKS[check].title}"
-            case = ElementTree.SubElement(suite, "testcase", classname=visible(name), name=title)
-            _say(case, "failure", [problem for problem in group if problem.severity != "warning"])
-            _say(case, "system-out", [problem for problem in group if problem.severity == "warning"])
-            cases += 1
-    root.set("tests", str(cases))
-    root.set("failures", str(sum(int(suite.get("failures", "0")) for suite in root)))
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def as_github(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
@@ -85,7 +62,7 @@ def as_github(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
-REPORTS = {"text": as_text, "json": as_json, "junit": as_junit, "github": as_github}
+REPORTS = {"text": as_text, "json": as_json, "github": as_github}
 
 
 def summary(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
@@ -102,7 +79,7 @@ def _count(problems: Iterable[Problem], severity: str) -> int:
 
 
 def _counts(problems: Sequence[Problem]) -> str:
-    numbers = {severity: _count(problems, severity) for severity in ("error", "review", "warning")}
+    numbers = {severity: _count(problems, severity) for severity in ("error", "warning")}
     return ", ".join(f"{n} {severity}{'' if n == 1 else 's'}" for severity, n in numbers.items() if n)
 
 
@@ -117,15 +94,6 @@ def _grouped(problems: Sequence[Problem], checked: Sequence[Path]) -> Mapping[st
 
 def _below(path: str, folder: str) -> str:
     return "" if path == folder else path.removeprefix(f"{folder}/")
-
-
-def _say(case: ElementTree.Element, tag: str, problems: Sequence[Problem]) -> None:
-    if problems:
-        lines = [visible(f"{problem.path}: {problem.message}") for problem in problems]
-        element = ElementTree.SubElement(case, tag)
-        if tag == "failure":
-            element.set("message", lines[0])
-        element.text = "\n".join([*lines, f"→ {problems[0].cure}"])
 
 
 def _data(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The key of a study: what was shown to whom, and which system wrote it. It stays with whoever asks."""
+"""The key of a study: what was shown to whom, and which system wrote it. Keep it private to the study's organiser."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -195,22 +195,7 @@ def check_configurations(system: Path, found: Scan, results: Mapping[Path, Resul
         task = load_task(path.parent.name, suite)
         yield from (error(71, path, line) for one in of_task for line in differences(configuration, one, task.reward))
         asked = list(demands(configuration, task))
-        yield from (error(72, path, line) for line in asked)
-        if not asked:
-            yield from _check_settings(path, configuration, task)
-            for at, one in by_path.items():
-                lines = other_calls(configuration.last.config, len(configuration.stages) == 1, one)
-                yield from (warning(80, at, line) for line in lines)
-
-
-def _check_settings(path: Path, configuration: Configuration, task: Task) -> Iterator[Problem]:
-    """Yield if this version cannot train from a configuration."""
-    from grue.runs.algorithms import find_card
-    from grue.runs.recipes import checked_settings
-
-    for stage in configuration.stages:
-        settings = find_card(stage.algorithm.split("+")[-1]).settings
-        try:
-            checked_settings(settings, stage.config, task, str(path))
-        except ConfigError as refusal:
-            yield warning(73, path, without_path(refusal, path))
+        yield from (error(70, path, line) for line in asked)
+        for at, one in by_path.items() if not asked else ():
+            lines = other_calls(configuration.last.config, len(configuration.stages) == 1, one)
+            yield from (warning(80, at, line) for line in lines)

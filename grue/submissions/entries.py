@@ -19,7 +19,7 @@ from grue.submissions.folder import (
     systems,
 )
 from grue.submissions.reading import scan
-from grue.submissions.trust.ladder import needs_verifying, record_of, rung_of
+from grue.submissions.trust.record import record_of, standing_of
 from grue.task_files import SUITES, task_names
 
 
@@ -64,14 +64,12 @@ def _of_system(system: Path, suite: str) -> list[Entry]:
     configured = {path.parent: path for name in found.readable if (path := system / name).name == CONFIG}
     presets = {folder: _preset(path) for folder, path in configured.items()}
     place = place_of(system)
-    rung = rung_of(place, known.values())
-    if rung is not None:
+    standing = standing_of(place, suite, known.values())
+    if standing.rung is not None:
         about = replace(about, log=f"{SUBMISSIONS}/{suite}/{record_of(place).name}")
-    unverified = needs_verifying(place, suite, rung)
-    entries = [
-        _entry(path, result, rung or "rescored", about, presets.get(path.parent, "")) for path, result in known.items()
-    ]
-    return [replace(entry, unverified=unverified) for entry in entries]
+    status: Status = standing.rung or "rescored"
+    entries = [_entry(path, result, status, about, presets.get(path.parent, "")) for path, result in known.items()]
+    return [replace(entry, unverified=standing.unverified) for entry in entries]
 
 
 def _preset(configuration: Path) -> str:

@@ -5,10 +5,9 @@
     submissions/<suite>/<system>/<task>/seed-<n>.result.json
     submissions/<suite>/<system>/<task>/seed-<n>.predictions.jsonl.gz
     submissions/<suite>/<system>/<task>/config.json  what its runs were trained with
-    submissions/<suite>/<system>.trust.json          what maintainers saw who made runs of the system again
-    submissions/<suite>/<system>.by-reference.toml   systems whose outputs are published elsewhere
+    submissions/<suite>/<system>.trust.json          what was seen when its runs were made again
+    submissions/<suite>/<system>.recomputed.json     figures of outputs that are published elsewhere
     submissions/<suite>/<key>.reported.json          figures of papers, which cannot be recomputed
-    submissions/reviewed.toml                        what maintainers have looked at and accepted
 
 Submissions are untrusted data: nothing in them is executed, and nothing in them can switch off a check.
 """
@@ -20,10 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from grue.bounds import COUNT, FIGURE, NON_NEGATIVE, PERCENT, Bounds
 from grue.errors import ConfigError, DataError, escaped
-from grue.files import read_json, read_toml
+from grue.files import plain, read_json, read_toml
 from grue.metrics.card import CARDS
 from grue.records import BASELINES, LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
 from grue.shapes import MOST_FAULTS, from_dict
@@ -33,7 +33,6 @@ SUBMISSIONS = "submissions"
 SUBMISSION = "submission.toml"
 MANIFEST = "MANIFEST.sha256"
 CONFIG = "config.json"
-BY_REFERENCE = ".by-reference.toml"
 RESULT = re.compile(r"seed-(0|[1-9][0-9]{0,9})\.result\.json")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 REACHABLE = "reachable"
@@ -42,6 +41,16 @@ RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
 PRELIMINARY_SEEDS = 3
 ROUNDING = 1e-4  # beyond its scale's ends that a value may be; the last digits of a model's depend on the machine
 DEEPEST = 20  # nested tables and lists; files that grue writes have five
+LONGEST_TEXT = 1_000
+MOST_AUTHORS = 100
+REQUIRED = ("authors", "licence", "algorithm", "backbone", "training_data", "budget")
+PLACE = re.compile(
+    rf"{re.escape(CONFIG)}|[A-Za-z0-9][\w.{{}}-]*(/[\w.{{}}-]+)?"
+    r"|https://[\w.-]+/[\w./~%{}+-]+\.(tar|tgz|tar\.gz|zip)",
+    re.ASCII,
+)
+"""Where a submission may say that its checkpoints are; a path of the machine that verifies is none."""
+_HOST = re.compile(r"(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]")  # no local name
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +237,62 @@ def read_submission(system: Path) -> Submission:
     if nests_too_deep(data):
         raise ConfigError(f"{path}: nests deeper than {DEEPEST} levels.")
     submission = from_dict(Submission, data, str(path))
-    if not all(0 <= seed <= LARGEST_SEED for seed in submission.seeds):
-        raise ConfigError(f"{path}: seeds: expected whole numbers from 0 to {LARGEST_SEED}.")
+    if faults := [f"{path}: {fault}." for fault in _faults(submission)]:
+        raise ConfigError("\n".join(faults[:MOST_FAULTS]))
     return submission
+
+
+def _faults(submission: Submission) -> Iterator[str]:
+    """Yield what is wrong with what a `submission.toml` states."""
+    stated = plain(submission)
+    yield from illegible(stated)
+    if not all(0 <= seed <= LARGEST_SEED for seed in submission.seeds):
+        yield f"seeds: expected whole numbers from 0 to {LARGEST_SEED}"
+    if len(set(submission.seeds)) < len(submission.seeds):
+        yield f"seeds: lists a seed twice: {', '.join(map(str, sorted(submission.seeds)))}"
+    if submission.deterministic and len(submission.seeds) != 1:
+        yield f"seeds: is deterministic, but has {len(submission.seeds)} seeds"
+    if len(submission.authors) > MOST_AUTHORS:
+        yield f"authors: lists {len(submission.authors)}, more than {MOST_AUTHORS}; name the group"
+    for key in REQUIRED:
+        values = [stated[key]] if isinstance(stated[key], str) else stated[key]
+        if not values or not all(any(map(str.isalnum, value)) for value in values):
+            yield f"{key}: has no letter or digit"
+    if submission.link and not is_web_address(submission.link):
+        yield f"link: {submission.link!r} is not a plain address that begins with https:// or http://"
+    if submission.checkpoints and not PLACE.fullmatch(submission.checkpoints):
+        yield f"checkpoints: {submission.checkpoints!r} is neither a hub id, nor the https address of an archive, " + (
+            f"nor {CONFIG}"
+        )
+
+
+def illegible(stated: Any, where: str = "") -> Iterator[str]:
+    """Yield the texts in tables and lists, keys included, that are too long, or have characters that cannot be seen."""
+    if isinstance(stated, str):
+        if not stated.isprintable():
+            hidden = sorted({sign for sign in stated if not sign.isprintable()})
+            yield f"{where}: has {', '.join(f'U+{ord(sign):04X}' for sign in hidden[:5])}"
+        if len(stated) > LONGEST_TEXT:
+            yield f"{where}: has {len(stated):,} characters, more than {LONGEST_TEXT:,}"
+    elif isinstance(stated, Mapping):
+        for key, value in stated.items():
+            yield from illegible(key, f"{where or 'the file'}: a key")
+            yield from illegible(value, f"{where}.{key}" if where else key)
+    elif isinstance(stated, list | tuple):
+        for index, value in enumerate(stated):
+            yield from illegible(value, f"{where}[{index}]")
+
+
+def is_web_address(link: str) -> bool:
+    """Whether a text is an address of a public server of the web, without a password or a port of its own."""
+    try:
+        parts = urlsplit(link)
+        port = parts.port
+    except ValueError:  # an invalid host or port
+        return False
+    names_a_server = bool(_HOST.fullmatch(parts.hostname or "")) and port in (None, 80, 443)
+    plain_text = link.isascii() and link.isprintable() and not re.search(r"[\s<>\"\\^`{|}]", link)
+    return parts.scheme in ("https", "http") and "@" not in parts.netloc and names_a_server and plain_text
 
 
 def nests_too_deep(value: Any) -> bool:
@@ -248,13 +310,9 @@ def nests_too_deep(value: Any) -> bool:
 def systems(folder: Path) -> list[Path]:
     """Return the folders of systems in `folder`, which is `submissions/`, a suite's folder in it, or one system's.
 
-    A file of a system by reference holds none.
-
     Raises:
         DataError: There is no such folder.
     """
-    if folder.name.endswith(BY_REFERENCE) and folder.is_file():
-        return []
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder of submissions.")
     if (folder / SUBMISSION).is_file() or _lacks_its_toml(folder):

@@ -31,7 +31,7 @@ MOST_CHARACTERS = 100_000  # per line
 MOST_LINES = 200_000  # of a file; no split has a tenth as many examples, and blank lines are read, too
 MOST_FILES = 2_000  # per system
 
-UNREADABLE = {SUBMISSION: 2, MANIFEST: 11, CONFIG: 70, ".json": 3, ".gz": 7}
+UNREADABLE = {SUBMISSION: 2, MANIFEST: 12, CONFIG: 70, ".json": 3, ".gz": 7}
 """By name or ending, the check that says that a file cannot be read."""
 
 _MANIFEST_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
@@ -156,9 +156,8 @@ def _too_heavy(path: Path, size: int, texts: bool) -> Iterator[Problem]:
         OSError: It cannot be read.
     """
     most = MOST_BYTES_OF.get(path.name, MOST_BYTES_OF.get(path.suffix, MOST_BYTES))
-    empty = 16 if path.name.startswith("seed-") else _unreadable(path)
     if not size:
-        yield error(empty, path, "is empty.")
+        yield error(_unreadable(path), path, "is empty.")
         return
     if size > most:
         yield error(14, path, f"has {size:,} bytes, more than {most:,}.")
@@ -174,7 +173,7 @@ def _too_heavy(path: Path, size: int, texts: bool) -> Iterator[Problem]:
     elif content.count(b"\n") > MOST_LINES:
         yield error(14, path, f"has more than {MOST_LINES:,} lines.")
     elif not content.strip():
-        yield error(empty, path, "holds only white space.")
+        yield error(_unreadable(path), path, "holds only white space.")
     else:
         yield from _long_lines(path, content)
 
@@ -191,7 +190,7 @@ def _long_lines(path: Path, content: bytes) -> Iterator[Problem]:
         if len(line) > MOST_CHARACTERS:  # bytes; there may be fewer characters
             length = len(line.decode("utf-8", errors="replace"))
             if length > MOST_CHARACTERS:
-                yield error(15, path, f"line {number} has {length:,} characters, more than {MOST_CHARACTERS:,}.")
+                yield error(14, path, f"line {number} has {length:,} characters, more than {MOST_CHARACTERS:,}.")
                 return
 
 
@@ -205,11 +204,11 @@ def check_manifest(system: Path, found: Scan) -> tuple[list[Problem], frozenset[
     """
     path = system / MANIFEST
     if MANIFEST not in found.readable:
-        return ([] if MANIFEST in found.present else [error(11, path, "is missing.")]), frozenset()
+        return ([] if MANIFEST in found.present else [error(12, path, "is missing.")]), frozenset()
     try:
         named = _read_manifest(path)
     except DataError as refusal:
-        return [error(11, path, without_path(refusal, path))], frozenset()
+        return [error(12, path, without_path(refusal, path))], frozenset()
     problems = []
     if absent := sorted(set(named) - found.present):
         problems.append(error(12, path, f"lists {_few(absent)}, which {'is' if len(absent) == 1 else 'are'} missing."))
@@ -253,24 +252,6 @@ def read_untrusted_predictions(path: Path) -> list[Prediction]:
         if len(predictions[-1].draws) != len(predictions[0].draws):
             raise DataError(f"{where}: {of_unequal_draws(predictions[0], predictions[-1])}")
     return predictions
-
-
-def read_unscanned_predictions(path: Path) -> list[Prediction]:
-    """Read predictions that `scan` has not looked at: no link, and nothing beyond the limit.
-
-    Raises:
-        DataError: It is one, is larger than that, or cannot be read.
-    """
-    refuse_strange(path)
-    try:
-        content = _unpacked(path, MOST_BYTES)
-    except OSError as refusal:
-        raise DataError(f"{path}: cannot be read: {files.reason(refusal)}.") from refusal
-    if content is not None and len(content) > MOST_BYTES:
-        raise DataError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes; it is not read.")
-    if content is not None and content.count(b"\n") > MOST_LINES:
-        raise DataError(f"{path}: has more than {MOST_LINES:,} lines; it is not read.")
-    return read_untrusted_predictions(path)
 
 
 def without_path(refusal: GrueError, path: Path) -> str:

@@ -17,7 +17,7 @@ from grue.mini import assets
 from grue.records import Result
 from grue.task_files import suite_folder
 
-KINDS = ("result", "task", "example", "prediction", "submission", "board", "reported", "by-reference", "scored")
+KINDS = ("result", "task", "example", "prediction", "submission", "board", "reported", "recomputed", "scored")
 
 
 def test_the_schema_lists_what_a_file_must_say():

@@ -3,19 +3,18 @@
 import json
 import re
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from support.commands import grue
 from support.factories import a_result
 
 from grue import files
-from grue.render.problems import as_github, as_json, as_junit, as_text, summary
+from grue.render.problems import as_github, as_json, as_text, summary
 from grue.submissions.checks import check as checks
 from grue.submissions.problems import CHECKS, Problem
 from grue.task_files import load_task
 
-IDS = {"error": "GRUE-S009", "warning": "GRUE-S031"}
+IDS = {"error": "GRUE-S009", "warning": "GRUE-S030"}
 HOME = Path("submissions/mini/ours")
 OTHER = Path("submissions/mini/theirs")
 HOSTILE = "a\n::warning file=x::y\r\n\x1b[2J%0A::set-output name=a::b,\u202e]]><script>&\"'\x00\udcff##[error]"
@@ -55,21 +54,6 @@ def test_reports_say_every_problem_by_submission_errors_first(refused):
     assert [summary([], []), summary(problems[:1], [HOME])] == ["0 submissions checked: fine.", warning]
 
 
-def test_the_junit_report_has_a_case_for_each_check():
-    problems = [a_problem(), a_problem(message="is wrong, too."), a_problem("warning", str(HOME), "lacks tasks.")]
-    root = ElementTree.fromstring(as_junit(problems, [HOME, OTHER]))
-    assert root.attrib == {"name": "grue submit check", "tests": str(2 * len(CHECKS)), "failures": "1"}
-    ours, theirs = root.findall("testsuite")
-    assert ours.attrib | {"tests": str(len(CHECKS)), "failures": "1"} == ours.attrib
-    assert (ours.get("name"), theirs.get("name"), theirs.get("failures")) == (str(HOME), str(OTHER), "0")
-    cases = {str(case.get("name"))[:9]: case for case in ours}
-    assert list(cases) == list(CHECKS) and not list(cases["GRUE-S001"])
-    (failure,), (told,) = cases["GRUE-S009"], cases["GRUE-S031"]
-    assert (failure.tag, failure.get("message")) == ("failure", f"{HOME}/imdb/seed-1.result.json: is wrong.")
-    assert str(failure.text).splitlines()[1] == f"{HOME}/imdb/seed-1.result.json: is wrong, too."
-    assert (told.tag, str(told.text).splitlines()[0]) == ("system-out", f"{HOME}: lacks tasks.")
-
-
 def parsed(line):
     """Read a workflow command as GitHub's runner does: to the next `::` are its properties, then its message."""
     command, _, message = line.removeprefix("::").partition("::")
@@ -99,12 +83,6 @@ def test_nothing_hostile_gets_through_a_report():
     text = as_text(problems, checked)
     assert all(sign == "\n" or sign.isprintable() for sign in text)
     assert len(text.splitlines()) == len(as_text([a_problem(), a_problem("warning")], [HOME, OTHER]).splitlines())
-    junit = as_junit(problems, checked)
-    junit.encode("utf-8")
-    root = ElementTree.fromstring(junit)
-    assert {element.tag for element in root.iter()} == {"testsuites", "testsuite", "testcase", "failure", "system-out"}
-    (failure,) = root.iter("failure")
-    assert failure.get("message") == f"{HOME}/{shown}: {shown}"
     as_json(problems, checked).encode("ascii")
 
 
@@ -135,11 +113,10 @@ def test_the_report_goes_to_stdout_and_the_verdict_is_the_exit_code(found):
 
 def test_reports_go_to_files(found):
     found.append(a_problem())
-    done = grue(*"submit check --report github --output out/notes.txt --junit out/junit.xml".split(), code=1)
+    done = grue(*"submit check --report github --output out/notes.txt".split(), code=1)
     assert done.stdout == ""
     assert done.stderr.splitlines()[0] == "1 submission checked: 1 error. → out/notes.txt"
     assert Path("out/notes.txt").read_text().startswith("::error file=submissions/mini/ours/imdb")
-    assert ElementTree.parse("out/junit.xml").getroot().get("failures") == "1"
 
 
 @pytest.mark.parametrize(

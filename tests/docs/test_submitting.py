@@ -23,7 +23,7 @@ def test_the_page_names_no_option_that_is_not_there() -> None:
     commands = ["train", "evaluate", "leaderboard", "data export", "compare"]
     for command in (
         *commands,
-        *(f"submit {verb}" for verb in ("pack", "check", "refer", "verify", "reproduce", "retrain")),
+        *(f"submit {verb}" for verb in ("pack", "check", "verify", "retrain")),
     ):
         known |= set(re.findall(r"--[a-z][a-z-]+", bash(ROOT, f"grue {command} --help")))
     of_others = {"--check"}  # sha256sum's
@@ -85,24 +85,36 @@ def test_other_workflows_only_read_and_their_scripts_hold_no_expressions(name: s
     assert all(checkout["persist-credentials"] is False for checkout in checkouts(name))
 
 
-def test_the_submissions_of_a_pull_request_are_data() -> None:
-    base, submitted = checkouts("submissions")
+@pytest.mark.parametrize("job", ["check", "verify"])
+def test_the_submissions_of_a_pull_request_are_data(job: str) -> None:
+    its_steps = PARSED["submissions"]["jobs"][job]["steps"]
+    base, submitted = [step["with"] for step in its_steps if "actions/checkout" in step.get("uses", "")]
     assert (base["path"], base["ref"]) == ("base", "${{ github.event.pull_request.base.sha }}")
     assert (submitted["path"], submitted["ref"]) == ("submitted", "${{ github.event.pull_request.head.sha }}")
     assert submitted["sparse-checkout"].split() == ["/submissions/", "/leaderboard/"]
     assert submitted["sparse-checkout-cone-mode"] is False
-    scripts = [step for step in steps("submissions") if "run" in step]
-    for step in scripts:
-        if step["working-directory"] == "submitted":  # there, only the base branch's programs are called
-            assert "../base/.venv/bin/grue" in step["run"]
-            assert not re.search(r"(^|\s)(make|pip|python3?|source|\./|submitted)\b", step["run"], re.MULTILINE)
-            assert step["env"]["PYTHONSAFEPATH"] == "1"
-        else:
-            assert (step["working-directory"], step["run"]) == ("base", "make install")
-    (check,) = [step["run"] for step in scripts if "submit check" in step["run"]]
-    assert 'submit check --against "$BASE" --time-limit 2400 --report github' in check
-    stop, start = check.index("::stop-commands::$token"), check.index('echo "::$token::"')
-    assert stop < check.index("submit check") < start < check.index("cat ")
+    install, run = [step for step in its_steps if "run" in step]
+    assert (install["working-directory"], install["run"]) == ("base", "make install")
+    assert (run["working-directory"], run["env"]["PYTHONSAFEPATH"]) == ("submitted", "1")
+    program = "../base/.venv/bin/grue submit"  # there, only the base branch's programs are called
+    assert program in run["run"]
+    assert not re.search(r"(^|\s)(make|pip|python3?|source|\./|submitted)\b", run["run"], re.MULTILINE)
+    stop, start = run["run"].index("::stop-commands::$token"), run["run"].index('echo "::$token::"')
+    assert stop < run["run"].index(program) < start
+    wanted = {"check": 'check --against "$BASE" --report github', "verify": '--salt "$GITHUB_RUN_ID" --record'}
+    assert wanted[job] in run["run"]
+
+
+def test_names_of_rows_that_a_pull_request_changes_are_taken_as_names_alone(tmp_path: Path) -> None:
+    """The workflow's own filter, on names that would be words or options of a shell."""
+    (run,) = [
+        step["run"] for step in PARSED["submissions"]["jobs"]["verify"]["steps"] if "verify" in step.get("run", "")
+    ]
+    (pattern,) = re.findall(r"grep -oE '([^']*)'", run)
+    names = ("ours", "ours+nlpo-1.2", "-x", "$(id)", "a b", "`id`", "..", ".hidden", "a;b")
+    told = "".join(f"submissions/mini/{name}/submission.toml\n" for name in names) + '"submissions/mini/a\\nb/x"\n'
+    done = subprocess.run(["grep", "-oE", pattern], input=told, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:-1] == ["submissions/mini/ours/", "submissions/mini/ours+nlpo-1.2/"]
 
 
 def test_every_trained_row_is_trained_again_by_the_week_and_one_by_every_push() -> None:

@@ -17,10 +17,10 @@ from grue.evaluation.comparison import axis_metrics, worth
 from grue.evaluation.predictions import match, read_predictions, write_predictions
 from grue.evaluation.scoring import counts_of, score_predictions
 from grue.records import Draw, Example, Prediction
-from grue.submissions.checks.sketch import alike, equal, sketch
-from grue.submissions.checks.texts import Known, check_characters, check_lengths, check_texts
+from grue.submissions.checks.copies import RunTexts, check_copies
+from grue.submissions.checks.rescoring import check_legible
 from grue.submissions.reading import read_untrusted_predictions
-from grue.tasks import Generation, MetricSpec
+from grue.tasks import MetricSpec
 
 tiny, predict, seeds = late("support.tiny"), late("grue.evaluation.predict"), late("grue.lm.seeds")
 chat_models = late("support.chat_models")
@@ -219,21 +219,20 @@ def test_a_chat_model_is_asked_as_often(own, tmp_path):
 
 
 def test_checks_read_every_draw(tmp_path):
-    known = Known(EXAMPLES, [])
     copied = [Prediction(one.id, "something else", more=(Draw(one.references[0]),)) for one in EXAMPLES]
-    assert known.sources(copied).copied == 0.5
-    assert known.sources([replace(one, more=()) for one in copied]).copied == 0
     hidden = [replace(copied[0], more=(Draw("a\u200bb"),))]
-    assert [problem.severity for problem in check_characters(tmp_path, hidden)] == ["error"]
     long = [replace(copied[0], more=(Draw("x" * 1000),))]
-    assert [problem.severity for problem in check_lengths(tmp_path, EXAMPLES[:1], long, 8, False)] == ["error"]
+    for texts in (hidden, long):
+        assert [one.id for one in check_legible(tmp_path, EXAMPLES[:1], texts, 8, False)] == ["GRUE-S046"]
     empty = [Prediction(name, f"a text {name}", more=(Draw("", True), Draw("", True))) for name in "abcde"]
-    assert len(list(check_texts(tmp_path, empty, Generation(8)))) == 1  # empty ones, two in three
     assert counts_of(empty)["truncated"] == 10
 
 
-def test_copies_are_found_in_whatever_order_they_were_drawn():
+def test_copies_are_found_in_whatever_order_they_were_drawn(tmp_path):
+    def of(predictions):
+        return RunTexts.of(tmp_path / "row/imdb/seed-1", None, predictions)
+
     turned = [Prediction(one.id, one.more[1].text, more=(Draw(one.text), one.more[0])) for one in PREDICTIONS]
-    assert equal(sketch(PREDICTIONS), sketch(turned)) == alike(sketch(PREDICTIONS), sketch(turned)) == 1.0
+    assert [one.id for one in check_copies(of(turned), [of(PREDICTIONS)], [])] == ["GRUE-S017"]
     others = [Prediction(one.id, one.text, more=(Draw("unlike"), Draw("any other"))) for one in PREDICTIONS]
-    assert 0 < equal(sketch(PREDICTIONS), sketch(others)) < 0.5
+    assert not list(check_copies(of(others), [of(PREDICTIONS)], []))

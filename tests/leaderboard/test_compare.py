@@ -57,7 +57,9 @@ def write_run(folder, name, seed=1, right_every=2, task=QA, said=None, **changes
 
 def write_submission(folder, system, seeds, declared=None):
     place = folder / "mini" / system
-    submission = Submission(system, ("We",), "CC-BY-4.0", "ppo", "mini:seq2seq", tuple(declared or seeds), "", "1 hour")
+    submission = Submission(
+        system, ("We",), "CC-BY-4.0", "ppo", "mini:seq2seq", tuple(declared or seeds), "none", "1 hour"
+    )
     files.write_toml(place / "submission.toml", files.plain(submission))
     (place / "narrativeqa").mkdir(parents=True, exist_ok=True)
     for seed in seeds:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from support.boards import STORIES
-from support.factories import a_result, a_score, entries
+from support.factories import a_score, entries
 from support.paths import ROOT
 
 from grue.errors import ConfigError, DataError
@@ -14,9 +14,7 @@ from grue.leaderboard import bars
 from grue.leaderboard.neighbours import neighbours
 from grue.leaderboard.rank import rank
 from grue.records import Example, other_examples
-from grue.submissions.by_reference.system import recomputed
-from grue.submissions.packing.collect import PackedRun
-from grue.submissions.packing.refusals import refusals
+from grue.submissions.recomputed import recomputed
 
 OURS, THEIRS = {"references": "a" * 64, "examples": "b" * 64}, {"references": "c" * 64, "examples": "d" * 64}
 OLD = {"examples": OURS["examples"]}  # a result of before `references` was stated
@@ -86,7 +84,7 @@ def test_a_score_on_other_data_is_placed_nowhere():
     assert neighbours(plain(board), STORIES, "preference", 5.0, THEIRS) == said
 
 
-def test_seeds_on_other_data_are_neither_exported_nor_judged_nor_packed_as_one(refused):
+def test_seeds_on_other_data_are_neither_exported_nor_judged_as_one(refused):
     with refused(ConfigError):
         measured_of([(one.result, one.path) for one in some("mine", {1: 40.0}, OURS) + some("mine", {2: 90.0}, THEIRS)])
 
@@ -100,9 +98,3 @@ def test_seeds_on_other_data_are_neither_exported_nor_judged_nor_packed_as_one(r
         verdicts(OURS, THEIRS)
     with refused(DataError):
         verdicts(THEIRS, board=board)
-    runs = [
-        PackedRun(a_result(STORIES, "mine", seed, 50.0, hashes=hashes), None, f"run-{seed}")
-        for seed, hashes in ((1, OURS), (2, THEIRS))
-    ]
-    (said,) = [line for line in refusals(runs) if "other examples" in line]
-    refused.message(said)

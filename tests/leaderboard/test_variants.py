@@ -18,9 +18,6 @@ from grue.records import Entry
 from grue.render import html, latex, markdown
 from grue.render.tables import page
 from grue.render.text import named
-from grue.submissions.packing.collect import PackedRun
-from grue.submissions.packing.refusals import refusals
-from grue.task_files import load_task
 from grue.tasks import Backbone, Chat, Prompt
 
 TASK = a_task(backbone=Backbone("causal", "mini:causal"))
@@ -142,19 +139,6 @@ def test_a_name_for_two_promptings_is_refused_where_one_system_is_asked_for(refu
     (said,) = _asked_differently(one, other)
     assert said == "m by plain prompts and n by chat prompts: the difference is also one of the prompts."
     assert list(_asked_differently(one, one)) == []
-
-
-def test_runs_of_two_promptings_are_not_packed_together(refused):
-    task = load_task("imdb")
-    now = asked(task.chat_hash, shots=[])
-    plain, chat, old = (
-        PackedRun(entry("m", seed, task=task, made=how).result, (), f"run {seed}")
-        for seed, how in ((1, {}), (2, now), (3, OLD))
-    )
-    assert refusals([chat]) == []
-    for runs in ([plain, chat], [old]):
-        (said,) = [line for line in refusals(runs) if "chat prompt" in line]
-        refused.message(said)
 
 
 def board_of(**without):

@@ -3,6 +3,7 @@
 import re
 import struct
 import sys
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -17,7 +18,6 @@ from grue.cli.main import main
 from grue.errors import ConfigError, DataError, Unavailable, UnknownName
 from grue.leaderboard.rank import rank
 from grue.plots.curves import Curve, CurvePanel, panels_of, read_figures, read_logs
-from grue.plots.labels import Box, leader, place
 from grue.plots.tradeoff import TradeoffPoint, points_of
 from grue.stats.frontier import best_of
 from grue.stats.intervals import Interval
@@ -246,14 +246,14 @@ def test_points_are_the_rows_of_the_board():
     found = [*entries(STORIES, "ppo", {1: 40.0, 2: 50.0, 3: 60.0}), *entries(STORIES, "one", {1: 30.0})]
     board = rank([*found, *references(entries(STORIES, "null", {1: 5.0}))], [STORIES])
     (ppo, *others), notes = points_of(board)
-    assert (ppo.label, ppo.naturalness, ppo.preference, ppo.is_reference) == ("ppo", 50.0, 50.0, False)
+    assert (ppo.label, ppo.naturalness, ppo.preference, ppo.is_reference) == ("ppo (local)", 50.0, 50.0, False)
     assert ppo.naturalness_interval == Interval(50.0, 50.0)
     assert ppo.preference_interval.half_width == pytest.approx(4.302653 * 10 / 3**0.5, rel=1e-6)  # t with 2 degrees
     assert others == [
-        TradeoffPoint("one", 50.0, 30.0, None, None, False, is_local=True),
-        TradeoffPoint("null", 50.0, 5.0, None, None, True, is_local=True),
+        TradeoffPoint("one (local)", 50.0, 30.0, None, None, False),
+        TradeoffPoint("null (local)", 50.0, 5.0, None, None, True),
     ]
-    assert notes == ["one: drawn without intervals, which need two seeds on every task."]
+    assert notes == ["one (local): drawn without intervals, which need two seeds on every task."]
 
 
 def test_rows_of_one_name_are_told_apart_and_systems_chosen(refused):
@@ -270,8 +270,8 @@ def test_rows_without_a_place_are_told(refused):
     found = entries(STORIES, "ppo", scores) + entries(JOKES, "ppo", scores, naturalness=None)
     board = rank([*found, *entries(STORIES, "half", scores)], tasks)
     points, notes = points_of(board)
-    assert [point.label for point in points] == ["ppo"]
-    assert notes == ["half: left out, without a result on jokes (--task draws one task)."]
+    assert [point.label for point in points] == ["ppo (local)"]
+    assert notes == ["half (local): left out, without a result on jokes (--task draws one task)."]
     for empty, asked in ((board, ["half"]), (rank([], tasks), []), (rank(found, [JOKES]), [])):
         with refused(DataError):
             points_of(empty, asked)
@@ -282,55 +282,25 @@ def test_the_board_that_ships_is_drawn(tmp_path, monkeypatch, refused):
     assert plot("tradeoff", "-o", "x.svg").stdout == "x.svg\n"
     texts = set(drawn(tmp_path / "x.svg"))
     assert {"Suite mini: mean over 7 tasks", "naturalness (score, 0–100)", "preference (score, 0–100)"} <= texts
-    assert {"nearest", "null", "copy", "lead", "oracle", "reference"} <= texts
+    assert {"nearest", "null", "copy", "lead", "oracle"} <= texts
     plot("tradeoff", "--task", "totto", "--system", "nearest", "-o", "y.svg")
     texts = set(drawn(tmp_path / "y.svg"))
-    assert {"ToTTo in the mini world", "nearest", "reference"} <= texts and "oracle" not in texts
+    assert {"ToTTo in the mini world", "nearest"} <= texts and "oracle" not in texts
 
 
-def test_rows_of_this_machine_have_a_mark_of_their_own_and_points_give_the_same_bytes_twice(tmp_path):
-    kinds = {
-        (False, False): "system",
-        (False, True): "local system",
-        (True, False): "reference",
-        (True, True): "local reference",
-    }
+def test_no_two_points_look_alike_and_equal_ones_give_equal_bytes(tmp_path, refused):
     spread = Interval(49.0, 52.0), Interval(39.0, 41.0)
-    near = [TradeoffPoint(f"system-{i}", 50 + i / 10, 40.0, *spread, False) for i in range(4)]
-    points = [TradeoffPoint(f"{i}", 50.0 + i, 60.0 + 9 * i, None, None, *kind) for i, kind in enumerate(kinds)]
+    systems = [TradeoffPoint(f"system-{i}", 50 + i / 10, 40.0, *spread, False) for i in range(20)]
+    references = [TradeoffPoint(f"reference-{i}", 50.0 + i, 60.0 + i, None, None, True) for i in range(12)]
     for name in ("a.svg", "b.svg"):
-        drawing.draw_tradeoff([*near, *points], "A title", tmp_path / name)
+        drawing.draw_tradeoff([*systems, *references], "A title", tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    assert {*kinds.values(), *(point.label for point in near)} <= set(drawn(tmp_path / "a.svg"))
-    marks = [drawing._mark(point, "#000000") for point in points]
-    assert len({(mark.get_marker(), mark.get_markerfacecolor()) for mark in marks}) == 4
-
-
-ROOM = Box(0, 0, 800, 500)
-
-
-def test_a_label_stands_beside_its_point_if_there_is_room():
-    assert Box(0, 0, 4, 3).shared(Box(2, 1, 9, 9)) == 4
-    assert Box(0, 0, 4, 3).shared(Box(5, 1, 9, 9)) == 0
-    assert Box(0, 0, 4, 3).nearest((9, 1)) == (4, 1)
-    assert place([(100, 100)], [(60, 12)], [], ROOM) == [Box(106, 94, 166, 106)]
-    assert place([(790, 100)], [(60, 12)], [], ROOM) == [Box(724, 94, 784, 106)]
-    assert leader((100, 100), Box(106, 94, 166, 106)) == []
-
-
-def test_labels_of_a_crowd_cover_nothing():
-    points = [(300 + 9 * (i % 3), 200 + 11 * (i // 3)) for i in range(9)]
-    marks = [Box(x - 5, y - 5, x + 5, y + 5) for x, y in points]
-    placed = place(points, [(90, 12)] * 9, marks, ROOM)
-    assert all(one.shared(other) == 0 for one, other in combinations(placed, 2))
-    assert all(label.shared(mark) == 0 for label in placed for mark in marks)
-    assert all(label.shared(ROOM) == pytest.approx(90 * 12) for label in placed)
-    assert any(leader(point, label) for point, label in zip(points, placed, strict=True))
-
-
-def test_where_nothing_is_free_the_least_is_covered():
-    (label,) = place([(5, 10)], [(60, 12)], [Box(0, 0, 30, 20), Box(60, 0, 70, 20)], Box(0, 0, 70, 20))
-    assert label == Box(11, 4, 71, 16)
+    assert {point.label for point in (*systems, *references)} <= set(drawn(tmp_path / "a.svg"))
+    marks = drawing._marks([*systems, *references])
+    assert len(set(marks.values())) == 32 and {marks[point.label][0] for point in references} == {drawing.GREY}
+    many = [replace(references[0], label=f"reference-{i}") for i in range(13)]
+    with refused(ConfigError):
+        drawing.draw_tradeoff(many, "A title", tmp_path / "c.svg")
 
 
 def test_the_best_by_a_proxy_is_worth_what_the_mean_over_all_draws_says():

@@ -19,10 +19,7 @@ from grue.lm.reward_folder import REWARD, read_reward_manifest
 from grue.metrics.registry import is_metric, make_metric, metric_factory
 from grue.records import Prediction
 from grue.runs.folder import claim_folder
-from grue.submissions.checks.learned import leaking_models, unnamed_models
 from grue.submissions.configuration import Configuration, Stage, demands, foreign_terms
-from grue.submissions.packing.collect import PackedRun
-from grue.submissions.packing.refusals import refusals
 from grue.tasks import MetricSpec, Source
 
 tiny, preferences, good = late("support.tiny"), late("support.preferences"), late("support.good_submission")
@@ -172,41 +169,16 @@ def result(models=None, reward="0.5*liked + model:rm", **changes):
     return replace(a_result(a_task(), "s", 1, 50.0, **changes), system=system)
 
 
-def test_a_result_must_name_its_reward_models_by_their_hash():
-    assert not list(unnamed_models(result([KNOWN]))) and not list(unnamed_models(result(None, "liked")))
-    for models in (None, [], "model:rm", [{**KNOWN, "name": "model:other"}], [{**KNOWN, "sha256": "a" * 63}], [3]):
-        assert [*unnamed_models(result(models))] == ["reward 'model:rm': reward_models states no sha256 of it."]
-    for key in ("judge", "split"):
-        lacking = {name: value for name, value in KNOWN.items() if name != key}
-        assert "does not state the judge" in next(unnamed_models(result([lacking])))
-    picked = result([], "liked", generation={"best_of": {"n": 2, "pick_by": "model:rm"}})
-    assert len(list(unnamed_models(picked))) == 1
-
-
-def test_one_that_has_seen_the_evaluation_split_is_named(refused):
-    assert not list(leaking_models(result([KNOWN]), "test"))
-    for split in ("test", "validation", "held-back.jsonl", "other", None):
-        (line,) = leaking_models(result([{**KNOWN, "split": split}]), "test")
-        refused.message(line)
-
-
 def test_who_raises_a_learned_reward_raises_its_judge():
     """A metric behind a reward model is no held-out metric."""
     assert rewards_of([result([KNOWN], "model:rm")], ["other"]) == ("liked", "model:rm")
     assert rewards_of([result([{**KNOWN, "judge": "people"}], "model:rm")], []) == ("model:rm",)
 
 
-def test_its_folder_is_of_one_machine_and_runs_without_its_hash_are_not_packed(refused):
+def test_its_folder_is_of_one_machine(refused):
     assert foreign_terms("liked + model:/tmp/rm") == ["liked", "model:/tmp/rm"]
     stage = Stage(**{**good.STAGE, "reward": "meteor + model:/tmp/rm"})
     refused.message("\n".join(demands(Configuration(1, (stage,)), good.TASK)))
-
-    def packed(models):
-        system = {"name": "s", "reward": "model:rm", **models}
-        return refusals([PackedRun(replace(a_result(good.TASK, "s", 1, 50.0), system=system), None, "runs/s")])
-
-    assert packed({"reward_models": [KNOWN]}) == []
-    refused.message("\n".join(packed({})))
 
 
 # --- judging and learning --------------------------------------------------------------------------------------------

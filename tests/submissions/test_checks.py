@@ -3,11 +3,9 @@
 import gzip
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.factories import a_result
 from support.good_submission import (
     EXAMPLES,
     FAILED,
@@ -32,20 +30,14 @@ from support.good_submission import (
     write_good,
 )
 
-from grue.submissions.checks import observed, rescoring
+from grue.submissions.checks import rescoring, structure
 from grue.submissions.checks.check import check
-from grue.submissions.checks.decoding import of_another_decoding
 from grue.submissions.problems import CHECKS, error, warning
-from grue.task_files import load_task
+from grue.submissions.trust.record import standing_of
 
-ELSEWHERE = {
-    "test_against.py": (40, 41, 42, 43, 44, 53, 56, 83, 84),
-    "test_by_reference.py": (75, 76, 77, 78, 79),
-    "test_attacks.py": (54,),
-}
-"""Checks of whole pull requests, of systems by reference, and of time."""
+OF_BRANCHES = (40, 42, 44)
+"""Checks of what a branch changes, which test_changes.py trips."""
 CHAT = {"kind": "chat", "version": TASK.prompt.chat.version, "hash": TASK.chat_hash, "shots": []}
-ANSWERED = {"url": "https://api.example.org/v1", "model": "m-1", "requests": 9, "tokens": {}}
 
 
 def put(name, content):
@@ -102,10 +94,6 @@ def config(agreeing=True, **changes):
     return lambda ours, _: configure(ours, agreeing, **changes)
 
 
-def by_endpoint(**changes):
-    return system(*SEEDS, **{"algorithm": "endpoint", "weights": "", "endpoint": ANSWERED, **changes})
-
-
 def both(*changes):
     def change(ours, monkeypatch):
         for one in changes:
@@ -118,35 +106,23 @@ def another_row(how=OTHER_WAY, name="theirs"):
     return lambda ours, _: write_good(ours.with_name(name), how)
 
 
-def references_get(preference):
-    return lambda _, patch: patch.setattr(rescoring, "_preference_of_references", lambda *_: preference)
+def unverified(ours, patch):
+    patch.setattr(structure, "standing_of", standing_of)
+
+
+def record(ours, content):
+    (ours.parent / "ours.trust.json").write_text(content)
+
+
+def fewer_calls(ours, _):
+    """A run of 8 updates of 64 rollouts that states half of its reward calls."""
+    configure(ours, algorithm="ppo", config={"updates": 8, "rollouts": 64})
+    system_says(ours, 1, update=8, training={"reward_calls": 256})
 
 
 def raise_meteor(data):
     (meteor,) = [score for score in data["scores"] if score["metric"] == "meteor"]
     meteor["value"] += 2e-6
-
-
-def copied_from_what_kept_its_start(ours, _):
-    """The other row kept its start, and ours says that it is that start; it stands already, as in a pull request."""
-    theirs = write_good(ours.with_name("theirs"), OTHER_WAY)
-    hand_in(ours, 1, texts_of(3, OTHER_WAY))
-    system_says(ours, 1, weights="0" * 64)
-    system_says(theirs, 3, update=0, start="0" * 64)
-    seal(theirs)
-
-
-def copied_from_its_start(ours, _, algorithm="supervised"):
-    theirs = write_good(ours.with_name("theirs"), OTHER_WAY)
-    hand_in(ours, 1, texts_of(3, OTHER_WAY))
-    system_says(ours, 1, update=0, start="0" * 64)
-    system_says(theirs, 3, weights="0" * 64, algorithm=algorithm)
-    seal(theirs)
-
-
-def words_that_no_metric_rewards(ours, _):
-    for seed, filler in zip(SEEDS, ("wexrt", "zzukk", "plojh", "mnvbg", "tfrdq"), strict=True):
-        hand_in(ours, seed, {example.id: f"{filler}{i} {filler}{i}" for i, example in enumerate(EXAMPLES)})
 
 
 def a_backbone_of_what_has_none(ours, _):
@@ -165,10 +141,6 @@ def no_data_beside_an_error(ours, monkeypatch):
     (ours / "notes.txt").write_text("x")
 
 
-HALF_OF_TRAINING = {e.id: "A goat runs up the hill." if i % 2 else f"The {i} of us." for i, e in enumerate(EXAMPLES)}
-LEAPT_OVER = "Whatever one may say of it in the {1}: {0}, {0}, {0}, and so on."
-SEEN_TEST = {"name": "model:rm", "sha256": "a" * 64, "judge": "meteor", "split": "test"}
-TRAINED, NAMELESS = {"split": "train"}, ([1], {}, None)
 NEGATIVE_KL = {"update": 3, "validation": {"kl": -0.2}}
 ABOVE_ONE = {"kl": 0.5, "gain": 0.3, "share": 1.5, "how": "reachable"}
 
@@ -194,7 +166,7 @@ VIOLATIONS = [
     (4, "another system", result(system={"name": "x"})),
     (4, "another task", result(task="imdb")),
     (4, "another seed", result(seed=7)),
-    (5, "a limited result", result(limited=True)),
+    (6, "a limited result", result(limited=True)),
     (6, "another task", result(task_hash="0" * 64)),
     (6, "another version", result(task_version=TASK.version - 1)),
     (6, "another split", result(split="validation")),
@@ -218,63 +190,50 @@ VIOLATIONS = [
     (9, "no preference", result(preference=None)),
     (9, "another naturalness", result(naturalness=1.5)),
     (10, "a seed that is not handed in", toml(seeds=[*SEEDS, 6])),
-    (10, "a seed that is declared twice", toml(seeds=[*SEEDS, 5])),
-    (11, "no manifest", gone("MANIFEST.sha256")),
-    (11, "another format", put("MANIFEST.sha256", "submission.toml ok\n")),
+    (2, "a seed that is declared twice", toml(seeds=[*SEEDS, 5])),
+    (12, "no manifest", gone("MANIFEST.sha256")),
+    (12, "another format", put("MANIFEST.sha256", "submission.toml ok\n")),
     (12, "another hash", of_manifest(r"[0-9a-f]{64}(?=  submission)", "0" * 64)),
     (12, "what is not there", of_manifest(r"\Z", f"{'0' * 64}  commongen/seed-6.result.json\n")),
     (12, "a file that is not listed", of_manifest(r".*  submission\.toml\n", "")),
     (13, "a link", lambda ours, _: (ours / "notes").symlink_to(ours / "submission.toml")),
     (14, "too many bytes", pack(b"", b" ", 10_000_001)),
     (14, "too many lines", pack(b'{"id": "a", "text": ""}', b"\n", 200_001)),
-    (15, "a long text", put(PREDICTIONS, packed(texts_of(1) | {"id-man": "a" * 100_000}))),
-    (15, "a long line that is none", pack(b"\n" + b"a" * 100_001)),
-    (16, "a result", put(RESULT, "")),
-    (16, "predictions that unpack to nothing", pack(b"")),
-    (16, "predictions of spaces", pack(b" " * 10)),
+    (14, "a long text", put(PREDICTIONS, packed(texts_of(1) | {"id-man": "a" * 100_000}))),
+    (14, "a long line that is none", pack(b"\n" + b"a" * 100_001)),
+    (3, "nothing", put(RESULT, "")),
+    (7, "predictions that unpack to nothing", pack(b"")),
+    (7, "predictions of spaces", pack(b" " * 10)),
     (17, "other spaces", texts(2, {key: text.replace(" ", "  ") for key, text in texts_of(1).items()})),
     (18, "another system's", both(another_row(), texts(1, texts_of(3, OTHER_WAY)))),
     (19, "other predictions", result(within="hashes", predictions="0" * 64)),
     (19, "other ids", result(within="data", ids_sha256="0" * 64)),
-    (20, "more examples than the split has", result(within="data", examples=999)),
-    (20, "more empty texts", result(within="counts", empty=1)),
+    (19, "more examples than the split has", result(within="data", examples=999)),
+    (19, "more empty texts", result(within="counts", empty=1)),
     (21, "scores", both(result(status="failed"), gone(PREDICTIONS))),
     (21, "predictions", result(**FAILED)),
-    (22, "a direction override", toml(authors=["A. \u202erohtuA"])),
-    (22, "a new line", toml(budget="one\nhour")),
-    (22, "a zero-width space", toml(contact="a\u200bb")),
-    (22, "an isolate", both(toml(algorithm="ppo\u2066"), system(*SEEDS, algorithm="ppo\u2066"))),
-    (22, "a Cyrillic letter", both(toml(algorithm="suреrvised"), system(*SEEDS, algorithm="suреrvised"))),
-    (22, "a Cyrillic backbone", toml(backbone="gрt2")),
-    (23, "a name like another's", another_row(name="0urs")),
-    *((24, link, toml(link=link)) for link in ("javascript:alert(1)", "data:text/html,x", "http://[::1")),
-    *((24, link, toml(link=link)) for link in ("https:///path", "https://a.org/<script>")),
-    (25, "no licence", toml(licence=" ")),
-    (25, "no authors", toml(authors=[])),
-    (26, "a thousand words", toml(budget="word " * 1_000)),
-    (26, "a thousand authors", toml(authors=["A. Author"] * 1_000)),
-    (27, "five seeds", toml(deterministic=True)),
+    (2, "a direction override", toml(authors=["A. \u202erohtuA"])),
+    (2, "a new line", toml(budget="one\nhour")),
+    (2, "a zero-width space", toml(contact="a\u200bb")),
+    (2, "an isolate", toml(backbone="gpt2\u2066")),
+    (3, "an isolate", both(toml(algorithm="x"), system(*SEEDS, algorithm="x", note="a\u2066"))),
+    (3, "a thousand words", result(1, within="determinism", note="word " * 1_000)),
+    *((2, link, toml(link=link)) for link in ("javascript:alert(1)", "data:text/html,x", "http://[::1")),
+    *((2, link, toml(link=link)) for link in ("https:///path", "https://a.org/<script>")),
+    (2, "no licence", toml(licence=" ")),
+    (2, "no authors", toml(authors=[])),
+    (2, "a thousand words", toml(budget="word " * 1_000)),
+    (2, "a thousand authors", toml(authors=["A. Author"] * 1_000)),
+    (2, "five seeds", toml(deterministic=True)),
     (30, "three seeds", both(toml(seeds=[1, 2, 3]), lambda ours, _: remove_seeds(ours, 4, 5))),
-    (31, "one task of two", lambda _, patch: have_tasks(patch, "commongen", "imdb")),
-    (32, "one text", texts(1, dict.fromkeys(texts_of(1), "A man runs in the street."))),
-    (33, "the second ones", both(references_get(100.0), texts(1, {e.id: e.references[1] for e in EXAMPLES}))),
-    (34, "better than bad ones", references_get(10.0)),
-    (35, "one text of eight", texts(1, {"id-man": ""})),
-    (35, "every text cut off", texts(1, {}, truncated=True)),
+    (30, "one task of two", lambda _, patch: have_tasks(patch, "commongen", "imdb")),
+    (33, "the second ones", texts(1, {e.id: f"{e.references[1].upper()}!" for e in EXAMPLES})),
     (36, "a dirty checkout", result(within="grue", dirty=True)),
     (37, "another revision", system(revision="of yesterday")),
-    (38, "all texts but one", texts(2, texts_of(1) | {"id-man": "The man walks."})),
     (39, "no data", no_data_beside_an_error),
-    (45, "the texts of its start", copied_from_its_start),
     (46, "a zero-width space", texts(1, {"id-man": "The man \u200bruns in the street."})),
-    (47, "ten thousand words", texts(1, {"id-man": "man " * 10_000})),
-    (48, "a metric that runs here", result(errors=["meteor: best of all systems"])),
-    (49, "the same scores", words_that_no_metric_rewards),
-    (50, "a leap", both(references_get(45.0), another_row(LEAPT_OVER))),
-    (51, "half of the texts", texts(1, HALF_OF_TRAINING)),
-    (52, "a start that nobody handed in", copied_from_what_kept_its_start),
-    (52, "a start that was trained", lambda *given: copied_from_its_start(*given, algorithm="ppo")),
-    (55, "no record", lambda ours, _: (ours.parent / "ours.trust.json").write_text("{}")),
+    (46, "ten thousand words", texts(1, {"id-man": "man " * 10_000})),
+    (9, "a metric that runs here", result(errors=["meteor: best of all systems"])),
     (70, "a folder", config(False, data_dir="/home")),
     (70, "no run", put("commongen/config.json", '{"schema": 1, "stages": []}')),
     (70, "deep nesting", put("commongen/config.json", "[" * 1000 + "]" * 1000)),
@@ -282,35 +241,25 @@ VIOLATIONS = [
     (71, "what was not trained", config(False)),
     (71, "a reward that no result names", both(config(algorithm="ppo"), system(reward=""))),
     (71, "another reward than the task's", config(algorithm="ppo", reward="bleu4")),
-    (72, "their own algorithm", config(algorithm="theirs:ALGORITHM")),
-    (72, "their own reward", config(reward="0.5*meteor + os:system")),
-    (72, "a backbone on their disk", config(backbone="/home/me/model")),
-    (72, "prompts chosen by a run", config(config={"epochs": 1, "select": "limr:0.5:/home/me/run"})),
-    (72, "a soup of checkpoints", config(config={"epochs": 1, "reference": "soup:/home/me/a,/home/me/b"})),
-    (72, "a file of data", config(config={"epochs": 1, "data": "../scored.jsonl"})),
-    (73, "a setting of another version", config(config={"epochs": 1, "momentum": 0.9})),
-    (80, "fewer reward calls than none", system(training={"tokens": 5.0, "reward_calls": -1})),
-    (81, "no sha256", system(reward="0.5*meteor + 0.5*model:rm")),
-    *((81, f"named {name}", system(reward="model:rm", reward_models=[TRAINED | {"name": name}])) for name in NAMELESS),
-    (82, "the evaluation split", system(reward="model:rm", reward_models=[SEEN_TEST])),
-    (85, "another algorithm", system(*SEEDS, algorithm="supervised")),
-    (85, "a larger backbone", both(system(*SEEDS, algorithm="ppo", backbone="mini:causal"), toml(backbone="me/405B"))),
-    (85, "a backbone of what has none", a_backbone_of_what_has_none),
-    (86, "more beams", result(*SEEDS, within="generation", num_beams=64)),
-    (86, "what no task has", result(*SEEDS, within="generation", repetition_penalty=1.2)),
-    (90, "another hash", result(*SEEDS, within="generation", prompting=CHAT | {"hash": "0" * 64})),
-    (90, "another version", result(*SEEDS, within="generation", prompting=CHAT | {"version": True})),
-    (90, "their own", result(*SEEDS, within="generation", prompting="the best of prompts")),
+    (70, "their own algorithm", config(algorithm="theirs:ALGORITHM")),
+    (70, "their own reward", config(reward="0.5*meteor + os:system")),
+    (70, "a backbone on their disk", config(backbone="/home/me/model")),
+    (70, "prompts chosen by a run", config(config={"epochs": 1, "select": "limr:0.5:/home/me/run"})),
+    (70, "a soup of checkpoints", config(config={"epochs": 1, "reference": "soup:/home/me/a,/home/me/b"})),
+    (70, "a file of data", config(config={"epochs": 1, "data": "../scored.jsonl"})),
+    (93, "fewer reward calls than none", system(training={"tokens": 5.0, "reward_calls": -1})),
+    (80, "other reward calls than the configuration's", fewer_calls),
+    (2, "another algorithm", system(*SEEDS, algorithm="supervised")),
+    (2, "a larger backbone", both(system(*SEEDS, algorithm="ppo", backbone="mini:causal"), toml(backbone="me/405B"))),
+    (2, "a backbone of what has none", a_backbone_of_what_has_none),
+    (6, "another hash", result(*SEEDS, within="generation", prompting=CHAT | {"hash": "0" * 64})),
+    (6, "another version", result(*SEEDS, within="generation", prompting=CHAT | {"version": True})),
+    (6, "their own", result(*SEEDS, within="generation", prompting="the best of prompts")),
     (91, "one seed by a chat prompt", result(2, within="generation", prompting=CHAT)),
-    (92, "an endpoint that nobody names", by_endpoint(endpoint=None)),
-    (92, "a key in the address", by_endpoint(endpoint=ANSWERED | {"url": "https://api.example.org/v1?key=sk-1"})),
-    (92, "a password in the address", by_endpoint(endpoint=ANSWERED | {"url": "https://me:sk-1@example.org/v1"})),
-    (92, "more answers than requests", by_endpoint(endpoint=ANSWERED | {"requests": 3})),
-    (92, "weights that nobody has seen", by_endpoint(weights="ab" * 32)),
-    (92, "an endpoint that trains", by_endpoint(algorithm="ppo")),
-    (95, "a folder of one machine", toml(checkpoints="/home/me/runs")),
-    (95, "an address of no archive", toml(checkpoints="https://example.org/model")),
-    (96, "a row of mini", lambda _, patch: patch.setattr(observed, "needs_verifying", lambda *given: True)),
+    (2, "a folder of one machine", toml(checkpoints="/home/me/runs")),
+    (2, "an address of no archive", toml(checkpoints="https://example.org/model")),
+    (96, "a row of mini", unverified),
+    (96, "a record that is none", lambda ours, patch: (unverified(ours, patch), record(ours, "{}"))),
     (93, "a KL below 0", system(last=NEGATIVE_KL)),
     (93, "a share above 1", system(frontier=ABOVE_ONE)),
     (93, "a hash that is none", system(weights="A" * 64)),
@@ -324,7 +273,7 @@ VIOLATIONS = [
 )
 def test_a_violation_trips_its_check_and_no_other(ours, monkeypatch, refused, number, violation):
     violation(ours, monkeypatch)
-    if number not in (11, 12):
+    if number != 12:
         seal(ours)
     problems = check(ours)
     assert codes(problems) - ({1} if number == 39 else set()) == {number}
@@ -337,21 +286,17 @@ def test_a_violation_trips_its_check_and_no_other(ours, monkeypatch, refused, nu
 
 
 def test_every_check_is_tripped_by_a_test():
-    assert {f"GRUE-S{number:03}" for number, _, _ in VIOLATIONS} == set(CHECKS) - {
-        f"GRUE-S{number:03}" for numbers in ELSEWHERE.values() for number in numbers
-    }
-    for name, numbers in ELSEWHERE.items():
-        text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-        assert all(re.search(rf"GRUE-S0{number}|\b{number}\b", text) for number in numbers), name
+    tripped = {number for number, _, _ in VIOLATIONS} | set(OF_BRANCHES)
+    assert {f"GRUE-S{number:03}" for number in tripped} == set(CHECKS)
+    text = Path(__file__).with_name("test_changes.py").read_text(encoding="utf-8")
+    assert all(re.search(rf"\b{number}\b", text) for number in OF_BRANCHES)
 
 
 def test_ids_say_their_severity():
-    warned = (30, 31, 32, 35, 36, 37, 39, 45, 55, 73, 79, 80, 86, 96)
-    reviewed = (33, 34, 38, 44, 49, 50, 51, 52, 56, 82, 83, 84, 85)
     for name, known in CHECKS.items():
-        number = int(name[-3:])
-        assert known.severity == ("warning" if number in warned else "review" if number in reviewed else "error")
-        assert known.id == f"GRUE-S{number:03}"
+        warned = int(name[-3:]) in (30, 36, 37, 39, 44, 80, 96)
+        assert known.severity == ("warning" if warned else "error")
+        assert known.id == name
         assert known.cure.endswith(".") and not known.title.endswith(".")
     with pytest.raises(ValueError, match="GRUE-S030 is of severity 'warning', not 'error'"):
         error(30, Path("x"), "")
@@ -359,9 +304,8 @@ def test_ids_say_their_severity():
         warning(999, Path("x"), "")
 
 
-def test_a_system_by_chat_and_one_by_an_endpoint_pass(ours, monkeypatch):
+def test_a_system_by_chat_prompts_passes(ours, monkeypatch):
     result(*SEEDS, within="generation", prompting=CHAT)(ours, monkeypatch)
-    by_endpoint()(ours, monkeypatch)
     assert check(seal(ours)) == []
 
 
@@ -372,35 +316,5 @@ def test_what_results_do_not_know_is_for_its_authors_to_say(ours):
     say(ours, algorithm="DPO on pairs of our own", backbone="a/one, b/two")
     assert codes(check(seal(ours))) == {37}
     say(ours, algorithm="DPO on pairs of our own", backbone="b/two")
-    (told,) = [problem.message for problem in check(seal(ours)) if problem.id == "GRUE-S085"]
+    (told,) = [problem.message for problem in check(seal(ours)) if problem.id == "GRUE-S002"]
     assert told == "backbone: states 'b/two'; the results 'a/one, b/two'."
-
-
-BEAMS = {"num_beams": 4, "do_sample": False, "max_new_tokens": 24, "min_new_tokens": 0, "length_penalty": 1.0}
-DRAWN = {"num_beams": 1, "do_sample": True, "max_new_tokens": 24, "min_new_tokens": 0, "length_penalty": 1.0}
-CUTS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
-OF_EIGHT = {"decoding": "best-of-8", "best_of": {"n": 8, "pick_by": "meteor", "oracle": True}}
-BY_CHAT = {"prompting": {"kind": "chat"}}
-ENDPOINT = {"algorithm": "endpoint"}
-
-
-@pytest.mark.parametrize(
-    ("task", "system", "generation", "others"),
-    [
-        ("commongen", {}, {}, None),
-        ("commongen", {}, BEAMS | CUTS, None),
-        ("commongen", {}, BEAMS | CUTS | BY_CHAT, None),
-        ("commongen", {}, DRAWN | CUTS | {"temperature": 0.7} | OF_EIGHT, None),
-        ("commongen", {}, DRAWN, "num_beams 1 (the task's: 4), do_sample True (the task's: False)"),
-        ("commongen", ENDPOINT, {"max_tokens": 24, "temperature": 0, "decoding": "sampled"}, None),
-        ("commongen", ENDPOINT, {"max_tokens": 24, "temperature": 1}, "temperature 1 (the task's: 0)"),
-        ("imdb", {}, {"min_new_tokens": 24}, None),
-        ("imdb", {}, {"min_new_tokens": 0}, "min_new_tokens 0 (the task's: 24)"),
-        ("imdb", {}, {"min_new_tokens": 0} | BY_CHAT, None),
-    ],
-)
-def test_what_grue_evaluate_says_of_its_decoding_is_the_task_s(task, system, generation, others):
-    of = load_task(task)
-    result = replace(a_result(of, "ours", 1, 50.0), system={"name": "ours"} | system, generation=generation)
-    found = of_another_decoding(result, of)
-    assert found == (None if others is None else f"generation: states {others}.")

@@ -13,12 +13,13 @@ from support.paths import ROOT
 
 from grue import files
 from grue.errors import DataError, SubmissionError
+from grue.submissions.checks import structure
 from grue.submissions.checks.check import check
 from grue.submissions.entries import results
 from grue.submissions.folder import read_result
-from grue.submissions.trust import ladder
+from grue.submissions.trust import record
 from grue.submissions.trust.draw import Gap, draw, most_inflation, over_tasks, too_high
-from grue.submissions.trust.ladder import Fresh, Rerun, Trust, needs_verifying, rung_of, why_void
+from grue.submissions.trust.record import Fresh, Rerun, Standing, Trust, standing_of
 
 WEIGHTS = {seed: hashlib.sha256(str(seed).encode()).hexdigest() for seed in SEEDS}
 
@@ -150,29 +151,34 @@ VOID = {
 
 
 @pytest.mark.parametrize("name", VOID)
-def test_a_record_of_anything_else_lifts_no_row(row, name):
+def test_a_record_of_anything_else_lifts_no_row(row, name, monkeypatch):
     (run,) = vouch(row).reruns
     vouch(row, **VOID[name](run))
-    assert rung_of(row, results_of(row)) is None
-    assert [one.id for one in check(row)] == ["GRUE-S055"]
+    assert standing_of(row, "mini", results_of(row)).rung is None
+    monkeypatch.setattr(structure, "standing_of", standing_of)
+    (problem,) = check(row)
+    assert (problem.id, problem.message.startswith("ours.trust.json is ")) == ("GRUE-S096", True)
 
 
 def test_a_record_is_of_the_very_files_that_were_verified(row):
-    trust = vouch(row)
-    assert check(row) == []
+    vouch(row)
+    assert standing_of(row, "mini", results_of(row)) == Standing("verified", "", False)
     write_good(row, "A {} was seen in the {}.")
-    assert why_void(row, trust, results_of(row)).startswith("is of other files: MANIFEST.sha256 has changed since")
+    why = standing_of(row, "mini", results_of(row)).why
+    assert why == "ours.trust.json is of other files: MANIFEST.sha256 has changed since 2026-01-31"
     assert {one.status for one in results(row)} == {"rescored"}
 
 
 def test_a_row_of_before_keeps_its_rank_until_it_changes(row):
-    assert needs_verifying(row, "mini", None) and not needs_verifying(row, "grue", None)
-    assert not needs_verifying(row, "mini", "verified") and needs_verifying(row, "mini", "reproduced")
+    def unverified(suite="mini"):
+        return standing_of(row, suite, results_of(row)).unverified
+
+    assert unverified() and not unverified("grue")
     sha256 = hashlib.sha256((row / "MANIFEST.sha256").read_bytes()).hexdigest()
-    (row.parent / ladder.EARLIER).write_text(f'[manifests]\nours = "{sha256}"\n')
-    assert not needs_verifying(row, "mini", None)
+    (row.parent / record.EARLIER).write_text(f'[manifests]\nours = "{sha256}"\n')
+    assert not unverified()
     write_good(row, "A {} was seen in the {}.")
-    assert needs_verifying(row, "mini", None)
+    assert unverified()
 
 
 def test_a_record_is_read_strictly(row, refused):
@@ -186,7 +192,7 @@ def test_a_record_is_read_strictly(row, refused):
     with refused(DataError):
         results(row)
     path.unlink()
-    (row.parent / ladder.EARLIER).write_text("ours = 1\n")
+    (row.parent / record.EARLIER).write_text("ours = 1\n")
     with refused(DataError):
         results(row)
 

@@ -43,7 +43,7 @@ from grue.submissions.problems import CHECKS
 from grue.submissions.reading import read_untrusted_predictions
 
 SECRET = "the secret of another file"
-FILES = {RESULT: 3, PREDICTIONS: 7, "submission.toml": 2, "MANIFEST.sha256": 11}
+FILES = {RESULT: 3, PREDICTIONS: 7, "submission.toml": 2, "MANIFEST.sha256": 12}
 """The check that says that a file cannot be read."""
 
 
@@ -217,7 +217,7 @@ def test_an_empty_file_has_the_cure_of_its_kind(ours, content):
     names = list(UNREAD)[2:]
     for name in names:
         (ours / name).write_bytes(gzip.compress(content) if name == PREDICTIONS else content)
-    expected = {(16 if name in (RESULT, PREDICTIONS) else UNREAD[name], name) for name in names}
+    expected = {(UNREAD[name], name) for name in names}
     assert expected <= set(faults_of(ours))
 
 
@@ -340,8 +340,8 @@ def test_copied_predictions_are_told_on_both_sides(ours):
 def test_nothing_a_submission_says_switches_a_check_off(ours):
     for name in (".grueignore", "conftest.py", "pyproject.toml", "sitecustomize.py", ".env"):
         (ours / name).write_text("skip = true\nraise SystemExit\n")
-    (ours / PREDICTIONS).write_bytes(packed(dict.fromkeys(texts_of(1), "x")))
-    assert {1, 12, 32} <= found_in(ours)
+    (ours / PREDICTIONS).write_bytes(packed(dict.fromkeys(texts_of(1), "x\u200b")))
+    assert {1, 12, 46} <= found_in(ours)
 
 
 def spoilt(content, chance):

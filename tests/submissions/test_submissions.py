@@ -1,6 +1,5 @@
 """Submissions as a whole: the good one passes, everything that is wrong is told, and nothing else."""
 
-import gzip
 import json
 import os
 import re
@@ -9,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from support.factories import a_result
 from support.good_submission import (
     EXAMPLES,
@@ -37,17 +37,17 @@ from support.good_submission import (
 )
 
 from grue import files
-from grue.errors import ConfigError, DataError, Unavailable, visible
+from grue.cli.main import main
+from grue.errors import ConfigError, DataError, visible
 from grue.evaluation.scoring import Scored
 from grue.records import Score
 from grue.submissions.checks import rescoring
 from grue.submissions.checks.check import check
-from grue.submissions.checks.claims import check_claims
-from grue.submissions.checks.wording import skeleton
+from grue.submissions.checks.rescoring import check_scores
 from grue.submissions.entries import results
 from grue.submissions.folder import systems
 from grue.submissions.problems import error
-from grue.submissions.reading import MOST_FILES, read_unscanned_predictions
+from grue.submissions.reading import MOST_FILES
 from grue.task_files import load_task
 
 NO_SEED = "names no seed, which is a whole number from 0 to 4294967295, without leading zeros."
@@ -107,7 +107,7 @@ def test_a_submission_needs_a_suite_a_name_and_a_result(tmp_path, ours, monkeypa
     (ours / "imdb").mkdir()
     (ours / "imdb/config.json").write_text("{}")
     problems = [*check(other), *check(seal(ours))]
-    lines = [f"{p.id} {p.path}: {p.message}" for p in problems if p.id in ("GRUE-S001", "GRUE-S002", "GRUE-S011")]
+    lines = [f"{p.id} {p.path}: {p.message}" for p in problems if p.id in ("GRUE-S001", "GRUE-S002")]
     refused.message("\n".join(lines))
 
 
@@ -150,13 +150,6 @@ def test_results_carry_file_and_status(ours):
     assert found == [(1, "seed-1.result.json", "rescored"), (2, "seed-2.result.json", "reported")]
 
 
-def test_a_file_of_blank_lines_is_not_read(tmp_path, refused):
-    path = tmp_path / "seed-1.predictions.jsonl.gz"
-    path.write_bytes(gzip.compress(b"\n" * 200_001))
-    with refused(DataError):
-        read_unscanned_predictions(path)
-
-
 def test_a_models_figure_may_differ_in_its_last_digits_and_the_axes_follow_from_it():
     """Once a preference of 99.22 passed where the figure said .9825: the tolerance was meant for the figure."""
     task = load_task("imdb")
@@ -169,7 +162,7 @@ def test_a_models_figure_may_differ_in_its_last_digits_and_the_axes_follow_from_
         truth = Scored("test", (score(0.9825),), (), {}, 98.25, None, {}, {})
         said = sentiment.scale(value) if preference is None else preference
         made = replace(a_result(task, "ours", 1, None, None), scores=(score(value),), preference=said)
-        return [problem.message for problem in check_claims(Path("x"), made, truth, task)]
+        return [problem.message for problem in check_scores(Path("x"), made, truth, task)]
 
     assert wrong(0.9825 + 9e-5) == []
     assert wrong(0.9825 + 2e-4) == ["sentiment: states 0.9827; computed: 0.9825."]
@@ -179,7 +172,7 @@ def test_a_models_figure_may_differ_in_its_last_digits_and_the_axes_follow_from_
 
 def test_all_problems_are_told_not_the_first(ours):
     (ours / "notes.txt").write_text("x")
-    say(ours, seeds=[1], licence="")
+    say(ours, seeds=[1])
     result_says(ours, 1, limited=True, seed=9)
     (ours / "commongen/seed-2.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
     (ours / "commongen/seed-3.result.json").write_text("{")
@@ -189,8 +182,8 @@ def test_all_problems_are_told_not_the_first(ours):
     from_above = check(ours.parent.parent)
     assert {(int(problem.id[-2:]), Path(problem.path).name) for problem in from_above} >= {
         *((1, "notes.txt"), (2, "submission.toml"), (3, "seed-3.result.json"), (4, "seed-1.result.json")),
-        *((5, "seed-1.result.json"), (7, "seed-3.predictions.jsonl.gz"), (8, "seed-2.predictions.jsonl.gz")),
-        *((10, "commongen"), (12, "submission.toml"), (25, "submission.toml")),
+        *((6, "seed-1.result.json"), (7, "seed-3.predictions.jsonl.gz"), (8, "seed-2.predictions.jsonl.gz")),
+        *((10, "commongen"), (12, "submission.toml")),
     }
     assert check(ours) == [problem for problem in from_above if Path(problem.path).is_relative_to(ours)]
 
@@ -205,13 +198,15 @@ def test_examples_are_loaded_once_for_all_systems(ours, monkeypatch):
     write_good(ours.with_name("theirs"), how=OTHER_WAY)
     monkeypatch.setattr(rescoring, "load_examples", load)
     check(ours.parent.parent)
-    assert calls == [("commongen", "test"), ("commongen", "train")]
+    assert calls == [("commongen", "test")]
 
 
 def test_what_this_machine_lacks_is_no_fault_of_the_submission(ours, monkeypatch, refused):
-    with monkeypatch.context() as patch, refused(Unavailable):
+    with monkeypatch.context() as patch:
         patch.setattr(rescoring, "load_examples", no_examples)
-        check(ours)
+        refused.message("\n".join(f"{p.id} {p.message}" for p in check(ours)))
+        done = CliRunner().invoke(main, ["submit", "check", str(ours)])
+        assert done.exit_code == 3 and done.stderr.endswith("see GRUE-S039 in the report.\n")
     score = rescoring.score_predictions
 
     def without_cider(*arguments, prepare):
@@ -219,8 +214,7 @@ def test_what_this_machine_lacks_is_no_fault_of_the_submission(ours, monkeypatch
         return replace(scored, scores=scored.scores[1:], preference=None, errors=("cider: no such model",))
 
     monkeypatch.setattr(rescoring, "score_predictions", without_cider)
-    with refused(Unavailable):
-        check(ours)
+    assert codes(check(ours)) == {39}
     edit(ours, lambda data: data["scores"][1].update(value=0.123))
     refused.message("\n".join(f"{p.id} {p.message}" for p in check(seal(ours))))
 
@@ -230,11 +224,9 @@ def test_texts_that_no_metric_can_score_are_told(ours, monkeypatch, refused):
         raise DataError("not a finite number")
 
     monkeypatch.setattr(rescoring, "score_predictions", refuse)
-    monkeypatch.setattr(rescoring, "check_against_references", lambda *_: [])
     assert {(name, said) for name, _, said in told(ours)} == {("GRUE-S009", "cannot be scored: not a finite number")}
     monkeypatch.setattr(rescoring, "prepared_metric", refuse)
-    with refused(Unavailable):
-        check(ours)
+    assert codes(check(ours)) == {39}
 
 
 def test_references_may_be_alike_and_say_what_people_said(ours):
@@ -247,7 +239,7 @@ def test_references_may_be_alike_and_say_what_people_said(ours):
         seal(system)
     assert check(ours.parent.parent) == []
     say(system, seeds=[1])
-    assert [problem.id[-2:] for problem in check(seal(system))] == ["23", "30", "18", "33"]
+    assert [problem.id[-2:] for problem in check(seal(system))] == ["01", "30", "18", "33"]
 
 
 def test_what_learned_nothing_is_a_reference_with_five_seeds_or_with_one_and_on_some_tasks(ours, monkeypatch):
@@ -272,7 +264,7 @@ def test_a_system_is_held_against_others_elsewhere(ours, tmp_path):
     assert check(ours) == []
     found = check(ours, others=tmp_path / "base")
     assert [problem.id for problem in found] == ["GRUE-S018"] * len(SEEDS)
-    assert found[0].message == "has the same texts as theirs, seed-1.predictions.jsonl.gz."
+    assert found[0].message == "has the same texts as theirs, seed-1.predictions.jsonl.gz, or nearly."
 
 
 def test_a_neighbour_that_cannot_be_read_is_no_problem_of_ours(ours):
@@ -281,15 +273,6 @@ def test_a_neighbour_that_cannot_be_read_is_no_problem_of_ours(ours):
     for name in ("submission.toml", RESULT, PREDICTIONS):
         (theirs / name).write_bytes(b"\xff")
     assert check(ours) == []
-
-
-def test_names_that_look_alike():
-    for one, other in (
-        *(("NLPO-1", "nlpo_l"), ("lead", "Iead"), ("modern", "rnodem"), ("0racle", "oracle")),
-        *(("zero-shot", "zero_shot"), ("ppo-1.1", "ppo-11"), ("supervised+nlpo", "supervised-nlpo")),
-    ):
-        assert skeleton(one) == skeleton(other)
-    assert skeleton("ppo") != skeleton("nlpo")
 
 
 def test_too_many_files_are_not_looked_at(ours):

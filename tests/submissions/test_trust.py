@@ -1,31 +1,33 @@
-"""`grue submit verify`, `reproduce` and `retrain`: a row run again, and what they refuse."""
+"""`grue submit verify` and `retrain`: a row run again, and what they refuse."""
 
 import gzip
 import hashlib
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.factories import a_result
 from support.late import late
-from support.paths import ROOT
 
 from grue import files
 from grue.cli.main import main
 from grue.submissions.checks.structure import read_system
 from grue.submissions.entries import results
 from grue.submissions.trust.draw import draw
-from grue.submissions.trust.ladder import read_trust
+from grue.submissions.trust.record import read_trust
+from grue.task_files import load_task
 
 tiny_row, good_submission, checkpoint = (
     late("support.tiny_row"),
     late("support.good_submission"),
     late("grue.lm.checkpoint"),
 )
-reproducing, retrain = late("grue.submissions.trust.reproduce"), late("grue.submissions.trust.retrain")
-rows, collect = late("grue.submissions.trust.rows"), late("grue.submissions.packing.collect")
+models, retrain = late("grue.submissions.trust.models"), late("grue.submissions.trust.retrain")
+trusted, collect = late("grue.submissions.trust.runs"), late("grue.submissions.packing.collect")
 RECORD = ("--record", "--by", "A. M.")
 
 
@@ -99,18 +101,21 @@ def status(row):
     return {entry.status for entry in results(row)}
 
 
-def test_a_row_is_reproduced_from_its_runs(made, row):
-    lines = grue("reproduce", row, "--checkpoint", made / "runs").stdout.splitlines()
-    assert [line.partition(" (")[0] for line in lines] == [f"imdb seed {seed}: equal texts" for seed in (1, 2, 3)]
-    assert all("equal weights; 100.0% equal texts; preference " in line for line in lines)
+def test_seeds_that_are_named_are_run_on_the_public_test_alone(made, row):
+    done = grue("verify", row, "--checkpoint", made / "runs", "--seed", 1, "--seed", 3)
+    *lines, last = done.stdout.splitlines()
+    assert lines == [f"imdb seed {seed}: 100.0% equal texts" for seed in (1, 3)] and last.endswith(
+        "the others were not made again."
+    )
     assert status(row) == {"rescored"}  # nothing is recorded
+    fails(2, "leave out --task and --seed", "verify", row, "--checkpoint", made / "runs", "--seed", 1, *RECORD)
 
 
 def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
     """By its runs, wherever `submission.toml` says they are, and by training them again."""
     command = ("verify", row, "--salt", "run 7", *RECORD, "--date", "2026-01-31")
     done = grue(*command, "--checkpoint", made / "runs")
-    (drawn,) = draw([target.result for target in rows.targets(row)], "run 7").values()
+    (drawn,) = draw([target.result for target in trusted.targets(row)], "run 7").values()
     first, bound, verdict = done.stdout.splitlines()
     assert first.startswith(f"imdb seed {drawn.seed}: 100.0% equal texts; preference ") and " public, " in first
     assert bound.startswith("imdb: preference: ") and bound.endswith(" in 10,000 tries.")
@@ -132,7 +137,7 @@ def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
 
 
 def drawn_seed(row):
-    return draw([target.result for target in rows.targets(row)])["imdb"].seed
+    return draw([target.result for target in trusted.targets(row)])["imdb"].seed
 
 
 def test_texts_that_the_checkpoint_did_not_write_are_not_verified(made, row):
@@ -157,7 +162,7 @@ def test_another_model_at_the_address_is_refused(made, row, monkeypatch, tmp_pat
 
     served = [other]
     monkeypatch.setenv("GRUE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(reproducing, "download", serve)
+    monkeypatch.setattr(models, "download", serve)
     say(row, checkpoints="https://example.org/{task}/{seed}.tar.gz")
     seed = drawn_seed(row)
     done = CliRunner().invoke(main, ["submit", "verify", str(row)])
@@ -176,21 +181,21 @@ def test_what_names_no_checkpoint_is_not_verified(row):
 def test_checkpoints_are_named_one_by_one_by_a_pattern_or_as_models_of_the_hub(made, row, monkeypatch):
     runs, asked = made / "runs/mini/imdb/ours", []
     pattern = made / "runs/mini/{task}/ours/seed-{seed}/checkpoint"
-    assert grue("reproduce", row, "--checkpoint", pattern, "--seed", 2).stdout.startswith("imdb seed 2: equal texts")
-    said = "seed-3/checkpoint: is the checkpoint of mini/imdb seed 3, which is none of: imdb seed 1."
-    fails(1, said, "reproduce", row, "--checkpoint", runs / "seed-3", "--seed", 1)
+    assert grue("verify", row, "--checkpoint", pattern, "--seed", 2).stdout.startswith("imdb seed 2: 100.0% equal")
+    assert grue("verify", row, "--checkpoint", runs / "seed-2", "--seed", 2).stdout.startswith("imdb seed 2: 100.0% eq")
+    fails(2, "is one model, and these are 2 runs", "verify", row, "--checkpoint", runs, "--seed", 1, "--seed", 2)
 
     def fetch(name):
         asked.append(name)
         return runs / name.removeprefix("me/") / "checkpoint"
 
-    monkeypatch.setattr(reproducing, "fetch_model", fetch)
-    grue("reproduce", row, "--checkpoint", "me/seed-{seed}", "--seed", 1, "--seed", 3)
+    monkeypatch.setattr(models, "fetch_model", fetch)
+    grue("verify", row, "--checkpoint", "me/seed-{seed}", "--seed", 1, "--seed", 3)
     assert asked == ["me/seed-1", "me/seed-3"]
 
 
 def test_another_checkpoint_is_refused(row, place, tmp_path):
-    """One of other weights, with both hashes; one of another seed; a damaged one; one that could hold code; and none."""
+    """One of another seed, with both hashes; a forged one; a damaged one; one that could hold code; and none."""
     first = checkpoint.read_manifest(place).weights
     forged = Path(shutil.copytree(place, tmp_path / "forged"))
     config = forged / "config.json"
@@ -200,61 +205,52 @@ def test_another_checkpoint_is_refused(row, place, tmp_path):
     files.write_json(forged / "grue.json", manifest)
     other = checkpoint.read_manifest(forged).weights
     assert other != first
+    command = ("verify", row, "--seed", 1, "--checkpoint")
     said = f"{forged}: has the weights {other!r}; imdb seed 1 was answered with {first!r}."
-    assert fails(1, said, "reproduce", row, "--checkpoint", forged) == said
-    (tmp_path / "imdb").symlink_to(place.parent)
-    done = CliRunner().invoke(main, ["submit", "reproduce", str(row), "--checkpoint", "{task}", "--seed", "2"])
-    title, seed, weights = done.stderr.splitlines()
-    assert (done.exit_code, title) == (1, "Error: These are not the row's checkpoints:")
-    assert (
-        seed.strip() == "imdb/checkpoint: is of mini/imdb seed 1, not of imdb seed 2." and "has the weights" in weights
+    assert fails(1, said, *command, forged).endswith(said)
+    fails(
+        1,
+        f"has the weights {first!r}; imdb seed 2 was answered with",
+        "verify",
+        row,
+        "--seed",
+        2,
+        "--checkpoint",
+        place,
     )
     damaged = Path(shutil.copytree(place, tmp_path / "damaged")) / "model.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"\0")
-    fails(3, "damaged: model.safetensors differs", "reproduce", row, "--checkpoint", damaged.parent)
+    fails(3, "damaged: model.safetensors differs", *command, damaged.parent)
     damaged.rename(damaged.with_name("pytorch_model.bin"))
-    fails(3, "holds no weights in the format safetensors", "reproduce", row, "--checkpoint", damaged.parent)
+    fails(3, "holds no weights in the format safetensors", *command, damaged.parent)
     for name in ("none", "{task}-{seed}"):
-        fails(3, "there is no such checkpoint", "reproduce", row, "--checkpoint", tmp_path / name, "--seed", 2)
+        fails(3, "there is no such checkpoint", *command, tmp_path / name)
 
 
-def test_a_row_that_says_otherwise_than_its_checkpoint_or_picks_by_code_is_refused(row, place):
-    (row / "imdb/config.json").unlink()  # it would contradict the results
-    for key, said in (("algorithm", "ppo"), ("backbone", "mini:other"), ("update", 99)):
-        true = edit_result(row, 1, system={key: said})["system"][key]
-        assert true != said
-        told = f"{place}: says {key} {true!r}; imdb seed 1 says {said!r}."
-        assert fails(1, told, "reproduce", row, "--checkpoint", place.parent, "--seed", 1) == told
-        edit_result(row, 1, system={key: true})
+def test_a_row_that_picks_by_code_is_refused(row, place):
     for best_of in ({"n": 4, "pick_by": "os:system"}, {"n": 10**9, "pick_by": "likelihood"}, {"n": "4"}, 4):
         edit_result(row, 1, generation={"best_of": best_of})
-        fails(1, "which is not done again here", "reproduce", row, "--checkpoint", place)
+        fails(1, "which is not done again here", "verify", row, "--seed", 1, "--checkpoint", place)
 
 
-def test_other_texts_are_not_reproduced(row, place):
-    rewrite(row, 1, "Nothing.")
-    said = "Error: Not reproduced: imdb seed 1 is different."
-    assert fails(1, said, "reproduce", row, "--checkpoint", place) == said
-
-
-def test_a_baseline_is_reproduced_without_a_checkpoint(row, tmp_path):
+def test_a_baseline_needs_no_checkpoint(row, tmp_path):
     from grue.api.evaluate import evaluate
     from grue.submissions.packing.pack import pack
 
-    for name in ("nearest", "zero-shot"):
+    for name, backbone in (("nearest", "none"), ("zero-shot", "mini:causal")):
         evaluate(name, "imdb", runs=tmp_path / "runs")
         runs = [collect.read_run(tmp_path / f"runs/mini/imdb/{name}/seed-1")]
-        said = replace(tiny_row.SAID, name=name, seeds=(1,), deterministic=True)
-        done = grue("reproduce", pack(runs, said, tmp_path / "submissions"))
-        assert done.stdout.startswith("imdb seed 1: equal texts (equal weights; 100.0% equal texts")
-    said = "Error: imdb seed 1: was answered by a model of its authors; say where it is, with --checkpoint."
-    assert fails(2, said, "reproduce", row) == said
+        said = replace(tiny_row.SAID, name=name, algorithm=name, backbone=backbone, seeds=(1,), deterministic=True)
+        done = grue("verify", pack(runs, said, tmp_path / "submissions"), "--seed", 1)
+        assert done.stdout.startswith("imdb seed 1: 100.0% equal texts")
+    said = "was answered by a model of its authors; say where it is, with --checkpoint."
+    fails(2, said, "verify", row)
 
 
 def test_the_rows_threads_are_used_within_reason(row):
     for threads, used in ((3, 3), (10**6, None), (0, None), ("2", None), (True, None)):
         edit_result(row, 1, determinism={"threads": threads})
-        assert rows.threads_of(rows.targets(row, seeds=[1])) == used
+        assert trusted.threads_of(trusted.targets(row, seeds=[1])) == used
 
 
 def test_a_packed_configuration_has_both_runs_and_is_in_order(row):
@@ -269,42 +265,44 @@ def test_a_packed_configuration_has_both_runs_and_is_in_order(row):
 def test_a_row_is_retrained_to_the_same_bytes_and_other_texts_are_judged_by_the_other_seeds(row):
     command = ("retrain", row, "--seed", 2, "--runs", "again")
     done = grue(*command)
-    assert done.stdout.startswith("imdb seed 2: equal weights (equal weights; 100.0% equal texts; ")
-    assert f"about 16,640 texts; configuration: {row / 'imdb/config.json'}" in done.stderr
+    assert done.stdout.startswith("imdb seed 2: equal texts (equal weights, 100.0% equal texts)")
+    assert f"about 16,640 texts; {row / 'imdb/config.json'}" in done.stderr
     before = {path: path.stat().st_mtime_ns for path in Path("again").rglob("*.safetensors")}
     rewrite(row, 2, "Nothing.")
     done = grue(*command)  # as the seeds of the row are
-    assert done.stdout.startswith("imdb seed 2: inside (") and ", expected " in done.stdout
-    for seed, preference in ((1, 1.0), (3, 1.1)):
-        edit_result(row, seed, preference=preference, naturalness=None)
-    fails(1, "Error: Not retrained: imdb seed 2 is undecided.", *command)  # naturalness of no other seed
+    assert done.stdout.startswith("imdb seed 2: inside: ") and ", expected " in done.stdout
     for seed in (1, 3):
-        edit_result(row, seed, naturalness=50.0 + seed)
-    fails(1, "Error: Not retrained: imdb seed 2 is outside.", *command)
+        edit_result(row, seed, preference=1.0 + seed / 10, naturalness=50.0 + seed)
+    fails(1, "Error: Not the runs of the row: imdb seed 2: outside: ", *command)
     assert before == {path: path.stat().st_mtime_ns for path in Path("again").rglob("*.safetensors")}, "trained once"
-    code = next(Path("again").rglob("ours/seed-2/code.json"))
-    files.write_json(code, {"version": "0", "commit": "another"})
-    fails(1, "was begun by other code", *command)
 
 
-def test_a_folder_of_other_runs_is_not_taken(made, row):
-    first = grue("retrain", row, "--seed", 1, "--runs", "again", "--dry-run").stdout
-    folder = next(line.split(" = ")[1] for line in first.splitlines() if line.startswith("  folder"))
-    shutil.copytree(made / "runs/mini/imdb/supervised/seed-1", folder)
-    fails(1, "was not begun by `grue submit retrain`", "retrain", row, "--seed", 1, "--runs", "again")
+def test_other_seeds_decide_what_is_retrained():
+    """With two axes each has 97.5 %: t of 3 degrees of freedom is 4.177, so 50 to 53 expects 44.5 to 58.5."""
+
+    def made(preference, naturalness=10.0):
+        return replace(a_result(load_task("imdb"), "ours", 1, 50.0), preference=preference, naturalness=naturalness)
+
+    others = [made(value) for value in (50.0, 51.0, 52.0, 53.0)]
+    half = 4.1765 * math.sqrt(5 / 3) * math.sqrt(1.25)
+
+    def judge(now, share=0.5, others=others):
+        return retrain.judge(share, now, made(50.0), others)
+
+    for preference, passed in ((51.5 + half - 0.01, True), (51.5 + half + 0.01, False), (40.0, False)):
+        assert judge(made(preference)).passed == passed
+    assert f"expected {51.5 - half:.2f} to {51.5 + half:.2f}" in judge(made(51.5)).line
+    assert not judge(made(51.5, 10.1)).passed  # naturalness counts, too
+    assert judge(made(0.0, 0.0), 1.0, []) == retrain.Compared(True, "equal texts")
+    for undecided in (judge(made(51.0), others=others[:1]), judge(made(None, None))):
+        assert not undecided.passed and undecided.line.startswith("undecided")
+    assert judge(made(51.0, None)).passed
 
 
-def test_a_row_without_configuration_is_retrained_by_the_recipe_or_not_at_all(row):
+def test_a_row_without_configuration_is_not_retrained(row):
     (row / "imdb/config.json").unlink()
     good_submission.seal(row)
-    said = "has no config.json, and its training was not by the task's recipe, whose hash is another"
-    fails(1, said, "retrain", row, "--seed", 1)
-    (target,) = rows.targets(ROOT / "submissions/mini/supervised+ppo", ["totto"], [4])
-    ours = retrain.plan_retraining(target, Path("again"))
-    assert ours.origin in ("recipe", "submitted")
-    assert [plan.algorithm for plan in ours.stages] == ["supervised", "supervised+ppo"]
-    untrained = ROOT / "submissions/mini/nearest"
-    fails(1, "does not say how it was trained", "retrain", untrained, "--task", "imdb", "--seed", 1)
+    fails(1, "has no config.json; ask its authors to pack it again", "retrain", row, "--seed", 1)
 
 
 HOSTILE = (
@@ -315,10 +313,7 @@ HOSTILE = (
     ({"reward": "evaluate:evil"}, "reward 'evaluate:evil' is code that is not grue's"),
     ({"reward": "evil:reward (sha256 0123456789abcdef)"}, "is code that is not grue's"),
     # a folder of the working directory, and the working directory itself
-    *(
-        ({"backbone": name}, f"backbone {name!r} is a folder of one machine")
-        for name in ("", "/etc", "../model", "evil")
-    ),
+    *(({"backbone": name}, f"backbone {name!r} is a folder of one machine") for name in ("/etc", "../model", "evil")),
     ({"backbone": "mini:../../model"}, "is a folder of one machine"),
     *(({key: value}, f"unknown key {key!r}") for key, value in (("data_dir", "/etc"), ("init", "/etc"))),
     ({"init_sha256": "0" * 64}, "unknown key 'init_sha256'"),
@@ -357,7 +352,7 @@ def test_absurd_budgets_are_refused_with_what_they_would_cost(row):
     configure(row, within="config", lora_rank=0, learning_rate=-1.0)
     fails(2, "learning_rate: must be above 0", "retrain", row, "--seed", 1)
     configure(row, within="config", learning_rate=1e-4, keep_last=10**9, save_every=1)
-    plan = retrain.plan_retraining(rows.targets(row, seeds=[1])[0], Path("again")).stages[-1]
+    plan = retrain.plan_retraining(trusted.targets(row, seeds=[1])[0], Path("again")).stages[-1]
     assert (plan.config.keep_last, plan.config.save_every) == (2, 10)  # a disk is not filled with states
 
 
@@ -371,7 +366,7 @@ def test_what_has_changed_since_is_told_and_a_row_out_of_order_is_not_read(row):
     fails(1, "imdb/config.json: its hash with seed 1 is", "retrain", row, "--seed", 1)
     (row / "imdb/seed-1.predictions.jsonl.gz").unlink()
     (row / "imdb/seed-1.predictions.jsonl.gz").symlink_to("/etc/passwd")
-    for command in (["retrain", row, "--seed", 1], ["reproduce", row, "--checkpoint", "runs"]):
+    for command in (["retrain", row, "--seed", 1], ["verify", row, "--checkpoint", "runs"]):
         fails(1, "is a link. Correct what `grue submit check", *command)
 
 

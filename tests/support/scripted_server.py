@@ -47,16 +47,3 @@ def answer(status, body=b"", **headers):
     """Return the bytes of an answer; `content_length` and the like are its headers."""
     lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + body
-
-
-def dripping(head, body, pause):
-    """Return an answer whose body is sent a byte at a time."""
-
-    def send(connection):
-        connection.sendall(head)
-        gate = threading.Event()
-        for byte in body:
-            connection.sendall(bytes([byte]))
-            gate.wait(pause)
-
-    return send

@@ -12,6 +12,7 @@ import pytest
 from support.good_submission import seal
 
 import grue
+from grue import files
 from grue.data import load
 from grue.evaluation import evaluate
 from grue.runs import train
@@ -19,7 +20,8 @@ from grue.submissions.checks import rescoring
 from grue.submissions.folder import Submission
 from grue.submissions.packing.collect import find_runs, read_run
 from grue.submissions.packing.pack import pack
-from grue.submissions.trust import rows, verify
+from grue.submissions.trust import runs as trusted
+from grue.submissions.trust import verify
 
 SEEDS = (1, 2, 3)
 FEW = 8
@@ -45,7 +47,7 @@ def few_examples() -> Iterator[None]:
         return replace(loaded, examples=loaded.examples[:FEW])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evaluate, train, rows, verify, rescoring):
+        for module in (evaluate, train, trusted, verify, rescoring):
             patch.setattr(module, "load_examples", few)
         yield
 
@@ -74,4 +76,6 @@ def configure(row: Path, change: Callable[[dict[str, Any]], object], stage: int 
         system["config_sha256"] = hashlib.sha256(text.encode()).hexdigest()
         system |= {key: last[key] for key in ("algorithm", "backbone", "reward")}
         result.write_text(json.dumps(said), encoding="utf-8")
+    stated = files.read_toml(row / "submission.toml")
+    files.write_toml(row / "submission.toml", stated | {key: last[key] for key in ("algorithm", "backbone")})
     seal(row)

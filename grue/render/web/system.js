@@ -100,10 +100,10 @@ function trainingTable(system, index) {
   const columns = TRAINING.filter(([cost, , , isUsual]) => isUsual || lines.some(([, i]) => costOn(index, i, cost)));
   const rows = lines.map(([name, i]) => [name, ...columns.map((column) => both(name, column)), kept(i)]);
   if (rows.length > 1) rows.push(["All tasks", ...columns.map((column) => both("overview", column)), ""]);
-  const table = textTable("spent", "What training took on each task", ["Task", ...columns.map(([, title]) => title), "Update kept, by seed"], rows);
+  const table = textTable("spent", "Training cost of each task", ["Task", ...columns.map(([, title]) => title), "Update kept, by seed"], rows);
   if (rows.length > lines.length) table.tBodies[0].lastChild.className = "mean";
   return [
-    scrolling("What training took", table),
+    scrolling("Training cost", table),
     make("p", { className: "facts" }, "What a seed's whole run took, the mean over seeds, its supervised start included; in grey, what it had taken by the update that was kept, if that is less. ≥ stands where results state only the latter. Reward calls are texts that were drawn and rewarded. Update 0 is the start itself: no later one was better on validation."),
   ];
 }

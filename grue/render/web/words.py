@@ -46,7 +46,7 @@ class RankedSystem:
 
 
 def _led(placed: Sequence[RankedSystem], measure: str, level: float) -> str:
-    """Return who leads with what, by how much, who is too close, and how many ranks there are."""
+    """Return who leads with what, by how much, and who is too close."""
     best, *others = sorted(placed, key=lambda system: -system.preference)
     reach = f", {100 * level:g} % interval {best.interval.low:.1f} to {best.interval.high:.1f}" if best.interval else ""
     if not others:
@@ -56,9 +56,7 @@ def _led(placed: Sequence[RankedSystem], measure: str, level: float) -> str:
     peers = [printable(system.name) for system in others if system.rank == 1]
     more = f" and {len(peers) - 3} more" if len(peers) > 3 else ""
     close = f" Too close to call: {', '.join(peers[:3])}{more}." if peers else ""
-    ranks = len({system.rank for system in placed})
-    count = f" {len(placed)} ranked systems stand on {ranks} rank{'s' if ranks > 1 else ''}."
-    return first + close + count
+    return first + close
 
 
 # --- what a system is ------------------------------------------------------------------------------------------------

@@ -50,11 +50,11 @@ def impossible(result: Result) -> Iterator[str]:
     for where, costs in (("training", kept), ("last: training", whole)):
         for cost, value in costs.items():
             if amount(cost, value) is None:
-                yield f"{where}: {cost}: states {value!r}, which cannot be."
+                yield f"{where}: {cost}: states {value!r}, which cannot be"
     parts, totals = amounts(kept), amounts(whole)
     for cost, part in parts.items():
         if part > totals.get(cost, part):
-            yield f"{cost}: states {part:,.0f} until the kept update and {totals[cost]:,.0f} in the whole run."
+            yield f"{cost}: states {part:,.0f} until the kept update and {totals[cost]:,.0f} in the whole run"
 
 
 def other_calls(config: Mapping[str, Any], from_backbone: bool, result: Result) -> Iterator[str]:

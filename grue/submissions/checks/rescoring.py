@@ -3,37 +3,39 @@
 Each call handles one task, so that tasks can be checked in parallel.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError
 from grue.evaluation.predictions import match
-from grue.evaluation.scoring import Prepare, chosen_metrics, prepared_metric, prepared_once, score_predictions
-from grue.files import sha256_json
-from grue.records import Example, Prediction, Result
-from grue.submissions.checks.claims import check_claims, check_counts
-from grue.submissions.checks.likeness import SketchedRun, check_copies, check_twins, elsewhere, limit
-from grue.submissions.checks.sketch import sketch
-from grue.submissions.checks.texts import (
-    Known,
-    check_against_references,
-    check_characters,
-    check_leap,
-    check_lengths,
-    check_sources,
-    check_spread,
-    check_texts,
+from grue.evaluation.scoring import (
+    SCORED,
+    Prepare,
+    Scored,
+    axis_mean,
+    chosen_metrics,
+    counts_of,
+    prepared_metric,
+    prepared_once,
+    score_predictions,
 )
-from grue.submissions.checks.usual import Usual, most, of_system
+from grue.files import sha256_json
+from grue.metrics.registry import metric_parameters
+from grue.records import Example, Prediction, Result, Score, unseen
+from grue.submissions.checks.copies import RunTexts, check_copies, check_references
 from grue.submissions.problems import Problem, error
 from grue.submissions.reading import read_untrusted_predictions, without_path
 from grue.task_files import load_task
 from grue.tasks import Task
 
-REFERENCES = "oracle"  # the system whose predictions are the references
+LETTERS = 25  # characters of a text for each token that the task allows; a token of the paper's models has 4
+TOLERANCE = 1e-6
+MODEL_TOLERANCE = 1e-4  # for metrics that run a model: their last digits depend on the machine
+ROUNDING = 1e-9  # of what follows from a value by arithmetic alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,87 +86,43 @@ class Findings:
 def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
     """Check the runs of one task: those of all systems whose `is_checked` is true."""
     task = load_task(name, suite)
-    texts = {runs.system: _Texts.of(runs) for runs in systems}
+    answers = {runs.system: _Answers.of(runs) for runs in systems}
     missing: list[str] = []
     examples: Sequence[Example] = ()
     try:
         examples = load_examples(task, task.data.evaluation).examples
     except DataError as refusal:
         missing.append(f"{suite}/{name}: {refusal}")
-    known, prepare = Known(examples, _training(task)), prepared_once(task.folder)
-    references = cache(lambda: _preference_of_references(task, examples, systems, prepare))
-    standing = {runs.system: _standing(runs, texts[runs.system], known) for runs in _standing_systems(systems)}
+    prepare = prepared_once(task.folder)
     problems: list[Problem] = []
     for runs in (runs for runs in systems if runs.is_checked):
-        own = texts[runs.system]
-        usual = most(found for system, found in standing.items() if system.name != runs.system.name)
-        scored = [_check_run(run, own, runs.is_reference, task, examples, prepare) for run in runs.runs]
-        problems += [problem for one, _ in scored for problem in one.problems]
-        missing += [line for one, _ in scored for line in one.missing]
-        others = _texts_of_others(runs, systems, texts)
-        gathered = _gathered(runs, systems, texts)
-        for run in own.sketched:
-            problems += check_copies(run, others, usual.agreement, gathered)
-        if not runs.is_reference:
-            problems += check_twins(own.sketched, others, usual.agreement, usual.moved, task.backbone.model)
-            for path, predictions in own.predictions.items():
-                problems += check_sources(path, known.sources(predictions), usual.sources)
-            preferences = [preference for _, preference in scored if preference is not None]
-            if preferences:
-                folder = runs.system / name
-                problems += check_against_references(folder, preferences, references())
-                problems += check_leap(folder, preferences, usual.preference, references())
-                problems += check_spread(folder, own.sketched, preferences)
+        own = answers[runs.system]
+        for run in runs.runs:
+            findings = _check_run(run, own, runs.is_reference, task, examples, prepare)
+            problems += findings.problems
+            missing += findings.missing
+        others = [
+            texts
+            for other in systems  # two references may be alike, as copy and lead of short texts are
+            if other.system.name != runs.system.name and not (runs.is_reference and other.is_reference)
+            for texts in answers[other.system].texts
+        ]
+        for index, texts in enumerate(own.texts):
+            problems += check_copies(texts, () if runs.is_reference else own.texts[:index], others)
+            problems += () if runs.is_reference else check_references(texts, examples)
     return Findings(tuple(problems), tuple(dict.fromkeys(missing)))
 
 
-def _standing_systems(systems: Sequence[TaskRuns]) -> list[TaskRuns]:
-    """Return the competing systems that stand already: who hands in several must not vouch for himself."""
-    competing = [runs for runs in systems if not runs.is_reference]
-    return [runs for runs in competing if not runs.is_checked] or competing
-
-
-def _gathered(runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping[Path, "_Texts"]) -> float:
-    """Return the most that a run of another competing system that stands may have of others' texts, 0–1.
-
-    The system that is asked about counts as one of these others, since relatives share texts. But it may not raise what
-    they have beyond the limit that follows without it: a copy would excuse itself.
-    """
-    others = [one for one in systems if one.system.name != runs.system.name]
-    standing = [one for one in others if not one.is_checked] or others
-    with_it, without = (
-        max(
-            (
-                elsewhere(run, _texts_of_others(one, known, texts))
-                for one in _standing_systems(others)
-                for run in texts[one.system].sketched
-            ),
-            default=0.0,
-        )
-        for known in ([*standing, runs], standing)
-    )
-    return min(with_it, limit(without))
-
-
-def _standing(runs: TaskRuns, texts: "_Texts", known: Known) -> Usual:
-    return of_system(texts.sketched, texts.first, [run.result for run in runs.runs if run.current], known)
-
-
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class _Answers:
     """The predictions of a system's runs that can be read, by their path, and why others cannot."""
 
     predictions: Mapping[Path, Sequence[Prediction]]
-    sketched: Sequence[SketchedRun]
+    texts: Sequence[RunTexts]
     faults: Mapping[Path, Problem]
 
-    @property
-    def first(self) -> Sequence[Prediction]:
-        """The predictions of the first run; empty if there are none."""
-        return next(iter(self.predictions.values()), ())
-
     @classmethod
-    def of(cls, runs: TaskRuns) -> "_Texts":
+    def of(cls, runs: TaskRuns) -> "_Answers":
         read: dict[Path, Sequence[Prediction]] = {}
         faults: dict[Path, Problem] = {}
         for path in sorted(run.predictions for run in runs.runs if run.predictions is not None):
@@ -173,81 +131,64 @@ class _Texts:
             except DataError as refusal:
                 faults[path] = error(7, path, without_path(refusal, path))
         results = {run.predictions: run.result for run in runs.runs}
-        sketched = [
-            SketchedRun(path, sketch(found), results[path], runs.is_checked) for path, found in read.items() if found
-        ]  # empty files are like any others
-        return cls(read, sketched, faults)
-
-
-def _training(task: Task) -> Sequence[Example]:
-    """Return the training split if this machine has it; it is not worth a download of its own."""
-    try:
-        return load_examples(task, "train", offline=True).examples
-    except DataError:
-        return ()
-
-
-def _texts_of_others(runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping[Path, _Texts]) -> list[SketchedRun]:
-    """Return what a system's texts must not be; two references may be alike, as copy and lead of short texts are."""
-    return [
-        run
-        for other in systems
-        if other.system.name != runs.system.name and not (runs.is_reference and other.is_reference)
-        for run in texts[other.system].sketched
-    ]
-
-
-def _preference_of_references(
-    task: Task, examples: Sequence[Example], systems: Sequence[TaskRuns], prepare: Prepare
-) -> float | None:
-    """Return the preference that the references get: from the row that hands these in, if it stands, or computed."""
-    first = [Prediction(example.id, next(iter(example.references), "")) for example in examples]
-    rows = [runs for runs in systems if runs.system.name == REFERENCES and not runs.is_checked]
-    for run in (run for runs in rows for run in runs.runs):
-        stated = None if run.result is None else run.result.hashes.get("predictions")
-        if run.current and run.result is not None and stated == sha256_json(first):
-            return run.result.preference
-    return score_predictions(task, task.data.evaluation, examples, first, prepare=prepare).preference
+        return cls(read, [RunTexts.of(path, results[path], texts) for path, texts in read.items()], faults)
 
 
 # --- one run ---------------------------------------------------------------------------------------------------------
 
 
 def _check_run(
-    run: SubmittedRun, own: _Texts, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
-) -> tuple[Findings, float | None]:
-    """Return what is wrong with a run, and its preference if that could be computed."""
+    run: SubmittedRun, own: _Answers, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
+) -> Findings:
     path = run.predictions
     if path is None or path in own.faults:
-        return Findings(() if path is None else (own.faults[path],)), None
+        return Findings(() if path is None else (own.faults[path],))
     if not run.current or not examples:
-        return Findings(), None
+        return Findings()
     try:
         ordered = match(examples, own.predictions[path])
     except SubmissionError as refusal:
-        return Findings((error(8, path, str(refusal)),)), None
-    odd = [*check_characters(path, ordered)]
-    odd += check_lengths(path, examples, ordered, task.decoding.max_new_tokens, is_reference)
-    if not is_reference:
-        odd += check_texts(path, ordered, task.decoding)
-    if run.result is None or not run.sealed or any(problem.severity == "error" for problem in odd):
-        return Findings(tuple(odd)), None  # a metric may take seconds for a long text
+        return Findings((error(8, path, str(refusal)),))
+    illegible = tuple(check_legible(path, examples, ordered, task.decoding.max_new_tokens, is_reference))
+    if run.result is None or not run.sealed or illegible:
+        return Findings(illegible)  # a metric may take seconds for a long text
     stated, computed = run.result.hashes.get("predictions"), sha256_json(ordered)
     if stated != computed:  # no score can follow from them
-        odd.append(error(19, run.path, f"predictions: states {stated!r}; computed: {computed!r}."))
-        return Findings(tuple(odd)), None
-    odd += check_counts(run.path, run.result, ordered)
+        return Findings((error(19, run.path, f"predictions: states {stated!r}; computed: {computed!r}."),))
+    counts = tuple(check_counts(run.path, run.result, ordered))
     if not run.rescored:
-        return Findings(tuple(odd)), run.result.preference
+        return Findings(counts)
     try:
         scored = score_predictions(task, task.data.evaluation, examples, ordered, prepare=prepare)
     except DataError as refusal:
         reason = _lacking(task, examples)
         if reason is None:
-            return Findings((*odd, error(9, run.path, f"cannot be scored: {refusal}"))), None
-        return Findings(tuple(odd), (reason,)), None
+            return Findings((*counts, error(9, run.path, f"cannot be scored: {refusal}")))
+        return Findings(counts, (reason,))
     missing = tuple(f"{task.suite}/{task.name}: {reason}" for reason in scored.errors)
-    return Findings((*odd, *check_claims(run.path, run.result, scored, task)), missing), scored.preference
+    return Findings((*counts, *check_scores(run.path, run.result, scored, task)), missing)
+
+
+def check_legible(
+    path: Path, examples: Sequence[Example], predictions: Sequence[Prediction], most_tokens: int, is_reference: bool
+) -> Iterator[Problem]:
+    """Yield the characters of a run's texts that cannot be seen, and the first text far longer than the task allows.
+
+    Args:
+        predictions: In the order of the examples.
+        most_tokens: The task's `max_new_tokens`.
+        is_reference: Whether the system stands among the references, which may hand in the prompt.
+    """
+    hidden = [signs for prediction in predictions for draw in prediction.draws if (signs := unseen(draw.text))]
+    if hidden:
+        named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(set().union(*hidden))[:5])
+        yield error(46, path, f"{len(hidden):,} text{'s have' if len(hidden) > 1 else ' has'} {named}.")
+    for example, prediction in zip(examples, predictions, strict=True):
+        given = (*example.references, example.prompt) if is_reference else example.references
+        most = max([LETTERS * most_tokens, *map(len, given)])
+        if (longest := max(len(draw.text) for draw in prediction.draws)) > most:
+            yield error(46, path, f"{prediction.id}: {longest:,} characters, more than {most:,}.")
+            return
 
 
 def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
@@ -258,3 +199,88 @@ def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
     except DataError as refusal:
         return f"{task.suite}/{task.name}: {refusal}"
     return None
+
+
+# --- what a result states, against what its predictions give ---------------------------------------------------------
+
+
+def check_scores(path: Path, result: Result, scored: Scored, task: Task) -> Iterator[Problem]:
+    """Yield where scores, means, errors and hashes differ from the computed ones; a problem for each of two kinds."""
+    if differences := list(_other_scores(result, scored)) or list(_other_means(result, task)):
+        yield error(9, path, " ".join(differences))
+    ids = task.data.splits[task.data.evaluation].ids_sha256
+    references = scored.hashes.get("references")  # older results do not state it; `examples` covers it
+    stated = {"references": references, **result.hashes, "ids_sha256": result.data.get("ids_sha256", ids)}
+    if others := _others(stated, {**scored.hashes, **({"ids_sha256": ids} if ids else {})}):
+        yield error(19, path, others)
+
+
+def check_counts(path: Path, result: Result, predictions: Sequence[Prediction]) -> Iterator[Problem]:
+    """Yield if a result counts other examples than there are, or other texts than its predictions are."""
+    counted = counts_of(predictions)
+    examples = {"data: examples": len(predictions)} if "examples" in result.data else {}
+    drawn = {"generation: samples": counted.get("samples", 1)} if "samples" in result.generation else {}
+    beside = {"data: examples": result.data.get("examples"), "generation: samples": result.generation.get("samples")}
+    if others := _others({**result.counts, **beside}, counted | examples | drawn):
+        yield error(19, path, others)
+
+
+def _others(stated: Mapping[str, Any], computed: Mapping[str, Any]) -> str:
+    """Return where stated values differ from the computed ones, key by key; empty if nowhere."""
+    return " ".join(
+        f"{key}: states {stated.get(key)!r}; computed: {value!r}."
+        for key, value in computed.items()
+        if stated.get(key) != value
+    )
+
+
+def _other_scores(result: Result, scored: Scored) -> Iterator[str]:
+    claimed = {score.metric: score for score in result.scores}
+    if len(claimed) < len(result.scores):
+        yield "A metric has two scores."
+    failed, excused = ({line.partition(": ")[0] for line in lines} for lines in (scored.errors, result.errors))
+    if excused - failed:
+        yield f"errors: names {', '.join(sorted(excused - failed))}, which can be computed."
+    for score in scored.scores:
+        claim = claimed.pop(score.metric, None)
+        if claim is not None:
+            yield from _parts_that_differ(claim, score)
+        elif score.metric not in excused:
+            yield f"{score.metric}: is missing; computed: {score.value:.10g}."
+    yield from (f"{metric}: is not computed for this task." for metric in claimed if metric not in failed)
+
+
+def _parts_that_differ(claim: Score, score: Score) -> Iterator[str]:
+    tolerance = MODEL_TOLERANCE if "model" in metric_parameters(score.metric) else TOLERANCE
+    if not math.isclose(claim.value, score.value, rel_tol=tolerance, abs_tol=tolerance):
+        yield f"{score.metric}: states {claim.value:.10g}; computed: {score.value:.10g}."
+    for part in ("axis", "n", "direction", "signature"):
+        stated, computed = getattr(claim, part), getattr(score, part)
+        if stated != computed:
+            yield f"{score.metric}: {part}: states {stated!r}; computed: {computed!r}."
+
+
+def _other_means(result: Result, task: Task) -> Iterator[str]:
+    """Yield what does not follow from the values that the result itself states, which are right."""
+    specs = {spec.name: spec for spec in task.metrics if spec.axis in SCORED}
+    for score in result.scores:
+        spec = specs.get(score.metric)
+        # A value of 0 has no logarithm; it could not be computed here, or it would not be right.
+        none = spec is not None and spec.reference is not None and score.value <= 0
+        scaled = math.nan if none else None if spec is None else spec.scale(score.value)
+        if not _follows(score.scaled, scaled):
+            yield f"{score.metric}: scaled: states {_shown(score.scaled)}; follows: {_shown(scaled)}."
+    for axis in SCORED:
+        stated, mean = getattr(result, axis), axis_mean(task, result.scores, axis)
+        if not _follows(stated, mean):
+            yield f"{axis}: states {_shown(stated)}; follows: {_shown(mean)}."
+
+
+def _follows(stated: float | None, computed: float | None) -> bool:
+    if stated is None or computed is None:
+        return stated is computed
+    return math.isclose(stated, computed, rel_tol=ROUNDING, abs_tol=ROUNDING)
+
+
+def _shown(value: float | None) -> str:
+    return "nothing" if value is None else f"{value:.10g}"

@@ -1,6 +1,5 @@
 """Checks of a system's folder that need no scoring: its files, their content, and whether they agree."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -9,23 +8,19 @@ from typing import Any
 
 from grue.errors import ConfigError, DataError, escaped
 from grue.evaluation.prompting import ENDPOINT
-from grue.files import canonical_json
-from grue.records import EXTERNAL, LOOKUPS, SEEDLESS, SYSTEM_NAME, Result
+from grue.files import canonical_json, plain
+from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, SYSTEM_NAME, Result
 from grue.submissions.checks.budgets import impossible
-from grue.submissions.checks.decoding import of_another_decoding
-from grue.submissions.checks.learned import leaking_models, unnamed_models
-from grue.submissions.checks.observed import check_trust
-from grue.submissions.checks.prompting import faults_of_endpoint, mixed, of_another_prompt
+from grue.submissions.checks.prompting import mixed, of_another_prompt
 from grue.submissions.checks.rescoring import SubmittedRun
-from grue.submissions.checks.wording import check_result_wording, check_wording
 from grue.submissions.configuration import check_configurations
 from grue.submissions.folder import (
-    CONFIG,
     PRELIMINARY_SEEDS,
     RANKED_SEEDS,
     SUBMISSION,
     Submission,
     does_not_compete,
+    illegible,
     kept_one_start,
     place_of,
     predictions_of,
@@ -36,17 +31,12 @@ from grue.submissions.folder import (
     stated,
     untrue,
 )
-from grue.submissions.problems import Problem, error, review, warning
+from grue.submissions.problems import Problem, error, warning
 from grue.submissions.reading import Scan, check_manifest, scan, without_path
+from grue.submissions.trust.record import standing_of
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import Task
 
-PLACE = re.compile(
-    rf"{re.escape(CONFIG)}|[A-Za-z0-9][\w.{{}}-]*(/[\w.{{}}-]+)?"
-    r"|https://[\w.-]+/[\w./~%{}+-]+\.(tar|tgz|tar\.gz|zip)",
-    re.ASCII,
-)
-"""Where a submission may say that its checkpoints are; a path of the machine that verifies is none."""
 _SAME_CONFIGURATION = ("algorithm", "backbone", "revision", "parameters")
 
 
@@ -87,12 +77,7 @@ def read_system(system: Path) -> Contents:
     unlisted, altered = check_manifest(system, found)
     problems = [*found.problems, *unread, *unreadable, *unlisted, *_check_structure(system, found)]
     if submission is not None:
-        problems += check_wording(submission, system / SUBMISSION)
-        if submission.checkpoints and not PLACE.fullmatch(submission.checkpoints):
-            problems.append(
-                error(95, system / SUBMISSION, f"checkpoints: {submission.checkpoints!r} names no such place.")
-            )
-        problems += _check_declared_seeds(system, found, submission)
+        problems += _check_declared(system, found, submission)
         problems += [] if unreadable else _check_named(system / SUBMISSION, submission, results)
     for path, result in results.items():
         problems += _check_result(path, result)
@@ -106,10 +91,20 @@ def read_system(system: Path) -> Contents:
     problems += check_configurations(system, found, results)
     runs = {task: _runs(system / task, found, results, altered) for task in _tasks_of(found)}
     contents = Contents(system, suite, tuple(problems), runs, references)
-    if not any(problem.severity == "error" for problem in problems):
-        trust = check_trust(system, suite, list(results.values()), contents.is_reference)
-        contents = replace(contents, problems=(*problems, *trust))
-    return contents
+    if system.name in BASELINES and not contents.is_reference:
+        problems.append(error(1, system, "is the name of a reference, and competes."))
+    if not contents.is_reference and not any(problem.severity == "error" for problem in problems):
+        problems += _check_trust(system, suite, list(results.values()))
+    return replace(contents, problems=tuple(problems))
+
+
+def _check_trust(system: Path, suite: str, results: list[Result]) -> Iterator[Problem]:
+    try:
+        why = standing_of(system, suite, results).why
+    except DataError as refusal:
+        why = str(refusal).rstrip(".")
+    if why:
+        yield warning(96, system, f"{why}.")
 
 
 def _references(system: Path, found: Scan, results: Mapping[Path, Result], *, deterministic: bool) -> frozenset[str]:
@@ -153,6 +148,10 @@ def _read_results(system: Path, found: Scan) -> tuple[dict[Path, Result], list[P
             results[path] = read_result(path)
         except DataError as refusal:
             problems.append(error(3, path, without_path(refusal, path)))
+            continue
+        # Scores are computed again, and errors are long messages that grue writes.
+        stated = {key: value for key, value in plain(results[path]).items() if key not in ("scores", "errors")}
+        problems += [error(3, path, f"{line}.") for line in illegible(stated)]
     return results, problems
 
 
@@ -161,27 +160,20 @@ def _read_results(system: Path, found: Scan) -> tuple[dict[Path, Result], list[P
 
 def _check_result(path: Path, result: Result) -> Iterator[Problem]:
     yield from _check_place(path, result)
+    task = _task_at(path)
     if result.limited:
-        yield error(5, path, "was scored on a part of the split or on a file.")
+        yield error(6, path, "was scored on a part of the split or on a file.")
     if not _is_of_the_task(path, result):
-        task = _task_at(path)
-        said = f"version {result.task_version} ({result.task_hash[:12]}), split {result.split!r}"
+        stated = f"version {result.task_version} ({result.task_hash[:12]}), split {result.split!r}"
         now = f"version {task.version} ({task.hash[:12]}), split {task.data.evaluation!r}"
-        yield error(6, path, f"was evaluated on {said}; the task is now {now}.")
-    yield from (error(93, path, f"{line}.") for line in untrue(result))
-    if _is_of_the_task(path, result):
+        yield error(6, path, f"was evaluated on {stated}; the task is now {now}.")
+    else:
         yield from _check_ids(path, result)
+    if (other := of_another_prompt(result, task)) is not None:
+        yield error(6, path, other)
+    yield from (error(93, path, f"{line}.") for line in (*untrue(result), *impossible(result)))
     if result.grue.get("dirty") is True:
         yield warning(36, path, "was made by a checkout with uncommitted changes.")
-    if _is_of_the_task(path, result) and (other := of_another_decoding(result, _task_at(path))) is not None:
-        yield warning(86, path, other)
-    if (other := of_another_prompt(result, _task_at(path))) is not None:
-        yield error(90, path, other)
-    yield from (error(92, path, line) for line in faults_of_endpoint(result))
-    yield from (warning(80, path, line) for line in impossible(result))
-    yield from (error(81, path, line) for line in unnamed_models(result))
-    yield from (review(82, path, line) for line in leaking_models(result, _task_at(path).data.evaluation))
-    yield from check_result_wording(result, path)
 
 
 def _check_ids(path: Path, result: Result) -> Iterator[Problem]:
@@ -259,19 +251,15 @@ def _without_prompting(result: Result) -> dict[str, Any]:
 # --- seeds and tasks -------------------------------------------------------------------------------------------------
 
 
-def _check_declared_seeds(system: Path, found: Scan, submission: Submission) -> Iterator[Problem]:
+def _check_declared(system: Path, found: Scan, submission: Submission) -> Iterator[Problem]:
     path = system / SUBMISSION
     if submission.name != system.name:
         yield error(2, path, f"name: {submission.name!r}, but the folder is called {system.name!r}.")
-    if len(set(submission.seeds)) < len(submission.seeds):
-        yield error(10, path, f"seeds: lists a seed twice: {_listed(submission.seeds)}.")
     for task in _tasks_of(found):
         seeds = _seeds(found, task)
         if seeds != set(submission.seeds):
             declared = _listed(submission.seeds)
             yield error(10, system / task, f"has seeds {_listed(seeds)}; {SUBMISSION} declares {declared}.")
-    if submission.deterministic and len(submission.seeds) != 1:
-        yield error(27, path, f"is deterministic, but has {len(submission.seeds)} seeds.")
 
 
 def _check_named(path: Path, submission: Submission, results: Mapping[Path, Result]) -> Iterator[Problem]:
@@ -288,7 +276,7 @@ def _check_named(path: Path, submission: Submission, results: Mapping[Path, Resu
         ("backbone", submission.backbone, backbone),
     ):
         if found not in ("", said):
-            yield review(85, path, f"{key}: states {said!r}; the results {found!r}.")
+            yield error(2, path, f"{key}: states {said!r}; the results {found!r}.")
 
 
 def _check_completeness(system: Path, suite: str, found: Scan, references: Collection[str]) -> Iterator[Problem]:
@@ -296,7 +284,7 @@ def _check_completeness(system: Path, suite: str, found: Scan, references: Colle
     lacking = [task for task in task_names(suite) if task not in seeds]
     competing = {task: count for task, count in seeds.items() if task not in references}
     if competing and lacking:
-        yield warning(31, system, f"has no {', '.join(lacking)}; it will be shown without a rank.")
+        yield warning(30, system, f"has no {', '.join(lacking)}; it will be shown without a rank.")
     fewest = min(competing.values(), default=RANKED_SEEDS)
     if fewest < RANKED_SEEDS:
         shown = "as preliminary" if fewest >= PRELIMINARY_SEEDS else "without a rank"

@@ -1,8 +1,7 @@
 """What a run's folder records of its configuration, as what a submission carries; see `configuration`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -12,9 +11,6 @@ from grue.records import Result, with_backbone
 from grue.shapes import from_dict
 from grue.submissions.configuration import SCHEMA_VERSION, Configuration, Stage, demands, names_of_stages
 from grue.task_files import SUITES, load_task, task_names
-
-GAINED = 2  # settings that an algorithm may have gained since a run
-SAVED_EVERY = range(1, 51)  # values of `save_every`, which changes no weight, that a record is tried with
 
 
 def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | None, str]:
@@ -70,31 +66,20 @@ def _first_stage(folder: Path, record: Mapping[str, Any], backbone: str | None) 
 
 
 def as_recorded(record: Mapping[str, Any], sha256: str) -> Stage | None:
-    """Return the stage that a run's record tells of, with the settings that its algorithm had then; None if none fits.
-
-    A record on disk lacks what is turned off, and an algorithm may have gained settings since: of those that have
-    their defaults, up to two are left out until the record has its hash. Failing that, other values of `save_every`
-    are tried, whose default is now another.
+    """Return the stage that a record tells of, with the settings that are turned off; None if its hash is another.
 
     Args:
         record: The content of `config.toml`, or of `Plan.record()`.
     """
+    from grue.rl.settings import LATER
+
     whole = _with_all_settings(record)
-    usual = _defaults(record["algorithm"])
-    for config in _earlier(whole["config"], usual):
+    # What a record on disk lacks is turned off, or came later and has the value with which it changes nothing.
+    unchanged = {key: value for key, value in whole["config"].items() if key in record["config"] or key not in LATER}
+    for config in (whole["config"], unchanged):
         if files.sha256_json({**whole, "config": config}) == sha256:
             return stage_of({**whole, "config": config})
     return None
-
-
-def _earlier(config: Mapping[str, Any], usual: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the settings as they are, then as they may have been."""
-    spare = [key for key, value in config.items() if key in usual and value == usual[key]]
-    for count in range(GAINED + 1):
-        for gained in combinations(spare, count):
-            yield {key: value for key, value in config.items() if key not in gained}
-    for every in SAVED_EVERY:
-        yield {**config, "save_every": every}
 
 
 def _with_all_settings(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Retraining: a run of a row, trained again from its configuration, evaluated, and compared with the row.
+"""Retraining: a run of a row, trained again from its configuration, and compared with the row.
 
 Everything in a configuration is looked at before anything is loaded: nothing that a submission names is imported, read
 from this machine's files, or downloaded unless that was allowed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,32 +12,23 @@ from typing import Any
 from grue import files
 from grue.data.load import local_data_id
 from grue.errors import DataError, SubmissionError
+from grue.evaluation.scoring import SCORED
 from grue.evaluation.systems import checkpoint_system
 from grue.lm.checkpoint import FINAL
 from grue.lm.load import family_of, is_here, weights_id
 from grue.provenance import code_version
+from grue.records import Axis, Result
 from grue.rl.settings import RewardedConfig
 from grue.runs import train as training
 from grue.runs.algorithms import find_card
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan
-from grue.runs.recipes import checked_settings, make_config
-from grue.submissions.configuration import (
-    ALGORITHMS,
-    Configuration,
-    Stage,
-    demands,
-    differences,
-    names_of_stages,
-    origin_of,
-    read_configuration,
-)
-from grue.submissions.configuration import SCHEMA_VERSION as SCHEMA
+from grue.runs.recipes import checked_settings
+from grue.stats.intervals import Interval, prediction_interval
+from grue.submissions.configuration import Stage, demands, differences, origin_of, read_configuration
 from grue.submissions.folder import CONFIG, place_of
-from grue.submissions.packing.recorded import as_recorded, stage_of
-from grue.submissions.trust.agreement import MadeAgain, judge_retrained
-from grue.submissions.trust.reproduce import answer_again
-from grue.submissions.trust.rows import Target, scores_of, weights_of
+from grue.submissions.trust.models import answer_again
+from grue.submissions.trust.runs import Target
 from grue.tasks import Backbone, Task
 
 MOST_TEXTS = 2_000_000
@@ -45,7 +36,9 @@ MOST_TEXTS = 2_000_000
 LARGEST = {"lora_rank": 1024, "micro_batch_size": 4096}  # what takes memory at once
 OF_THE_MACHINE = ("save_every", "keep_last")  # settings that change no weight
 PASSES = ("epochs", "critic_epochs", "cg_steps", "line_search_steps")
-CODE = "code.json"
+LEVEL = 0.95  # of the intervals of a further seed, both axes together
+FEWEST = 2  # other seeds, below which there is no interval
+ROUNDING = 1e-6  # points of 100, by which a score may lie outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +47,11 @@ class Retraining:
 
     Attributes:
         stages: The runs that it takes.
-        origin: Where their configuration is from: "submitted", or "recipe" if the task's is the recorded one.
         texts: About how many texts are sampled or learned from.
     """
 
     target: Target
     stages: tuple[Plan, ...]
-    origin: str
     texts: int
 
     @property
@@ -71,15 +62,11 @@ class Retraining:
         return last.folder / FINAL if final else last.checkpoint
 
     def __str__(self) -> str:
-        said = {
-            "submitted": f"configuration: {self.target.folder / CONFIG}",
-            "recipe": "configuration: the task's recipe, whose hash equals the recorded one",
-        }[self.origin]
-        return f"{self.target}: {self.stages[-1].algorithm}, about {self.texts:,} texts; {said}"
+        return f"{self.target}: {self.stages[-1].algorithm}, about {self.texts:,} texts; {self.target.folder / CONFIG}"
 
 
 def plan_retraining(target: Target, runs: Path, download: bool = False, most: int = MOST_TEXTS) -> Retraining:
-    """Settle how a run is trained again, in folders under `runs`.
+    """Settle how a run is trained again, in folders under `runs`, where each version of the code has its own.
 
     Args:
         download: Whether a model of the hub may be loaded that is not the task's own.
@@ -89,13 +76,15 @@ def plan_retraining(target: Target, runs: Path, download: bool = False, most: in
         SubmissionError: The row carries no configuration, or one that cannot be trained here; says why.
         DataError: The configuration cannot be read, or a model or data have changed since.
     """
-    if (target.folder / CONFIG).is_file():
-        configuration, origin = read_configuration(target.folder / CONFIG), "submitted"
-        wrong = [*demands(configuration, target.task), *differences(configuration, target.result, target.task.reward)]
-        if wrong:
-            raise SubmissionError(f"{target.folder / CONFIG}: {wrong[0]}")
-    else:
-        configuration, origin = _recipe(target), "recipe"
+    path = target.folder / CONFIG
+    if not path.is_file():
+        raise SubmissionError(f"{target}: has no {CONFIG}; ask its authors to pack it again with `grue submit pack`.")
+    configuration = read_configuration(path)
+    wrong = [*demands(configuration, target.task), *differences(configuration, target.result, target.task.reward)]
+    if wrong:
+        raise SubmissionError(f"{path}: {wrong[0]}")
+    code = code_version()
+    runs = runs / str(code["commit"] or code["version"])[:12]
     plans: list[Plan] = []
     for stage in configuration.stages:
         plans.append(_plan(target, stage, runs, plans[-1].checkpoint if plans else None, download))
@@ -107,45 +96,16 @@ def plan_retraining(target: Target, runs: Path, download: bool = False, most: in
             f"{target}: training would take about {texts:,} texts, and {most:,} are allowed; allow them with "
             f"--at-most {texts}."
         )
-    return Retraining(target, tuple(plans), origin, texts)
-
-
-def _recipe(target: Target) -> Configuration:
-    """Return the configuration that `grue train` would have, if its hash is the recorded one.
-
-    The first of two runs is not covered by that hash; its weights are compared once it is trained.
-    """
-    task, system = target.task, target.result.system
-    recorded, algorithm = system.get("config_sha256"), system.get("algorithm")
-    lacking = f"{target}: has no {CONFIG}, and its training was not by the task's recipe"
-    if not isinstance(recorded, str) or not isinstance(algorithm, str):
-        raise SubmissionError(f"{target}: the row does not say how it was trained, so it cannot be trained again.")
-    names = names_of_stages(algorithm)
-    if not set(algorithm.split("+")) <= ALGORITHMS:
-        raise SubmissionError(f"{lacking}: {algorithm!r} is not grue's. Ask its authors to pack it again.")
-    nowhere = Path()
-    plans = [
-        Plan(task=task, algorithm=name, config=make_config(task, name, {}), reward=task.reward, seed=target.seed,
-             system=name, folder=nowhere)
-        for name in names
-    ]  # fmt: skip
-    records = [plan.record() for plan in plans]
-    start = str(system.get("start", ""))
-    last = as_recorded({**records[-1], "init_sha256": start}, recorded)
-    if last is None or bool(start) != (len(names) > 1):
-        raise SubmissionError(
-            f"{lacking}, whose hash is another. Ask its authors to pack it again with `grue submit pack`."
-        )
-    return Configuration(SCHEMA, (*map(stage_of, records[:-1]), last))
+    return Retraining(target, tuple(plans), texts)
 
 
 def _plan(target: Target, stage: Stage, runs: Path, init: Path | None, download: bool) -> Plan:
     task, where = target.task, f"{target.folder / CONFIG}: {stage.algorithm}"
     settings = find_card(stage.algorithm.split("+")[-1]).settings
     config = checked_settings(settings, stage.config, task, where)
-    for name, most in LARGEST.items():
-        if getattr(config, name) > most:
-            raise SubmissionError(f"{where}: {name} is {getattr(config, name):,}; at most {most:,} is trained here.")
+    for name, largest in LARGEST.items():
+        if getattr(config, name) > largest:
+            raise SubmissionError(f"{where}: {name} is {getattr(config, name):,}; at most {largest:,} is trained here.")
     usual: dict[str, Any] = {one.name: one.default for one in fields(settings) if one.name in OF_THE_MACHINE}
     plan = Plan(
         task=task,
@@ -215,16 +175,27 @@ def train_again(planned: Retraining, watching: Observer, stop: Callable[[], bool
     """Carry out the runs; the same call resumes what was interrupted.
 
     Raises:
-        SubmissionError: A folder holds a run that other code began.
         Interrupted: `stop` asked for it.
         DataError, TrainingError: As for training.
     """
     for plan in planned.stages:
-        _claim(plan.folder)
         training.train(plan, watching, stop)
 
 
-def compare(planned: Retraining, progress: Callable[[int, int], None]) -> MadeAgain:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run that was trained again, beside that of the row.
+
+    Attributes:
+        passed: Whether it is the row's run, or one as the row's other seeds are.
+        line: What was seen.
+    """
+
+    passed: bool
+    line: str
+
+
+def compare(planned: Retraining, progress: Callable[[int, int], None]) -> Compared:
     """Evaluate the run that was trained again, and compare it with the row.
 
     Raises:
@@ -233,18 +204,36 @@ def compare(planned: Retraining, progress: Callable[[int, int], None]) -> MadeAg
     target = planned.target
     system = checkpoint_system(target.task, planned.checkpoint)
     share, now = answer_again(target, system, planned.stages[-1].folder, progress)
-    same = system.weights == weights_of(target)
-    judged = judge_retrained(same, share, now, [scores_of(other) for other in target.others])
-    return MadeAgain(target, judged.verdict, share, now, system.weights, judged.intervals)
+    same = "equal weights" if system.weights == target.weights else "other weights"
+    compared = judge(share, now, target.result, target.others)
+    return Compared(compared.passed, f"{target}: {compared.line} ({same}, {share:.1%} equal texts)")
 
 
-def _claim(folder: Path) -> None:
-    """Note which code trains in a folder: what older code trained says nothing of this one."""
-    code = code_version()
-    path, mine = folder / CODE, {key: code[key] for key in ("version", "commit")}
-    if not path.exists():
-        if folder.exists():
-            raise SubmissionError(f"{folder}: was not begun by `grue submit retrain`; remove it, or choose --runs.")
-        files.write_json(path, mine)
-    elif (found := files.read_json(path)) != mine:
-        raise SubmissionError(f"{folder}: was begun by other code ({found!r}); remove it, or choose another --runs.")
+def judge(share: float, now: Result, then: Result, others: Sequence[Result]) -> Compared:
+    """Say whether a run that was trained again is that of the row, or is one as its other seeds are.
+
+    Equal texts decide. Else each axis must lie in the prediction interval of the row's other seeds, at 95 % for all
+    axes together (Bonferroni). Fewer than two other seeds decide nothing.
+
+    Args:
+        share: Of equal texts, 0–1.
+        others: The results of the row's other seeds on the task, that of the seed itself left out.
+    """
+    if share == 1:
+        return Compared(True, "equal texts")
+    axes: dict[Axis, float] = {axis: value for axis in SCORED if (value := getattr(now, axis)) is not None}
+    if not axes:
+        return Compared(False, "undecided, since it has no score")
+    inside, lines = True, []
+    for axis, value in axes.items():
+        known = [other for result in others if (other := getattr(result, axis)) is not None]
+        interval: Interval | None = (
+            prediction_interval(known, 1 - (1 - LEVEL) / len(axes)) if len(known) >= FEWEST else None
+        )
+        if interval is None:
+            return Compared(False, f"undecided, since {axis} has {len(known)} other seeds")
+        inside &= interval.low - ROUNDING <= value <= interval.high + ROUNDING
+        lines.append(
+            f"{axis} {getattr(then, axis):.2f} → {value:.2f}, expected {interval.low:.2f} to {interval.high:.2f}"
+        )
+    return Compared(inside, f"{'inside' if inside else 'outside'}: {'; '.join(lines)}")

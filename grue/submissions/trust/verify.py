@@ -11,43 +11,48 @@ from grue.evaluation.comparison import axis_metrics, worth
 from grue.evaluation.evaluate import evaluate
 from grue.evaluation.folder import PREDICTIONS
 from grue.evaluation.predictions import read_predictions
+from grue.evaluation.scoring import SCORED
 from grue.evaluation.systems import System
 from grue.files import sha256_file
 from grue.lm.device import scoring_device
 from grue.provenance import code_version, machine, package_versions
-from grue.records import Axis, Example, Prediction
-from grue.submissions.trust.draw import EXAMPLES, GENERATED, DrawnRun, Gap, compared, draw, most_inflation
-from grue.submissions.trust.ladder import SCHEMA_VERSION, Fresh, Rerun, Trust, faults, manifest_sha256
-from grue.submissions.trust.reproduce import Model, answer_again, batch_size, load
-from grue.submissions.trust.rows import Target
+from grue.records import Example, Prediction
+from grue.submissions.trust.draw import EXAMPLES, GENERATED, Gap, compared, draw, most_inflation
+from grue.submissions.trust.models import Model, answer_again, batch_size, load
+from grue.submissions.trust.record import SCHEMA_VERSION, Fresh, Rerun, Trust, faults, manifest_sha256
+from grue.submissions.trust.runs import Target
 from grue.tasks import Task
 
-AXES: tuple[Axis, ...] = ("preference", "naturalness")
 TRIES = (1, 100, 10_000)
 """Numbers of checkpoints handed in, for which a bound on the gain is printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A run that the draw names, and the seed of the rows that it is to answer."""
+    """A run that is to be made again.
+
+    Attributes:
+        rows_seed: Of the fresh draw that it answers as well; None for the public test alone.
+    """
 
     target: Target
-    drawn: DrawnRun
+    rows_seed: int | None = None
 
 
 def choose(runs: Sequence[Target], salt: str = "") -> list[Chosen]:
-    """Return which of a row's complete runs are run again, one a task.
+    """Return which of a row's complete runs are made again, one a task.
 
     Raises:
         SubmissionError: A run names no checkpoint by sha256.
     """
-    drawn = draw((one.result for one in runs), salt)
-    by_run = {(one.task.name, one.seed): one for one in runs}
-    return [Chosen(by_run[task, one.seed], one) for task, one in drawn.items()]
+    drawn = draw((run.result for run in runs), salt)
+    by_run = {(run.task.name, run.seed): run for run in runs}
+    chosen = [(by_run[task, run.seed], run.rows_seed) for task, run in drawn.items()]
+    return [Chosen(run, rows_seed if run.task.suite in GENERATED else None) for run, rows_seed in chosen]
 
 
 def rerun(chosen: Chosen, model: Model, progress: Callable[[int, int], None]) -> Rerun:
-    """Run a checkpoint on the public test, and on the fresh draw if the suite has a generator.
+    """Run a checkpoint on the public test, and on the fresh draw if there is one.
 
     Raises:
         SubmissionError: The model has other weights than the row names, or the row picks its answers by foreign code.
@@ -57,9 +62,8 @@ def rerun(chosen: Chosen, model: Model, progress: Callable[[int, int], None]) ->
     target, system = chosen.target, load(model)
     with TemporaryDirectory() as place:
         share, _ = answer_again(target, system, Path(place) / "public", progress)
-        fresh = None
-        if target.task.suite in GENERATED:
-            fresh = _fresh(target, system, chosen.drawn.rows_seed, Path(place), progress)
+        seed = chosen.rows_seed
+        fresh = None if seed is None else _fresh(target, system, seed, Path(place), progress)
     return Rerun(target.task.name, target.seed, system.weights, share, fresh)
 
 
@@ -90,7 +94,7 @@ Answered = tuple[Sequence[Example], Iterable[Prediction]]
 def _gaps(task: Task, public: Answered, fresh: Answered) -> dict[str, Gap]:
     """Return axis → the scores of two splits, of those axes that the task has."""
     gaps: dict[str, Gap] = {}
-    for axis in AXES:
+    for axis in SCORED:
         if any(spec.axis == axis for spec in task.metrics):
             there, here = (
                 worth(axis_metrics(task, examples, axis), examples, texts) for examples, texts in (public, fresh)
@@ -132,16 +136,16 @@ def refuse_faulty(reruns: Sequence[Rerun]) -> None:
         raise SubmissionError("\n  ".join(["Not verified:", *found]))
 
 
-def describe(one: Rerun) -> str:
+def describe(run: Rerun) -> str:
     """Return what was seen of a run as a line."""
-    gaps: Mapping[str, Gap] = one.fresh.gaps if one.fresh else {}
+    gaps: Mapping[str, Gap] = run.fresh.gaps if run.fresh else {}
     axes = [f"{axis} {gap.public:.2f} public, {gap.fresh:.2f} fresh (± {gap.error:.2f})" for axis, gap in gaps.items()]
-    return f"{one.task} seed {one.seed}: {'; '.join([f'{one.equal_texts:.1%} equal texts', *axes])}"
+    return f"{run.task} seed {run.seed}: {'; '.join([f'{run.equal_texts:.1%} equal texts', *axes])}"
 
 
 def describe_bound(reruns: Sequence[Rerun]) -> list[str]:
     """Return what a submitter can gain by handing in checkpoint after checkpoint until one passes, as lines."""
-    named = compared({one.task: one.fresh.gaps for one in reruns if one.fresh})
+    named = compared({run.task: run.fresh.gaps for run in reruns if run.fresh})
     lines = []
     for name, gap in named.items():
         if name.endswith("preference") and (name.startswith("mean") or len(reruns) == 1):

@@ -18,14 +18,6 @@ MOST_THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """The axes of a run, 0–100; None where the task has no such axis."""
-
-    preference: float | None
-    naturalness: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """One complete run of a row.
 
@@ -51,6 +43,12 @@ class Target:
         """The row's folder of the task."""
         return self.predictions.parent
 
+    @property
+    def weights(self) -> str:
+        """What identifies the weights behind its predictions; empty if the row does not say."""
+        weights = self.result.system.get("weights")
+        return weights if isinstance(weights, str) else ""
+
     def __str__(self) -> str:
         return f"{self.task.name} seed {self.seed}"
 
@@ -65,20 +63,9 @@ class Target:
         return match(examples, read_untrusted_predictions(self.predictions))
 
 
-def scores_of(result: Result) -> Scores:
-    """Return a result's axes."""
-    return Scores(result.preference, result.naturalness)
-
-
-def weights_of(target: Target) -> str:
-    """Return what identifies the weights behind the row's predictions; empty if it does not say."""
-    weights = target.result.system.get("weights")
-    return weights if isinstance(weights, str) else ""
-
-
 def threads_of(runs: Iterable[Target]) -> int | None:
     """Return with how many threads a row was made, since sums depend on it; None if it does not say."""
-    stated = [one.result.determinism.get("threads") for one in runs]
+    stated = [run.result.determinism.get("threads") for run in runs]
     return next((threads for threads in stated if type(threads) is int and 0 < threads <= MOST_THREADS), None)
 
 
@@ -105,19 +92,19 @@ def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = 
     }
     _refuse_unknown(system, "task", tasks, {name for name, _ in complete})
     _refuse_unknown(system, "seed", seeds, {seed for _, seed in complete})
-    found = []
+    chosen = []
     for (name, seed), (run, result) in complete.items():
         if (not tasks or name in tasks) and (not seeds or seed in seeds):
             assert run.predictions is not None
             others = tuple(other for (task, n), (_, other) in complete.items() if task == name and n != seed)
-            found.append(Target(system, load_task(name, contents.suite), result, others, run.predictions))
-    if not found:
+            chosen.append(Target(system, load_task(name, contents.suite), result, others, run.predictions))
+    if not chosen:
         raise ConfigError(f"{system}: has no complete run with that task and seed.")
-    return found
+    return chosen
 
 
 def _refuse_unknown(system: Path, noun: str, asked: Collection[object], known: Collection[object]) -> None:
-    for one in asked:
-        if one not in known:
-            listed = ", ".join(str(name) for name in sorted(known, key=str)) or "none"
-            raise ConfigError(f"{system}: has no complete run of {noun} {one}. It has: {listed}.")
+    for name in asked:
+        if name not in known:
+            listed = ", ".join(map(str, sorted(known, key=str))) or "none"
+            raise ConfigError(f"{system}: has no complete run of {noun} {name}. It has: {listed}.")

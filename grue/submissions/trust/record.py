@@ -1,4 +1,4 @@
-"""The ladder of trust, reported < rescored < reproduced < verified, and the record behind its upper two rungs.
+"""The ladder of trust: reported < rescored < reproduced < verified, and the record behind its upper two rungs.
 
     submissions/<suite>/<system>.trust.json
 
@@ -95,7 +95,7 @@ class Trust:
     @property
     def rung(self) -> Rung:
         """The rung that its runs support if there are no `faults`."""
-        return "verified" if all(one.fresh is not None for one in self.reruns) else "reproduced"
+        return "verified" if all(run.fresh is not None for run in self.reruns) else "reproduced"
 
 
 def record_of(system: Path) -> Path:
@@ -140,11 +140,11 @@ def faults(reruns: Iterable[Rerun]) -> list[str]:
     """Return what keeps runs from vouching for their row."""
     runs = list(reruns)
     other = [
-        f"{one.task} seed {one.seed}: {one.equal_texts:.1%} of its public texts came out again, of {NEARLY_ALL:.0%}"
-        for one in runs
-        if one.equal_texts < NEARLY_ALL
+        f"{run.task} seed {run.seed}: {run.equal_texts:.1%} of its public texts came out again, of {NEARLY_ALL:.0%}"
+        for run in runs
+        if run.equal_texts < NEARLY_ALL
     ]
-    high = too_high({one.task: one.fresh.gaps for one in runs if one.fresh is not None})
+    high = too_high({run.task: run.fresh.gaps for run in runs if run.fresh is not None})
     return other + [
         f"{name} is {gap.public:.2f} on the public test and {gap.fresh:.2f} on the fresh draw, "
         f"{gap.value / gap.error if gap.error else float('inf'):.1f} standard errors lower"
@@ -152,50 +152,64 @@ def faults(reruns: Iterable[Rerun]) -> list[str]:
     ]
 
 
-def rung_of(system: Path, results: Collection[Result]) -> Rung | None:
-    """Return the rung that the record supports for a row with these results; None if it supports none.
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a row can be trusted.
+
+    Attributes:
+        rung: What its record supports; None if there is no record, or one that does not hold.
+        why: Why it has no rank for want of a record, or why its record does not hold; empty if neither is so.
+        unverified: Whether it is shown without a rank until it is verified.
+    """
+
+    rung: Rung | None
+    why: str
+    unverified: bool
+
+
+def standing_of(system: Path, suite: str, results: Collection[Result]) -> Standing:
+    """Return how far a row with these results can be trusted.
+
+    Raises:
+        DataError: The record, the list of earlier rows, or the manifest cannot be read.
+    """
+    trust = read_trust(system)
+    void = "" if trust is None else _why_void(system, trust, results)
+    rung = None if trust is None or void else trust.rung
+    unverified = suite in GENERATED and rung != "verified" and not _is_earlier(system)
+    why = f"{record_of(system).name} {void}" if void else "has not been verified" if unverified else ""
+    return Standing(rung, why, unverified)
+
+
+def _why_void(system: Path, trust: Trust, results: Collection[Result]) -> str:
+    """Return why a record does not hold for a row as it is now; empty if it does.
 
     It must be of these very files, hold a run of every task, those that the checkpoints' hashes draw if it is of a
     fresh draw, and none may have failed.
-
-    Raises:
-        DataError: The record or the manifest cannot be read.
     """
-    trust = read_trust(system)
-    return None if trust is None or why_void(system, trust, results) else trust.rung
-
-
-def why_void(system: Path, trust: Trust, results: Collection[Result]) -> str:
-    """Return why a record does not hold for a row as it is now; empty if it does. Raises as `rung_of` does."""
     complete = [result for result in results if result.status == "complete"]
     if trust.manifest != manifest_sha256(system):
         return f"is of other files: {MANIFEST} has changed since {trust.date}"
-    if {one.task for one in trust.reruns} != {result.task for result in complete}:
+    if {run.task for run in trust.reruns} != {result.task for result in complete}:
         return "is not of the tasks of the row"
     try:
-        if trust.rung == "verified" and {one.task: one.drawn for one in trust.reruns} != draw(complete, trust.salt):
+        if trust.rung == "verified" and {run.task: run.drawn for run in trust.reruns} != draw(complete, trust.salt):
             return "is not of the draw that follows from the row's checkpoints"
     except SubmissionError as refusal:
-        return str(refusal)
-    return "; ".join(faults(trust.reruns))
+        return f"is void: {refusal}"
+    failed = "; ".join(faults(trust.reruns))
+    return f"is of runs that failed: {failed}" if failed else ""
 
 
-def needs_verifying(system: Path, suite: str, rung: Rung | None) -> bool:
-    """Whether a row is shown without a rank until it is verified.
-
-    Raises:
-        DataError: The list of earlier rows, or the manifest, cannot be read.
-    """
-    if suite not in GENERATED or rung == "verified":
-        return False
+def _is_earlier(system: Path) -> bool:
     path = place_of(system).with_name(EARLIER)
     if not path.is_file():
-        return True
+        return False
     try:
         earlier = from_dict(Earlier, files.read_toml(path), str(path)).manifests
     except ConfigError as error:
         raise DataError(str(error)) from error
-    return earlier.get(place_of(system).name) != manifest_sha256(system)
+    return earlier.get(place_of(system).name) == manifest_sha256(system)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""Systems whose outputs are published elsewhere."""

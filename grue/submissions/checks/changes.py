@@ -1,0 +1,126 @@
+"""A branch against the one that it goes into: which files it may change, and whether a row got worse."""
+
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from grue.data.load import load_examples
+from grue.errors import ConfigError, DataError
+from grue.evaluation.comparison import compare_task
+from grue.evaluation.predictions import read_predictions
+from grue.records import Prediction
+from grue.stats.paired import DRAWS, holm
+from grue.submissions.folder import predictions_of, read_result, read_submission
+from grue.submissions.problems import Problem, error, warning
+from grue.task_files import load_task, task_names
+
+LEVEL = 0.05  # of the tests for a regression, all tasks together
+_OF_A_SYSTEM = re.compile(r"([a-z]+/[^./][^/]*)/.+", re.DOTALL)
+
+
+def changed_since(folder: Path, ref: str) -> list[str]:
+    """Return the files that the branch of HEAD has changed since it left that of `ref`, by their path from `folder`.
+
+    Only what is committed counts. Files elsewhere in the repository begin with "../".
+
+    Args:
+        folder: `submissions/`.
+
+    Raises:
+        ConfigError: It is in no checkout, or `ref` names no commit that shares an ancestor with HEAD.
+    """
+    home = _git(folder, "rev-parse", "--show-prefix").decode().strip()
+    names = _git(folder, "diff", "--name-only", "-z", "--no-renames", f"{ref}...HEAD", "--").split(b"\0")
+    paths = [name.decode("utf-8", "surrogateescape") for name in names if name]
+    return [path.removeprefix(home) if path.startswith(home) else f"../{path}" for path in paths]
+
+
+@contextmanager
+def rows_at(folder: Path, ref: str) -> Iterator[Path]:
+    """Yield a folder with the submissions of a commit; raises as `changed_since` does."""
+    packed = _git(folder, "archive", "--format=tar", ref, ".")
+    with TemporaryDirectory() as place, tarfile.open(fileobj=BytesIO(packed)) as archive:
+        archive.extractall(place, filter="data")
+        yield Path(place)
+
+
+def _git(folder: Path, *arguments: str) -> bytes:
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder of submissions.")
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, stdin=subprocess.DEVNULL)
+    except FileNotFoundError as missing:
+        raise ConfigError("--against needs git, which is not installed.") from missing
+    if done.returncode:
+        reason = ascii(done.stderr.decode("utf-8", "replace").strip())[1:-1]
+        raise ConfigError(f"--against: git {arguments[0]} in {folder} failed: {reason}")
+    return done.stdout
+
+
+def systems_in(changed: Sequence[str]) -> list[str]:
+    """Return the systems that changed files belong to, "<suite>/<system>"."""
+    return sorted({match[1] for path in changed if (match := _OF_A_SYSTEM.fullmatch(path))})
+
+
+def check_paths(folder: Path, changed: Sequence[str]) -> list[Problem]:
+    """Return what a branch changes beside systems' folders, and the rows that it removes (GRUE-S040)."""
+    found = [error(40, folder / path, "is changed.") for path in changed if not _OF_A_SYSTEM.fullmatch(path)]
+    removed = [name for name in systems_in(changed) if not (folder / name).is_dir()]
+    return found + [error(40, folder / name, "is removed.") for name in removed]
+
+
+def check_regression(system: Path, before: Path, generator: np.random.Generator, draws: int = DRAWS) -> list[Problem]:
+    """Return the tasks on which a system is significantly worse than the row that it replaces (GRUE-S042).
+
+    Where either has a single seed of a system that depends on its seed, or `regression` states why it is worse, a
+    maintainer decides (GRUE-S044). Added and failed runs count. Runs of another version of a task are not compared.
+
+    Args:
+        system: Its folder, whose files must have passed the other checks.
+        before: The folder of the row that it replaces.
+        draws: Number of draws of the randomisation test, see `grue.stats.paired`.
+
+    Raises:
+        DataError: The examples of a task, or files of the row, cannot be read.
+    """
+    suite, stated = system.absolute().parent.name, read_submission(system)
+    old, new = _predictions(before, suite), _predictions(system, suite)
+    differences = {}
+    for name in sorted(task for task in old.keys() & new.keys() if old[task] != new[task]):
+        task = load_task(name, suite)
+        examples = load_examples(task, task.data.evaluation).examples
+        differences[name] = compare_task(task, examples, new[name], old[name], generator, draws)
+    corrected = holm([difference.p for difference in differences.values()])
+    found = []
+    for (name, d), p in zip(differences.items(), corrected, strict=True):
+        if d.value >= 0 or p >= LEVEL:
+            continue
+        line = (
+            f"preference {d.a:.1f}, where the row has {d.b:.1f}: {d.value:+.1f}, 95 % interval {d.interval.low:+.1f} "
+            f"to {d.interval.high:+.1f}, p = {p:.4f} (Holm over {len(differences)} tasks)"
+        )
+        if stated.regression:
+            found.append(warning(44, system / name, f"{line}; its reason: {stated.regression}"))
+        elif min(len(old[name]), len(new[name])) == 1 and not stated.deterministic:
+            found.append(warning(44, system / name, f"{line}; of one seed, whose chance p leaves out."))
+        else:
+            found.append(error(42, system / name, f"{line}."))
+    return found
+
+
+def _predictions(folder: Path, suite: str) -> Mapping[str, list[Sequence[Prediction] | None]]:
+    """Return task → predictions of each seed, None for a failed one; only for current versions of the tasks."""
+    found: dict[str, list[Sequence[Prediction] | None]] = {}
+    for path in sorted(folder.glob("*/seed-*.result.json")):
+        result = read_result(path)
+        if result.task in task_names(suite) and result.task_hash == load_task(result.task, suite).hash:
+            predictions = None if result.status == "failed" else read_predictions(predictions_of(path))
+            found.setdefault(result.task, []).append(predictions)
+    return found
