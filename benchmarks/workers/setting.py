@@ -74,7 +74,11 @@ def read_setting() -> Setting:
 def make_model(setting: Setting) -> PreTrainedModel:
     """Return the pretrained model, or a random one as peaked as a trained one, which rarely ends a text."""
     if setting.model:
-        return AutoModelForCausalLM.from_pretrained(setting.model, dtype=torch.float32).eval().to(setting.device)
+        return (
+            AutoModelForCausalLM.from_pretrained(setting.model, dtype=torch.float32, trust_remote_code=False)
+            .eval()
+            .to(setting.device)
+        )
     torch.manual_seed(0)
     size = setting.vocabulary
     if setting.family == "causal":

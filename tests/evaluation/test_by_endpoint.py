@@ -313,7 +313,7 @@ def test_answers_are_cut_out_of_kept_replies_anew(task):
         ask(task, served)
         asked = len(served.asked)
         write_task(CHAT | {"version": 2, "marker": "</think>"})
-        with pytest.warns(UserWarning, match="the chat prompt now cuts other answers out"):
+        with pytest.warns(UserWarning, match="the chat prompt cuts other answers out"):
             result = ask(task, served)
         assert len(served.asked) == asked
         assert {one["text"] for one in lines(folder_of() / "predictions.jsonl")} == {"it left"}

@@ -156,7 +156,7 @@ def test_a_finished_run_on_other_data_is_refused_and_a_dry_run_says_so(fake, tmp
     write_jsonl(tmp_path / "rows.jsonl", rows[:6])
     for more in (("--dry-run",), ()):
         said = grue(*grid, *more, code=2).stderr
-        assert f"{path}: holds a run with data_sha256" in said
+        assert f"{path}: holds a run of other data" in said
     assert fake[0] == []
 
 
@@ -250,7 +250,7 @@ def test_status_shows_every_run_and_why_those_failed_that_did(tmp_path, monkeypa
     states = [("finished", 1), ("failed", 1), ("stopped", 2), ("waiting", 1)]
     assert [(row["state"], row["attempt"]) for row in found] == states
     assert (found[0]["preference"], found[1]["message"]) == (61.54, "the gradient is not finite.")
-    assert found[2]["job"]["set"] == {"updates": 8}
+    assert found[2]["job"]["entry"]["set"] == {"updates": 8}
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in status_text(rows_of(record, record.jobs()))
     refused.command("sweep", "status", tmp_path / "nothing", code=3)
