@@ -113,10 +113,16 @@ def _fault(cls: type, data: Any, error: "ErrorDetails") -> str:
             hint = args[-1] if isinstance(step, str) else args[0] if args[-1] is Ellipsis else args[step]
         (hint,) = _choices(hint) if len(_choices(hint)) == 1 else (hint,)
         value = value[step]
-        place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else f": {step}"
+        place += f"[{_label(value, step)}]" if isinstance(step, int) else f".{step}" if place else f": {step}"
     if kind in OUT_OF_BOUNDS:
         return f"{place}: {_beyond(owner, str(steps[-1]), value, error['ctx'])}"
     return f"{place}: {_misfit(hint, value)}{id_cure(value) if place == ': id' else ''}"
+
+
+def _label(item: Any, index: int) -> object:
+    """Return what an item of a list is called: a score by its metric, another one by its name, else by its index."""
+    names = (item.get(key) for key in ("metric", "name")) if isinstance(item, Mapping) else ()
+    return next((name for name in names if isinstance(name, str) and name.isprintable()), index)
 
 
 def _beyond(owner: type, name: str, value: Any, context: Mapping[str, Any]) -> str:

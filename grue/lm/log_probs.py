@@ -21,11 +21,10 @@ from transformers import PreTrainedModel
 from grue.errors import ConfigError
 from grue.lm import distributions
 from grue.lm.forward import forward, of_responses
-from grue.lm.model import is_seq2seq, language_head, vocabulary_size
+from grue.lm.model import is_seq2seq, is_wide, language_head, vocabulary_size
 from grue.lm.tokens import Tokens
 
 ALL_OPEN = 0xFF  # eight bits of a packed support
-WIDE = 2**14  # V from which the logits of few open tokens are computed alone; below, that saves little
 FEW = 256  # largest K: a token's K rows of the head are copied
 
 
@@ -122,7 +121,7 @@ def open_tokens(model: PreTrainedModel, packed: Tensor) -> tuple[Tensor, Tensor]
     Returns:
         Ids [N, K], ascending, and where one counts, [N, K]; None if all logits are to be computed.
     """
-    if vocabulary_size(model) < WIDE or not len(packed) or not has_plain_head(model):
+    if not is_wide(model) or not len(packed) or not has_plain_head(model):
         return None
     rows, eights = packed.nonzero(as_tuple=True)
     bits = distributions.unpack_bits(packed[rows, eights].unsqueeze(-1), 8)

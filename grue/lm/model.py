@@ -64,6 +64,15 @@ def vocabulary_size(model: PreTrainedModel) -> int:
     return language_head(model).weight.shape[0]
 
 
+WIDE = 2**14
+"""V from which what is not needed of it is left out; below, that saves little and would change how sums are rounded."""
+
+
+def is_wide(model: PreTrainedModel) -> bool:
+    """Whether the vocabulary is so large that its logits take most of a pass."""
+    return vocabulary_size(model) >= WIDE
+
+
 def hidden_size(model: PreTrainedModel) -> int:
     """Return H, the width of the states that the language head reads (not always that of the layers: OPT-350M)."""
     return language_head(model).weight.shape[1]

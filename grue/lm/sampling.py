@@ -18,7 +18,7 @@ from grue.lm import distributions
 from grue.lm.constraints import end_ids, openings
 from grue.lm.forward import Steps
 from grue.lm.log_probs import TokenLogProbs, token_scores
-from grue.lm.model import display_name, vocabulary_size
+from grue.lm.model import display_name, is_wide, vocabulary_size
 from grue.lm.stops import Stops
 from grue.lm.tokens import Tokens
 from grue.tasks import Generation
@@ -27,10 +27,7 @@ from grue.tasks import Generation
 # with them log π over the vocabulary and the entropy; or the states, too, which a critic on the policy's trunk reads.
 Kept = Literal["drawn", "scores", "states"]
 
-# From this vocabulary on finished responses leave the batch. Below, a step costs little, and the rounding of a smaller
-# batch would change what was drawn before.
-WIDE = 2**14
-FINISHED = 0.25  # the share of a batch from which it is cut: that copies the cache
+FINISHED = 0.25  # the share of a batch that leaves it together: each time the cache is copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,7 @@ def sample_responses(
     ends = end_ids(policy, eos)
     closing = [*ends, *(stops.ids if stops else ())]
     ending = torch.tensor(closing, device=rows.device)
-    vocabulary = vocabulary_size(policy)
+    vocabulary, wide = vocabulary_size(policy), is_wide(policy)
     allowed_at = openings(policy, closing, settings.min_new_tokens, vocabulary)
     tokens, counts, supports, sizes, disagreements, said = [], [], [], [], [], []
 
@@ -167,7 +164,7 @@ def sample_responses(
             raise broken_logits(policy)
         if not going:
             break
-        if vocabulary >= WIDE and going <= (1.0 - FINISHED) * len(rows) and all(each.droppable for each in steps):
+        if wide and going <= (1.0 - FINISHED) * len(rows) and all(each.droppable for each in steps):
             left = running.nonzero().squeeze(1)
             rows, running, drawn = rows[left], running[left], drawn[left]
             for each in steps:

@@ -31,11 +31,19 @@ def loss(model, prompts, responses, support, chunk, **settings):
     return scored, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
+def assert_equal(scored, found, whole, gradients):
+    for name in ("plain", "restricted", "entropy", "states"):
+        assert torch.allclose(getattr(scored, name), getattr(whole, name), atol=1e-5)
+    assert found.keys() == gradients.keys()
+    for name, gradient in gradients.items():
+        assert torch.allclose(found[name], gradient, rtol=1e-5, atol=1e-5 * float(gradient.abs().max() + 1))
+
+
 @pytest.mark.parametrize("wide", [1, 10**6])
 @pytest.mark.parametrize("chunk", [0, 4])
 @pytest.mark.parametrize("kind", ["gpt2", "bart"])
 def test_every_score_is_the_slow_one(kind, chunk, wide, monkeypatch):
-    monkeypatch.setattr(scoring, "WIDE", wide)
+    monkeypatch.setattr(lm, "WIDE", wide)
     model, prompts, responses, opened = with_support(kind)
     with torch.no_grad():
         logits, _ = forwarding.forward(model, prompts, responses)
@@ -61,11 +69,7 @@ def test_chunks_change_neither_values_nor_gradients_and_need_the_head_at_one_pos
         whole, gradients = loss(model, prompts, responses, support, chunk=0)
         for chunk in (1, 4, 100):  # eleven tokens count: chunks of one, with a rest, and more than there are
             scored, found = loss(model, prompts, responses, support, chunk)
-            for name in ("plain", "restricted", "entropy", "states"):
-                assert torch.allclose(getattr(scored, name), getattr(whole, name), atol=1e-5)
-            assert found.keys() == gradients.keys()
-            for name, gradient in gradients.items():
-                assert torch.allclose(found[name], gradient, rtol=1e-5, atol=1e-5 * float(gradient.abs().max() + 1))
+            assert_equal(scored, found, whole, gradients)
     seen, layer = [], model.get_output_embeddings()
     hook = layer.register_forward_hook(lambda layer, given, out: seen.append(out.shape[1]))
     states, head, _ = scoring.response_states_and_head(model, prompts, responses)
@@ -79,22 +83,18 @@ def test_few_open_tokens_alone_change_neither_values_nor_gradients(kind, monkeyp
     model, prompts, responses, opened = with_support(kind)
     support = distributions.pack_bits(opened)
     whole, gradients = loss(model, prompts, responses, support, chunk=0)
-    monkeypatch.setattr(scoring, "WIDE", 1)
+    monkeypatch.setattr(lm, "WIDE", 1)
     ids, counts = scoring.open_tokens(model, support[responses.mask])
     assert [row[kept].tolist() for row, kept in zip(ids, counts, strict=True)] == [
         row.nonzero().flatten().tolist() for row in opened[responses.mask]
     ]
     for chunk in (0, 4):
         scored, found = loss(model, prompts, responses, support, chunk)
-        for name in ("plain", "restricted", "entropy", "states"):
-            assert torch.allclose(getattr(scored, name), getattr(whole, name), atol=1e-5)
-        assert found.keys() == gradients.keys()
-        for name, gradient in gradients.items():
-            assert torch.allclose(found[name], gradient, rtol=1e-5, atol=1e-5 * float(gradient.abs().max() + 1))
+        assert_equal(scored, found, whole, gradients)
 
 
 def test_a_token_outside_the_support_has_no_probability(monkeypatch):
-    monkeypatch.setattr(scoring, "WIDE", 1)
+    monkeypatch.setattr(lm, "WIDE", 1)
     model, prompts, responses, opened = with_support("llama")
     opened[0, 0] = False
     opened[0, 0, int(responses.ids[0, 0]) - 1] = True
@@ -107,14 +107,14 @@ def test_all_logits_are_computed_where_many_tokens_are_open_or_the_head_is_not_p
     model, _, responses, opened = with_support("llama")
     packed = distributions.pack_bits(opened)[responses.mask]
     assert scoring.open_tokens(model, packed) is None  # the vocabulary is narrow
-    monkeypatch.setattr(scoring, "WIDE", 1)
+    monkeypatch.setattr(lm, "WIDE", 1)
     assert scoring.open_tokens(model, packed) is not None
     assert scoring.open_tokens(model, packed[:0]) is None
     assert scoring.open_tokens(model, torch.cat([packed, torch.zeros_like(packed[:1])])) is None
     monkeypatch.setattr(scoring, "FEW", 3)
     assert scoring.open_tokens(model, packed) is None
     monkeypatch.undo()
-    monkeypatch.setattr(scoring, "WIDE", 1)
+    monkeypatch.setattr(lm, "WIDE", 1)
     adapted = tiny_models.model("llama")
     adapted.lm_head = torch.nn.Sequential(adapted.lm_head)
     adapted.lm_head.weight = adapted.lm_head[0].weight
@@ -185,7 +185,7 @@ def test_no_more_logits_live_than_those_of_a_chunk_and_none_where_few_tokens_are
         kept.clear()
         chunked = scoring.token_log_probs(model, prompts, responses, 1.0, chunk=2).plain
         assert kept == [] and torch.allclose(plain, chunked, atol=1e-5)
-        monkeypatch.setattr(scoring, "WIDE", 1)
+        monkeypatch.setattr(lm, "WIDE", 1)
         support = distributions.pack_bits(opened)
         scoring.token_log_probs(model, prompts, responses, 1.0, support, want_plain=False).restricted.sum().backward()
     assert max(kept, default=0) <= len(responses.ids)  # at the one position that the model computes

@@ -96,7 +96,7 @@ def test_what_has_ended_leaves_the_batch_and_every_draw_stays_what_it_was(kind, 
 
     def draw(wide):
         rows.clear()
-        monkeypatch.setattr(sampling, "WIDE", wide)
+        monkeypatch.setattr(models, "WIDE", wide)
         return sampling.sample_responses(model, prompts, settings, chance, 1, mask, keep="states"), list(rows)
 
     (whole, all_rows), (cut, fewer) = draw(10**6), draw(1)
