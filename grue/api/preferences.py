@@ -230,7 +230,7 @@ def task_and_split(
 
     Args:
         split: As the caller says, if so.
-        usual: Suite and task to take where neither the caller nor the file names one.
+        fallback: Suite and task to take where neither the caller nor the file names one.
 
     Raises:
         ConfigError: Nothing names the task, or the file's header names another split.
