@@ -17,16 +17,16 @@ def bertscore(
 
     Args:
         model: Hub id or local folder of an encoder.
-        layer: Which layer's output is matched, 1 for the lowest; 0 takes the one that bert-score recommends, which is
-            known for many hub ids: 17 for roberta-large, 9 for bert-base-multilingual-cased.
+        layer: Which layer's output is matched, 1 for the lowest; 0 takes the one that bert-score recommends, which it
+            does for many hub ids: 17 for roberta-large, 9 for bert-base-multilingual-cased.
         revision: Commit or tag of a hub model.
         batch_size: Texts at a time; does not change the values.
         idf: Weigh word pieces by how rare they are in the references of the prepared examples.
-        part: "f1", "precision" (of the text's word pieces) or "recall" (of the reference's). Each is the best over the
-            references by itself, as in bert-score, so that the three may be of different references.
+        part: "f1", "precision" (of the text's word pieces) or "recall" (of the reference's). As in bert-score, each
+            takes its own best reference, so that the three may come from different references.
 
     Raises:
-        ConfigError: The layer is not known or not one of the model's, or `part` is none of the three.
+        ConfigError: There is no recommended layer, the model does not have the layer, or `part` is unknown.
 
     Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT".
     """

@@ -38,7 +38,7 @@ class References:
         self._longest = 0  # order counted so far
 
     def highest(self, longest: int) -> Ngrams:
-        """Return the highest counts of n-grams of 1 to `longest` tokens, and of longer ones if they are known."""
+        """Return the highest counts of n-grams of 1 to `longest` tokens, and of longer ones already counted."""
         orders = range(self._longest + 1, longest + 1)
         if orders:
             for tokens in self._texts:
@@ -52,16 +52,16 @@ class References:
 
 
 def count_matches(tokens: Sequence[str], references: References, orders: range) -> list[int]:
-    """Return how many n-grams of each order a text shares with its references, none more often than one of them has."""
-    found = [0] * len(orders)
+    """Return how many n-grams of each order a text shares with its references, clipped by the highest count."""
+    matches = [0] * len(orders)
     counts, highest = count_ngrams(tokens, orders), references.highest(orders.stop - 1)
     for ngram in counts.keys() & highest.keys():
-        found[len(ngram) - orders.start] += min(counts[ngram], highest[ngram])
-    return found
+        matches[len(ngram) - orders.start] += min(counts[ngram], highest[ngram])
+    return matches
 
 
 class Counts:
-    """The counts of BLEU under one tokenizer: metrics of several orders share them, and each adds what it is short of.
+    """The n-gram counts of BLEU under one tokenizer, shared by metrics of several orders; each adds what it lacks.
 
     Args:
         split: The tokenizer.
@@ -69,7 +69,7 @@ class Counts:
 
     def __init__(self, split: Tokenizer) -> None:
         self._references = Prepared(lambda example: References(list(map(split, example.references))))
-        # The tokens of the texts, and their matches of each order that was asked for.
+        # The tokens of the texts, and their matches of each order counted so far.
         self._latest: Latest[tuple[list[list[str]], list[list[int]]]] = Latest(
             lambda examples, texts: (list(map(split, texts)), [])
         )
@@ -89,7 +89,7 @@ class Counts:
         """Return [N, 2 + 2·longest] counts; see the module's docstring.
 
         Args:
-            reference_length: (lengths of the references, length of the text) → the one that counts.
+            reference_length: (lengths of the references, length of the text) → the reference length to use.
         """
         tokens, matched = self._latest(examples, texts)
         orders = range(len(matched) + 1, longest + 1)
@@ -110,14 +110,14 @@ def shortest(lengths: Sequence[int], length: int) -> int:
 
 
 def closest(lengths: Sequence[int], length: int) -> int:
-    """Return the reference's length that is closest to the text's; the shorter of two."""
-    return min(lengths, key=lambda one: (abs(one - length), one))
+    """Return the reference length closest to the text's; of two equally close, the shorter."""
+    return min(lengths, key=lambda reference_length: (abs(reference_length - length), reference_length))
 
 
 LENGTHS = {"shortest": shortest, "closest": closest}
-"""Which reference's length counts: RL4LMs and tensorflow/nmt take the first, pycocoevalcap and sacreBLEU the second."""
+"""Reference lengths by name: RL4LMs and tensorflow/nmt take the shortest, pycocoevalcap and sacreBLEU the closest."""
 
-_COUNTS: WeakValueDictionary[str, Counts] = WeakValueDictionary()  # tokenizer → what all BLEU metrics of it share
+_COUNTS: WeakValueDictionary[str, Counts] = WeakValueDictionary()  # tokenizer → the counts that its BLEU metrics share
 
 
 class Bleu:
@@ -134,7 +134,7 @@ class Bleu:
 
     Raises:
         UnknownName: There is no such tokenizer.
-        ConfigError: `reference_length` is another word.
+        ConfigError: `reference_length` is neither.
     """
 
     direction: Direction = "higher"
@@ -241,8 +241,8 @@ class SacreBleu:
         return float(score.score)
 
     def _split(self, text: str) -> list[str]:
-        found: str = self._library.tokenizer((text.lower() if self._lowercase else text).rstrip())
-        return found.split()
+        tokenized: str = self._library.tokenizer((text.lower() if self._lowercase else text).rstrip())
+        return tokenized.split()
 
 
 def _sentence_value(row: Sequence[float], order: int) -> float:

@@ -12,10 +12,10 @@ MULTI_REF: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "max": ma
 
 
 def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str = "mean") -> Average:
-    """Return BLEURT, mostly between 0 and 1 but without bounds; checkpoints are different metrics.
+    """Return BLEURT, mostly between 0 and 1 but unbounded; every checkpoint is a metric of its own.
 
     The model reads reference and text, in this order, and a pair that is too long loses the end of whichever is
-    longer. An empty text is scored by the model like any other, and a blank one as an empty one. Empty references count
+    longer. An empty text is scored by the model like any other, and a blank one as empty. Empty references count
     only where an example has no other.
 
     Args:
@@ -48,8 +48,8 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
         references = [_read(example) for example in examples]
         pairs = [(each, unless_blank(text)) for group, text in zip(references, texts, strict=True) for each in group]
         scores = iter(logits(regression, tokenizer, pairs, batch_size)[:, 0])
-        found = [MULTI_REF[multi_ref]([next(scores) for _ in group]) for group in references]
-        return list(require_finite("bleurt", model, examples, found))
+        combined = [MULTI_REF[multi_ref]([next(scores) for _ in group]) for group in references]
+        return list(require_finite("bleurt", model, examples, combined))
 
     return Average(f"bleurt|{signed(model, revision)}|cut:longest first|refs:{multi_ref}", values, prepare)
 

@@ -1,4 +1,4 @@
-"""How a metric is described in `cards.toml`: definition, range, source, needs; lists and the metrics' page print it."""
+"""The card of a metric in `cards.toml`: definition, range, source, needs. Lists and the metrics' page print it."""
 
 import re
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ FAMILIES: dict[Family, str] = {
     "diversity": "How varied the texts are, regardless of references",
     "rl4lms": "What RL4LMs actually computed, to compare with published numbers; never a default",
 }
-"""Family → the heading under which lists show its metrics."""
+"""Family → the heading its metrics are listed under."""
 
 
 EVALUATE = "evaluate:"
-"""How the name of a metric of the library evaluate begins: `evaluate:exact_match`."""
+"""Prefix of a metric of the library evaluate: `evaluate:exact_match`."""
 
 MODEL = "model:"
-"""How the name of a reward model begins; its folder follows."""
+"""Prefix of a reward model; its folder follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Card:
     """A metric and its description.
 
     Attributes:
-        module: The file beside this one whose `METRICS` has what makes it.
-        family: The heading under which lists show it.
+        module: The module of this folder whose `METRICS` has its factory.
+        family: The heading it is listed under.
         range: Lowest and highest value.
         definition: What it computes, in one or two sentences.
-        source: Where it was defined, and the implementation that ours is equal to.
+        source: Where it was defined, and the implementation that ours reproduces.
         needs: What an example must have besides a prompt, or what must be installed; empty if nothing.
         direction: Whether higher or lower values are better.
     """
@@ -51,7 +51,7 @@ class Card:
 
     @property
     def terms(self) -> list[str]:
-        """What `needs` lists, apart: references, meta.table, a program."""
+        """The items of `needs`: references, meta.table, a program."""
         return re.split(r"[,;]\s*", self.needs)
 
     @property
@@ -70,4 +70,4 @@ CARDS = {
     name: Card(**{**card, "range": tuple(card["range"])})
     for name, card in files.read_toml(Path(__file__).with_name("cards.toml")).items()
 }
-"""Built-in metric → its card, in the order in which lists show them."""
+"""Built-in metric → its card, in the order of lists."""

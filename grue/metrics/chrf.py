@@ -1,7 +1,7 @@
 """chrF (Popović 2015) and chrF++ (Popović 2017), 0–100: the library sacrebleu counts and computes.
 
-What it does for a single segment is not part of its documented interface. It is used here because a corpus value must
-follow from statistics of the examples, and because chrF++ is chrF with words: asked for both, letters are counted once.
+The library's functions for a single segment are private. They are used because a corpus value must follow from
+statistics of the examples, and because chrF and chrF++ can then share the counts of characters.
 """
 
 from collections import Counter
@@ -41,11 +41,11 @@ class Letters:
         self.compared = Latest(self._compare)
 
     def _compare(self, examples: Sequence[Example], texts: Sequence[str]) -> list[list[list[int]]]:
-        found = []
+        comparisons = []
         for example, text in zip(examples, texts, strict=True):
             counted = self._count(text)
-            found.append([compare(counted, reference) for reference in self.references(example)])
-        return found
+            comparisons.append([compare(counted, reference) for reference in self.references(example)])
+        return comparisons
 
     @staticmethod
     def _count(text: str) -> Counters:
@@ -54,14 +54,14 @@ class Letters:
         return extract_all_char_ngrams(text, ORDER)
 
 
-_LETTERS: WeakValueDictionary[int, Letters] = WeakValueDictionary()  # order → what chrF and chrF++ share
+_LETTERS: WeakValueDictionary[int, Letters] = WeakValueDictionary()  # order → the counts that chrF and chrF++ share
 
 
 class Chrf:
     """chrF, or chrF++ with words.
 
     The statistics of an example are three numbers per order, which add up over a corpus: n-grams of the text, of the
-    reference, and shared. Of several references the one with the best score counts.
+    reference, and shared. Of several references, the one with the best score is used.
 
     Args:
         name: Name of the metric.

@@ -1,7 +1,7 @@
 """CIDEr-D (Vedantam et al. 2015) as pycocoevalcap 1.2 computes it, all texts of a call at once.
 
 An n-gram is a number, and a text is a sorted array of its n-grams, each with a weight (count × idf). All references are
-concatenated into one such array, in which the n-grams of all candidates are looked up together.
+concatenated into one such array, where the n-grams of all candidates are looked up together.
 """
 
 import math
@@ -25,7 +25,7 @@ LONGEST = 4
 SIGMA = 6.0
 CHUNK = 1024  # candidates that are compared at once, which bounds memory
 
-# A key says which n-gram of which text: text · 2³⁶ + index of the n-gram among those of its order · 4 + order − 1.
+# A key identifies an n-gram of a text: text · 2³⁶ + index of the n-gram among those of its order · 4 + order − 1.
 _TEXT, _INDEX = 36, 2
 _ORDERS = (1 << _INDEX) - 1
 _NGRAMS = (1 << _TEXT) - 1
@@ -35,8 +35,8 @@ def cider(tokenizer: str = "words") -> Average:
     """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a single reference of four words or more scores 10.
 
     Document frequencies come from the references of the prepared examples: the evaluated split for a report, the
-    training split for a reward. What all of them share has no weight, so that all values are 0 where only one example
-    was prepared.
+    training split for a reward. An n-gram that all of them share has weight 0, so that all values are 0 where only one
+    example was prepared.
 
     Args:
         tokenizer: "words" (case and punctuation kept, as in RL4LMs), "treebank" or "whitespace".
@@ -83,7 +83,7 @@ class Numbering:
 
     Attributes:
         tokens: Token → number.
-        longer: For each order from 2 to 4 the known pairs (number of the beginning · 2³¹ + last token), ascending.
+        longer: For each order from 2 to 4 the numbered pairs (number of the prefix · 2³¹ + last token), ascending.
     """
 
     def __init__(self) -> None:
@@ -91,36 +91,36 @@ class Numbering:
         self.longer: list[IntArray] = []
 
     def learn(self, texts: Sequence[Sequence[str]]) -> Bags:
-        """Number the n-grams of `texts`, the first texts it reads."""
+        """Number the n-grams of `texts`, before any call of `read`."""
         bags = self._bags(texts, self.tokens.__getitem__, self._learn_longer)
         self.tokens.default_factory = None
         return bags
 
     def read(self, texts: Sequence[Sequence[str]]) -> Bags:
-        """Number the n-grams of `texts`; unknown ones get numbers after the known ones, for this call only."""
-        strangers: defaultdict[str, int] = defaultdict(count(len(self.tokens)).__next__)
+        """Number the n-grams of `texts`; new ones get the next free numbers, for this call only."""
+        new: defaultdict[str, int] = defaultdict(count(len(self.tokens)).__next__)
 
         def number(token: str) -> int:
-            known = self.tokens.get(token)
-            return strangers[token] if known is None else known
+            index = self.tokens.get(token)
+            return new[token] if index is None else index
 
         return self._bags(texts, number, self._find_longer)
 
-    def known(self, order: int) -> int:
-        """Return how many n-grams of `order` tokens are known."""
+    def size(self, order: int) -> int:
+        """Return how many n-grams of `order` tokens are numbered."""
         return len(self.tokens) if order == 1 else len(self.longer[order - 2])
 
     def _learn_longer(self, order: int, pairs: IntArray) -> IntArray:
-        known, numbers = np.unique(pairs, return_inverse=True)
-        self.longer.append(known)
+        distinct, numbers = np.unique(pairs, return_inverse=True)
+        self.longer.append(distinct)
         return numbers
 
     def _find_longer(self, order: int, pairs: IntArray) -> IntArray:
-        known = self.longer[order - 2]
-        numbers = np.searchsorted(known, pairs)
-        strange = numbers == len(known)
-        strange[~strange] = known[numbers[~strange]] != pairs[~strange]
-        numbers[strange] = len(known) + np.unique(pairs[strange], return_inverse=True)[1]
+        learned = self.longer[order - 2]
+        numbers = np.searchsorted(learned, pairs)
+        unseen = numbers == len(learned)
+        unseen[~unseen] = learned[numbers[~unseen]] != pairs[~unseen]
+        numbers[unseen] = len(learned) + np.unique(pairs[unseen], return_inverse=True)[1]
         return numbers
 
     @staticmethod
@@ -150,17 +150,17 @@ class Consensus:
     def __init__(self, tokenize: Tokenizer) -> None:
         self._tokenize = tokenize
         self._numbering = Numbering()
-        self._idf: list[FloatArray] = []  # of each order's n-grams, and last that of an n-gram in no reference
+        self._idf: list[FloatArray] = []  # for each order: of its n-grams, and last of an n-gram in no reference
         self._references: Vectors | None = None
         self._rows: dict[tuple[str, ...], range] = {}
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Count in how many examples' references each n-gram occurs, and weigh the references."""
+        """Count the document frequency of each n-gram, and weight the references."""
         times = Counter(references_of(example, "cider") for example in examples)
         self._rows = _consecutive(times)
         self._numbering = Numbering()
         bags = self._numbering.learn([self._tokenize(text) for texts in times for text in texts])
-        # An n-gram counts once an example, however many of its references have it.
+        # An n-gram counts once per example, however many of its references have it.
         example = np.repeat(np.arange(len(times)), [len(texts) for texts in times])[bags.keys >> _TEXT]
         once = np.unique(example << _TEXT | bags.keys & _NGRAMS)
         multiplicity = np.array(list(times.values()), dtype=np.float64)[once >> _TEXT]
@@ -168,7 +168,7 @@ class Consensus:
         unseen = math.log(len(examples)) if examples else 0.0
         self._idf = []
         for each in range(LONGEST):
-            seen_in = np.bincount(index[order == each], multiplicity[order == each], self._numbering.known(each + 1))
+            seen_in = np.bincount(index[order == each], multiplicity[order == each], self._numbering.size(each + 1))
             self._idf.append(np.append(unseen - np.log(seen_in), unseen))
         self._references = self._weigh(bags)
 
@@ -180,14 +180,14 @@ class Consensus:
         """
         if self._references is None:
             raise ConfigError("cider weighs n-grams by how rare they are in references: call prepare(examples) first.")
-        found: list[float] = []
+        scores: list[float] = []
         pairs = list(zip(examples, texts, strict=True))
         for start in range(0, len(pairs), CHUNK):
-            found += self._chunk(self._references, *zip(*pairs[start : start + CHUNK], strict=True))
-        return found
+            scores += self._chunk(self._references, *zip(*pairs[start : start + CHUNK], strict=True))
+        return scores
 
     def _chunk(self, references: Vectors, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        # References that were not prepared are read together with the candidates, behind them.
+        # References that were not prepared are read after the candidates, in the same call.
         new = dict.fromkeys(references_of(e, "cider") for e in examples if e.references not in self._rows)
         added_rows = _consecutive(new, start=len(references.lengths))
         rows = [self._rows.get(e.references) or added_rows[e.references] for e in examples]
@@ -215,13 +215,13 @@ def _consecutive(groups: Iterable[tuple[str, ...]], start: int = 0) -> dict[tupl
 
 
 def _parted(vectors: Vectors, texts: int) -> tuple[Vectors, Vectors]:
-    """Return the first texts and the others, each counted from 0."""
-    here = int(np.searchsorted(vectors.keys, texts << _TEXT))
+    """Return the first `texts` texts and the rest, each numbered from 0."""
+    boundary = int(np.searchsorted(vectors.keys, texts << _TEXT))
     return (
-        Vectors(vectors.keys[:here], vectors.weights[:here], vectors.norms[:texts], vectors.lengths[:texts]),
+        Vectors(vectors.keys[:boundary], vectors.weights[:boundary], vectors.norms[:texts], vectors.lengths[:texts]),
         Vectors(
-            vectors.keys[here:] - (texts << _TEXT),
-            vectors.weights[here:],
+            vectors.keys[boundary:] - (texts << _TEXT),
+            vectors.weights[boundary:],
             vectors.norms[texts:],
             vectors.lengths[texts:],
         ),
@@ -229,7 +229,7 @@ def _parted(vectors: Vectors, texts: int) -> tuple[Vectors, Vectors]:
 
 
 def _joined(first: Vectors, second: Vectors) -> Vectors:
-    """Return the texts of both, those of `second` behind."""
+    """Return the texts of both, those of `second` last."""
     if not len(second.lengths):
         return first
     return Vectors(
@@ -248,12 +248,12 @@ def mean_similarity(candidates: Vectors, references: Vectors, rows: Sequence[ran
     Args:
         candidates: N texts.
         references: All references.
-        rows: For each candidate the references that are its own.
+        rows: For each candidate, the rows of its references.
     """
     sizes = np.array([len(each) for each in rows])
     candidate = np.repeat(np.arange(len(rows)), sizes)  # [pairs]
     reference = np.array(list(chain.from_iterable(rows)), dtype=np.int64)  # [pairs]
-    # Every n-gram of a candidate meets every one of its references: [M] = Σ n-grams × references.
+    # Every n-gram of a candidate is compared with every one of its references: [M] = Σ n-grams × references.
     text = candidates.keys >> _TEXT
     repeats = sizes[text]
     entry = np.repeat(np.arange(len(text)), repeats)
@@ -263,10 +263,10 @@ def mean_similarity(candidates: Vectors, references: Vectors, rows: Sequence[ran
     place = np.searchsorted(references.keys, keys)
     shared = place < len(references.keys)
     shared[shared] = references.keys[place[shared]] == keys[shared]
-    entry, pair, wanted = entry[shared], pair[shared], references.weights[place[shared]]
+    entry, pair, reference_weights = entry[shared], pair[shared], references.weights[place[shared]]
     products = np.bincount(
         pair * LONGEST + (candidates.keys[entry] & _ORDERS),
-        np.minimum(candidates.weights[entry], wanted) * wanted,
+        np.minimum(candidates.weights[entry], reference_weights) * reference_weights,
         len(candidate) * LONGEST,
     ).reshape(-1, LONGEST)
     norms = candidates.norms[candidate] * references.norms[reference]

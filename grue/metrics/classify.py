@@ -14,8 +14,8 @@ from grue.records import Example
 def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) -> Average:
     """Return the probability that a classifier gives to `label` for prompt and text together, 0–1.
 
-    What is too long for the classifier is cut on the left, so that the text stays. With an empty or blank text the
-    prompt alone is read.
+    Inputs too long for the classifier are cut on the left, so that the text stays. With an empty or blank text, only
+    the prompt is read.
 
     Args:
         model: Hub id, local folder or `mini:<asset>`.
@@ -35,8 +35,8 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         pairs = zip(examples, map(unless_blank, texts), strict=True)
         inputs = [("".join(seam(example.prompt, text)),) for example, text in pairs]
-        found = require_finite("sentiment", model, examples, logits(classifier, tokenizer, inputs, batch_size))
-        return list(softmax(found)[:, label])
+        scores = require_finite("sentiment", model, examples, logits(classifier, tokenizer, inputs, batch_size))
+        return list(softmax(scores)[:, label])
 
     return Average(f"sentiment|{signed(model, revision)}|label:{label}|cut:left", values)
 
@@ -45,8 +45,8 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
     """Return 1 where a text has the dialogue act that its example requests, else 0.
 
     The act is the classifier's most probable label for the last utterance and the text together; the requested one is
-    `meta["intent"]`, the index of a label. An empty text has no act and is 0. What is too long for the classifier is
-    cut on the left, so that the text stays.
+    `meta["intent"]`, the index of a label. An empty text has no act and scores 0. Inputs too long for the
+    classifier are cut on the left, so that the text stays.
 
     Args:
         model: Hub id, local folder or `mini:<asset>`.
@@ -70,10 +70,10 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
         inputs = [
             ("".join(seam(last_utterance_of(example), text)),) for example, text in zip(examples, texts, strict=True)
         ]
-        found = require_finite("intent", model, examples, logits(classifier, tokenizer, inputs, batch_size))
+        scores = require_finite("intent", model, examples, logits(classifier, tokenizer, inputs, batch_size))
         return [
             float(text.strip() != "" and act == intent_of(example))
-            for example, text, act in zip(examples, texts, found.argmax(axis=1), strict=True)
+            for example, text, act in zip(examples, texts, scores.argmax(axis=1), strict=True)
         ]
 
     return Average(f"intent|{signed(model, revision)}|of:last utterance and text|cut:left|empty:0", values, prepare)
@@ -85,13 +85,13 @@ def intent_of(example: Example) -> int:
     Raises:
         DataError: It has none, or something that is not a whole number.
     """
-    found = example.meta.get("intent")
-    if type(found) is not int:
+    label = example.meta.get("intent")
+    if type(label) is not int:
         raise DataError(
-            f"The example {example.id!r} needs the index of a label as intent in its meta, found {found!r}; "
-            "mend its data format, or take another metric than intent."
+            f"The example {example.id!r} needs the index of a label as intent in its meta, found {label!r}; "
+            "fix its data format, or use a metric other than intent."
         )
-    return found
+    return label
 
 
 def last_utterance_of(example: Example) -> str:
@@ -100,17 +100,17 @@ def last_utterance_of(example: Example) -> str:
     Raises:
         DataError: The example does not have it.
     """
-    found = example.meta.get("last_utterance")
-    if not isinstance(found, str):
+    utterance = example.meta.get("last_utterance")
+    if not isinstance(utterance, str):
         raise DataError(
-            f"The example {example.id!r} needs a text as last_utterance in its meta, found {found!r}; "
-            "mend its data format, or take another metric than intent."
+            f"The example {example.id!r} needs a text as last_utterance in its meta, found {utterance!r}; "
+            "fix its data format, or use a metric other than intent."
         )
-    return found
+    return utterance
 
 
 def require_label(metric: str, model: str, classifier: Any, label: int) -> None:
-    """Check that a classifier, by the name of `model`, has a label.
+    """Check that a classifier has a label; `model` is its name for the error.
 
     Raises:
         ConfigError: It does not.

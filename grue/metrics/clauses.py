@@ -5,7 +5,7 @@
     chunks → clauses  dog, bark, at cat
     clauses → tuples  (dog), (cat), (dog, bark at, cat)
 
-The verbs part a sentence. What comes between two of them is divided in turn: its first part completes the clause
+A sentence is split at its verbs. The chunks between two verbs are divided again: the first part completes the clause
 before, the rest opens the next clause.
 """
 
@@ -25,11 +25,11 @@ Kind = Literal[
 QUANTITIES = frozenset(
     ("group", "pair", "couple", "lot", "number", "bunch", "crowd", "team", "herd", "flock", "loaf", "slice", "piece")
 )
-"""Nouns that leave their part in a clause to the noun after "of": a group of boys plays."""
+"""Nouns whose role in a clause passes to the noun after "of": a group of boys plays."""
 ACCESSORIES = frozenset(("wear", "hold", "carry", "have", "use"))
-"""Verbs whose object does not do what follows: a boy wearing a cap riding a sled."""
+"""Verbs whose object is not the subject of the next verb: a boy wearing a cap riding a sled."""
 MOST = 64
-"""Things that one verb can have in one role; a longer list is no clause, and all pairs of two lists would be many."""
+"""Limit of things in one role of a verb: a longer list is no clause, and two such lists have too many pairs."""
 _KINDS: dict[Tag, Kind] = {
     "pronoun": "pronoun",
     "anaphor": "anaphor",
@@ -49,12 +49,12 @@ _LEXICAL = ("verb", "ing", "ed")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a sentence that plays one part.
+    """A piece of a sentence with one role.
 
     Attributes:
         word: Lemma of a thing, quality or action; any other word as it stands.
         attributes: Numbers, adjectives and nouns that stand before a thing.
-        form: Of an action: how its verb stands; "ing" only without an auxiliary.
+        form: Of an action: the form of its verb; "ing" only without an auxiliary.
     """
 
     kind: Kind
@@ -89,15 +89,15 @@ def read(text: str) -> list[Tuple]:
     """
     tokens = words(text.lower().replace("’", "'"))
     chunks = chunk(tokens, tag(tokens))
-    found: dict[Tuple, None] = {}
+    tuples: dict[Tuple, None] = {}
     for each in chunks:
         if each.kind == "thing":
-            found |= dict.fromkeys([(each.word,), *((each.word, attribute) for attribute in each.attributes)])
+            tuples |= dict.fromkeys([(each.word,), *((each.word, attribute) for attribute in each.attributes)])
     joined, relations = join(chunks)
-    found |= dict.fromkeys(relations)
+    tuples |= dict.fromkeys(relations)
     for sentence in _split(joined, "stop"):
-        found |= dict.fromkeys(_sentence_tuples(sentence))
-    return list(found)
+        tuples |= dict.fromkeys(_sentence_tuples(sentence))
+    return list(tuples)
 
 
 def chunk(tokens: Sequence[str], tags: Sequence[Tag]) -> list[Chunk]:
@@ -204,7 +204,7 @@ def _sentence_tuples(chunks: Sequence[Chunk]) -> Iterator[Tuple]:
     current = SceneClause()
     mentioned = ""  # what "it" would be
     main: list[str] = []  # the subjects of a verb that is still to come: a girl *who sings* …
-    found: list[SceneClause] = []
+    clauses: list[SceneClause] = []
     for gap, verb in zip(gaps, verbs, strict=True):
         own, opening = divide(gap, verb, first=not current.verb)
         complete(current, own, mentioned)
@@ -216,7 +216,7 @@ def _sentence_tuples(chunks: Sequence[Chunk]) -> Iterator[Tuple]:
         chained = bool(current.verb) and _is_chained(current, own, opening)
         if leading:
             following.subjects = leading
-            for clause in (*found, current):  # after singing, a girl …
+            for clause in (*clauses, current):  # after singing, a girl …
                 clause.subjects = clause.subjects or ([] if clause.impersonal else leading)
             main = leading if verb.form == "ing" or "relative" in kinds else []
         elif not opening and not chained and main and verb.form != "ing":
@@ -226,19 +226,20 @@ def _sentence_tuples(chunks: Sequence[Chunk]) -> Iterator[Tuple]:
         if chained or not current.verb:
             following.phrases = current.phrases
         else:
-            found.append(current)
+            clauses.append(current)
         current = following
     if not verbs:
         yield from beside(rest)
     complete(current, rest, mentioned)
-    for clause in (*found, current):
+    for clause in (*clauses, current):
         yield from relations_of(clause)
 
 
 def divide(gap: Sequence[Chunk], verb: Chunk, first: bool) -> tuple[Sequence[Chunk], Sequence[Chunk]]:
-    """Divide what stands before a verb: what completes the clause before, and what opens the verb's own.
+    """Divide the chunks before a verb: those that complete the clause before, and those that open the verb's own.
 
-    Before the first verb of a sentence, everything opens the clause but what a comma parts: in the park, | two girls.
+    Before the first verb of a sentence, all chunks open the clause, except those before a comma: in the park, | two
+    girls.
     """
     for index in reversed(range(len(gap))):
         if _opens(gap, index, verb, first):
@@ -268,17 +269,17 @@ def _opens(gap: Sequence[Chunk], index: int, verb: Chunk, first: bool) -> bool:
 
 def heads(opening: Sequence[Chunk]) -> list[str]:
     """Return the things that no preposition governs, the last one and those joined to it: a man and a dog in a car."""
-    found: list[str] = []
+    things: list[str] = []
     before: Kind = "stop"
     for each in opening:
         if each.kind == "thing" and before != "preposition":
-            found = [*found, each.word] if before == "and" else [each.word]
+            things = [*things, each.word] if before == "and" else [each.word]
         before = each.kind
-    return found
+    return things
 
 
 def beside(chunks: Sequence[Chunk]) -> Iterator[Tuple]:
-    """Yield how things without a verb go together: a man with a hat, a sky full of clouds."""
+    """Yield the relations of things without a verb: a man with a hat, a sky full of clouds."""
     head = preposition = ""
     for each in chunks:
         if each.kind == "preposition":
@@ -322,12 +323,12 @@ def _is_chained(current: SceneClause, own: Sequence[Chunk], opening: Sequence[Ch
 
 
 def _agents(clause: SceneClause) -> list[str]:
-    """Return those by whom something is done, if the verb is a passive that says so."""
+    """Return the things after "by" of a passive verb."""
     return [thing for preposition, thing in clause.phrases if clause.passive and preposition == "by"]
 
 
 def _inherited(current: SceneClause, own: Sequence[Chunk], opening: Sequence[Chunk], verb: Chunk) -> list[str]:
-    """Return the subjects of a verb that brings none of its own."""
+    """Return the subjects of a verb that has none of its own."""
     if any(each.kind == "relative" for each in opening):
         return [each.word for each in own if each.kind == "thing"][-1:] or current.subjects
     if opening and opening[0].kind == "to":
@@ -349,7 +350,7 @@ def relations_of(clause: SceneClause) -> Iterator[Tuple]:
     yield from ((subject, quality) for subject in subjects for quality in clause.qualities)
     if clause.verb == "be":
         yield from ((subject, thing) for subject in subjects for thing in objects)
-        yield from ((one, preposition, thing) for one in subjects or objects for preposition, thing in phrases)
+        yield from ((subject, preposition, thing) for subject in subjects or objects for preposition, thing in phrases)
     else:
         yield from ((subject, clause.verb, thing) for subject in subjects for thing in objects)
-        yield from ((one, f"{clause.verb} {word}", thing) for one in subjects for word, thing in phrases)
+        yield from ((subject, f"{clause.verb} {word}", thing) for subject in subjects for word, thing in phrases)

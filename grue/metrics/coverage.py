@@ -1,4 +1,4 @@
-"""The coverage of given concepts (Lin et al. 2020, CommonGen)."""
+"""The coverage of an example's concepts (Lin et al. 2020, CommonGen)."""
 
 from collections.abc import Sequence
 from operator import contains
@@ -37,23 +37,24 @@ def concepts_of(example: Example) -> frozenset[str]:
     """Return the distinct concepts of an example, in lower case and composed.
 
     Raises:
-        DataError: The example has none, or something that is no list.
+        DataError: The example has none, or they are not a list.
     """
     concepts = frozenset(_plain(str(concept)) for concept in listed(example, "concepts", "coverage"))
     if not concepts:
         raise DataError(
-            f"The example {example.id!r} has no concepts in its meta, which coverage needs; take another metric."
+            f"The example {example.id!r} has no concepts in its meta, which coverage needs; use another metric."
         )
     return concepts
 
 
 def covered(concepts: frozenset[str], text: str) -> float:
     """Return the share of `concepts` that `text` uses."""
-    found = words(_plain(text))
-    used = _uses(found)
-    rows = [wanted for concept in concepts - used if len(wanted := words(concept)) > 1]
-    parts = [part for word in found for part in word.split("-")] if rows else []
-    return (len(concepts & used) + sum(_in_a_row(row, found) or _in_a_row(row, parts) for row in rows)) / len(concepts)
+    tokens = words(_plain(text))
+    used = _uses(tokens)
+    phrases = [phrase for concept in concepts - used if len(phrase := words(concept)) > 1]
+    parts = [part for word in tokens for part in word.split("-")] if phrases else []
+    used_phrases = sum(_in_a_row(phrase, tokens) or _in_a_row(phrase, parts) for phrase in phrases)
+    return (len(concepts & used) + used_phrases) / len(concepts)
 
 
 def _plain(text: str) -> str:
@@ -61,21 +62,21 @@ def _plain(text: str) -> str:
     return normalize("NFC", text.lower()).strip()
 
 
-def _uses(found: Sequence[str]) -> set[str]:
-    """Return words, their hyphenated parts, and what any of these can be a form of."""
-    used = {part for word in found for part in (word, *word.split("-"))}
+def _uses(tokens: Sequence[str]) -> set[str]:
+    """Return words, their hyphenated parts, and the lemmas of both."""
+    used = {part for word in tokens for part in (word, *word.split("-"))}
     return used.union(*map(lemmas_of, used))
 
 
-def _in_a_row(wanted: Sequence[str], found: Sequence[str]) -> bool:
-    """Return whether words that were found in a row use the wanted ones, in their order."""
-    used = [_uses([word]) for word in found]
-    rows = (used[start : start + len(wanted)] for start in range(len(used) - len(wanted) + 1))
-    return any(all(map(contains, row, wanted)) for row in rows)
+def _in_a_row(phrase: Sequence[str], tokens: Sequence[str]) -> bool:
+    """Return whether successive tokens use the words of a phrase, in order."""
+    used = [_uses([word]) for word in tokens]
+    rows = (used[start : start + len(phrase)] for start in range(len(used) - len(phrase) + 1))
+    return any(all(map(contains, row, phrase)) for row in rows)
 
 
 def lemmas_of(word: str) -> frozenset[str]:
-    """Return what a word in lower case can be a form of; a word unknown to WordNet may end in an s of inflection."""
+    """Return the lemmas of a word in lower case; of a word unknown to WordNet, the word without a final s."""
     return IRREGULAR.get(word) or wordnet.lemmas(word) or frozenset([word.removesuffix("s")])
 
 

@@ -26,7 +26,7 @@ SIGNS = frozenset(string.punctuation)
 class Diversity:
     """A value of all texts together.
 
-    The statistics of a text are one number, under which the object keeps its tokens: an array of tokens would be as
+    The statistics of a text are one number, the index of its tokens in this object: an array of tokens would be as
     wide as the longest text. Any selection of rows is a set of texts.
 
     Args:
@@ -66,26 +66,28 @@ class Diversity:
         return self._value(numbered(tuple(self._texts[int(number)] for number in statistics[:, 0])))
 
 
-# A set of metrics describes the same texts: they are split and numbered once.
+# All diversity metrics read the same texts, so these are split and numbered once.
 
 
 @lru_cache(maxsize=1)
 def tokens_of(texts: tuple[str, ...], punctuation: bool) -> tuple[Tokens, ...]:
     """Return the tokens of each text in lower case; without `punctuation` no single punctuation marks."""
-    # Capitals mark the start of sentences. A word is kept once, however often it occurs.
-    found = (tuple(sys.intern(token.lower()) for token in treebank(text)) for text in texts)
-    return tuple(tokens if punctuation else tuple(token for token in tokens if token not in SIGNS) for tokens in found)
+    # Lower-cased only after splitting, since capitals mark the start of sentences. Each word is stored once.
+    lowered = (tuple(sys.intern(token.lower()) for token in treebank(text)) for text in texts)
+    return tuple(
+        tokens if punctuation else tuple(token for token in tokens if token not in SIGNS) for tokens in lowered
+    )
 
 
 @lru_cache(maxsize=1)
 def numbered(texts: tuple[Tokens, ...]) -> NDArray[np.int64]:
     """Return the texts' tokens as numbers from 1 in the order of their first use, [T], with a 0 after each text."""
     numbers: dict[str, int] = {}
-    found: list[int] = []
+    sequence: list[int] = []
     for text in texts:
-        found += [numbers.setdefault(token, len(numbers) + 1) for token in text]
-        found.append(0)
-    array = np.array(found, dtype=np.int64)
+        sequence += [numbers.setdefault(token, len(numbers) + 1) for token in text]
+        sequence.append(0)
+    array = np.array(sequence, dtype=np.int64)
     array.flags.writeable = False  # all metrics of these texts read it
     return array
 
@@ -149,8 +151,8 @@ def msttr(numbers: NDArray[np.int64]) -> float:
 
 def lengths(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of tokens of each text; [0] where there is no text."""
-    found: NDArray[np.int64] = np.diff(np.flatnonzero(numbers == 0), prepend=-1) - 1
-    return found if len(found) else np.zeros(1, dtype=np.int64)
+    token_counts: NDArray[np.int64] = np.diff(np.flatnonzero(numbers == 0), prepend=-1) - 1
+    return token_counts if len(token_counts) else np.zeros(1, dtype=np.int64)
 
 
 def mean_length(punctuation: bool = True) -> Average:

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def evaluate_metric(name: str) -> MetricFactory:
-    """Return what makes the metric `name`, "evaluate:" and a name or path of that library; nothing is loaded yet.
+    """Return the factory of the metric `name`, "evaluate:" and a name or path of that library; nothing is loaded yet.
 
     Raises:
         ConfigError: Nothing follows "evaluate:".
@@ -34,15 +34,15 @@ def evaluate_metric(name: str) -> MetricFactory:
 class Evaluated:
     """A metric of the library `evaluate`.
 
-    Such a metric scores sets of texts. So the statistics of a text, [N, 1], are a number under which the object keeps
-    the text and its references until `statistics` is called again; the corpus value is one computation over the
-    numbered texts, and the value of an example is the computation over its text alone.
+    Such a metric scores sets of texts. So the statistics of a text, [N, 1], are an index under which the object keeps
+    the text and its references until `statistics` is called again; the corpus value is computed over all these texts at
+    once, and the value of an example over its text alone.
 
     Args:
         name: "evaluate:" and a name or path.
-        key: Which of the values that the metric returns; by default the one with its own name.
+        key: Which of the values that the metric returns; by default the one named like the metric.
         direction: Whether "higher" or "lower" values are better.
-        references: What a text is compared with: "all" references, as a list, or the "first", as a string.
+        references: Whether a text is compared with "all" references, as a list, or the "first", as a string.
         arguments: Passed to the metric's `compute`.
 
     Raises:
@@ -72,11 +72,13 @@ class Evaluated:
         self._columns = columns_of(self._module, name)
         self._first = 0
         self._rows: list[Row] = []
-        given = "".join(f"|{argument}:{value}" for argument, value in sorted(self._arguments.items()))
-        self.signature = f"{EVALUATE}{self._module.name}|key:{self._key}|refs:{references}{given}|version:{version}"
+        argument_part = "".join(f"|{argument}:{value}" for argument, value in sorted(self._arguments.items()))
+        self.signature = (
+            f"{EVALUATE}{self._module.name}|key:{self._key}|refs:{references}{argument_part}|version:{version}"
+        )
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Make sure of references, if the metric reads them; the library reads references and texts together.
+        """Check that there are references if the metric reads them; the library reads references and texts together.
 
         Raises:
             DataError: An example has none.
@@ -111,8 +113,8 @@ class Evaluated:
         numbers = [int(number) - self._first for number in statistics[:, 0]]
         if any(not 0 <= number < len(self._rows) for number in numbers):
             raise ConfigError(
-                f"The metric {self._name!r} keeps the texts of its last call of statistics only; ask for their values "
-                "first, or make one metric for each set of texts."
+                f"The metric {self._name!r} keeps only the texts of its last call of statistics; compute their "
+                "values first, or make one metric for each set of texts."
             )
         return [self._rows[number] for number in numbers]
 
@@ -128,7 +130,7 @@ class Evaluated:
             ) from error
         value = result.get(self._key)
         if not isinstance(value, Real):
-            numbers = ", ".join(sorted(key for key, found in result.items() if isinstance(found, Real)))
+            numbers = ", ".join(sorted(key for key, entry in result.items() if isinstance(entry, Real)))
             raise ConfigError(
                 f"The metric {self._name!r} returns no number {self._key!r}; set its option key to one of: {numbers}."
             )
@@ -148,7 +150,7 @@ def load(name: str) -> tuple[Any, str]:
         module = evaluate.load(target, keep_in_memory=True)
     except OSError as error:
         raise DataError(
-            f"The library evaluate finds no metric {target!r}: it is no script on this machine, and could not be "
+            f"The library evaluate finds no metric {target!r}: it is not a script on this machine, and could not be "
             f"downloaded from the Hugging Face hub. Check the name and the connection, or copy the metric's folder "
             f"from https://huggingface.co/spaces/evaluate-metric/{Path(target).stem} and name its script: "
             f"{EVALUATE}path/to/{Path(target).stem}.py."
@@ -163,13 +165,13 @@ def columns_of(module: Any, name: str) -> list[str]:
     """Return the names of the columns that an evaluation module needs.
 
     Raises:
-        ConfigError: No example has one of them.
+        ConfigError: It needs a column that no example has.
     """
     features = module.features[0] if isinstance(module.features, list) else module.features
     unknown = set(features) - {"predictions", "references", "sources"}
     if unknown:
         raise ConfigError(
             f"The metric {name!r} needs {', '.join(sorted(unknown))} besides predictions and references, which no "
-            "example has; take another metric."
+            "example has; use another metric."
         )
     return list(features)

@@ -1,7 +1,7 @@
 """The longest common subsequence of two texts, found with bit masks: one integer a row instead of a row of cells.
 
-A row of the usual table, the best lengths of the first i tokens of one text and the first j of the other, becomes one
-integer: cell [i, j] is the number of its zero bits among the low j bits (Hyyrö 2004).
+A row of the standard table, the best lengths of the first i tokens of one text and the first j of the other, becomes
+one integer: cell [i, j] is the number of its zero bits among the low j bits (Hyyrö 2004).
 """
 
 from collections.abc import Sequence
@@ -41,10 +41,9 @@ def length(columns: IndexedTokens, rows: Sequence[str]) -> int:
 def common_positions(rows: Sequence[str], columns: IndexedTokens) -> int:
     """Return the positions in `rows` of one longest common subsequence, as bits.
 
-    Of several subsequences the choice is rouge-score's: walking back from the end, step left in the columns only where
-    that is strictly better. The walk passes rows without a match as if they were not there, so they are left out. Of
-    many rows only every √n-th is kept and those between are made again on the way back, so that memory stays small for
-    two long texts.
+    Of several subsequences, rouge-score's choice is returned: walking back from the end, step left in the columns only
+    where that is strictly better. Rows without a match do not affect the walk and are left out. Of many rows only every
+    √n-th is kept and those between are recomputed on the way back, which saves memory on two long texts.
     """
     matching = [index for index, token in enumerate(rows) if token in columns.positions]
     step = max(SHORT, isqrt(len(matching)) + 1)
@@ -54,7 +53,7 @@ def common_positions(rows: Sequence[str], columns: IndexedTokens) -> int:
     for start in range(0, len(matches), step):
         blocks.append((start, above))
         above = _table(columns, matches[start : start + step], above)[-1] if start + step < len(matches) else 0
-    found, j = 0, len(columns.tokens)
+    positions, j = 0, len(columns.tokens)
     for start, first in reversed(blocks):
         table = _table(columns, matches[start : start + step], first)
         i = len(table) - 1
@@ -62,13 +61,13 @@ def common_positions(rows: Sequence[str], columns: IndexedTokens) -> int:
             left = (1 << (j - 1)) - 1
             if matches[start + i - 1] >> (j - 1) & 1:
                 i, j = i - 1, j - 1
-                found |= 1 << matching[start + i]
+                positions |= 1 << matching[start + i]
             # Lengths are numbers of zero bits: of j − 1 in this row, and of j in the row above.
             elif (table[i] & left).bit_count() < (table[i - 1] & (left << 1 | 1)).bit_count() - 1:
                 j -= 1
             else:
                 i -= 1
-    return found
+    return positions
 
 
 def _table(columns: IndexedTokens, matches: Sequence[int], above: int) -> list[int]:

@@ -4,6 +4,7 @@ Words are aligned in three stages, exact, then Porter stem, then WordNet synonym
 candidate. As in nltk, the last stage looks up the stem, not the word.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grue.metrics import wordnet
@@ -27,9 +28,9 @@ def read(text: str) -> Words:
     return from_words(treebank(text))
 
 
-def from_words(found: list[str]) -> Words:
+def from_words(tokens: list[str]) -> Words:
     """Read a text that is already tokenised."""
-    lowered = [word.lower() for word in found]
+    lowered = [word.lower() for word in tokens]
     return Words(lowered, stem.each(lowered))
 
 
@@ -59,7 +60,7 @@ def align(reference: Words, candidate: Words) -> dict[int, int]:
     return match
 
 
-def _positions(keys: list[str], indices: "range | list[int]") -> dict[str, list[int]]:
+def _positions(keys: list[str], indices: Iterable[int]) -> dict[str, list[int]]:
     places: dict[str, list[int]] = {}
     for index in indices:
         places.setdefault(keys[index], []).append(index)

@@ -1,4 +1,4 @@
-"""What a metric is, and what families of metrics share.
+"""The protocol of a metric, and what families of metrics share.
 
 A metric computes statistics of each example first, then the corpus value from them, and has a signature that states
 everything the value depends on.
@@ -24,8 +24,8 @@ MOST_PREPARED = 1 << 14  # examples whose references are kept
 class Metric(Protocol):
     """One metric, prepared for a set of examples.
 
-    The statistics of an example are what the corpus value needs of it: matches and lengths for BLEU, the F1 itself for
-    ROUGE. N = examples, K = numbers per example.
+    The statistics of an example are what the corpus value is computed from: matches and lengths for BLEU, the F1 itself
+    for ROUGE. N = examples, K = numbers per example.
     """
 
     @property
@@ -58,12 +58,12 @@ MetricFactory = Callable[..., Metric]
 
 
 class OfCorpusOnly(ConfigError):
-    """A metric of whole corpora was asked for the value of a single text.
+    """The value of a single text was requested from a metric of whole corpora.
 
     Args:
         metric: Its name.
-        describes: What it describes instead.
-        instead: What to take instead.
+        describes: What it describes.
+        instead: What to use instead.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class OfCorpusOnly(ConfigError):
     ) -> None:
         super().__init__(
             f"{metric} describes {describes}, so it can be neither a reward nor a scored metric; "
-            f"give it the axis 'diversity', or take {instead}."
+            f"give it the axis 'diversity', or use {instead}."
         )
 
 
 class Prepared(Generic[T]):
-    """A bounded cache of what was read from examples, usually their references.
+    """A bounded cache of what is read from examples, mostly their references.
 
     Args:
         read: Reads an example.
@@ -89,7 +89,7 @@ class Prepared(Generic[T]):
     def __init__(self, read: Callable[[Example], T], most: int = MOST_PREPARED) -> None:
         self._read = read
         self._most = most
-        self._known: dict[tuple[str, tuple[str, ...]], tuple[Example, T]] = {}
+        self._cache: dict[tuple[str, tuple[str, ...]], tuple[Example, T]] = {}
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Read the examples in advance, as many as are kept."""
@@ -99,32 +99,32 @@ class Prepared(Generic[T]):
     def __call__(self, example: Example) -> T:
         """Return what was read from an example."""
         key = example.id, example.references
-        known = self._known.get(key)
+        entry = self._cache.get(key)
         # Ids are distinct within a split; another call may bring another table under the same id.
-        if known is None or (known[0] is not example and known[0].meta != example.meta):
-            known = self._known[key] = example, self._read(example)
-            if len(self._known) > self._most:
-                del self._known[next(iter(self._known))]
-        return known[1]
+        if entry is None or (entry[0] is not example and entry[0].meta != example.meta):
+            entry = self._cache[key] = example, self._read(example)
+            if len(self._cache) > self._most:
+                del self._cache[next(iter(self._cache))]
+        return entry[1]
 
 
 class Latest(Generic[T]):
-    """What was made of the latest examples and texts, kept until others come: for metrics that count the same things.
+    """A cache of one entry, computed from the latest examples and texts: for metrics that share their counts.
 
     Args:
-        make: (examples, texts) → what is kept.
+        make: (examples, texts) → what is cached.
     """
 
     def __init__(self, make: Callable[[Sequence[Example], Sequence[str]], T]) -> None:
         self._make = make
-        self._known: tuple[list[Example], list[str], T] | None = None
+        self._latest: tuple[list[Example], list[str], T] | None = None
 
     def __call__(self, examples: Sequence[Example], texts: Sequence[str]) -> T:
-        """Return what was made of these examples and texts, now or the last time."""
-        given = list(examples), list(texts)
-        if self._known is None or self._known[:2] != given:
-            self._known = *given, self._make(*given)
-        return self._known[2]
+        """Return what `make` returns for these examples and texts, from the cache if they are the latest."""
+        inputs = list(examples), list(texts)
+        if self._latest is None or self._latest[:2] != inputs:
+            self._latest = *inputs, self._make(*inputs)
+        return self._latest[2]
 
 
 class Average:
@@ -168,24 +168,24 @@ class Average:
 
 
 class Subset:
-    """A metric over the examples whose `meta[key]` is `wanted`.
+    """A metric over the examples whose `meta[key]` is `value`.
 
-    Every example keeps its statistics and its value; only the corpus value leaves the others out.
+    Every example has statistics and a value; only the corpus value leaves the other examples out.
 
     Args:
         name: Registered name.
         metric: What is computed.
         key: Key of the examples' meta.
-        wanted: Its value for the examples that count.
+        value: Its value for the examples that count.
     """
 
-    def __init__(self, name: str, metric: Metric, key: str, wanted: bool) -> None:
+    def __init__(self, name: str, metric: Metric, key: str, value: bool) -> None:
         self.name = name
         self.direction = metric.direction
-        self.signature = f"{name}|{metric.signature}|only:{key}={str(wanted).lower()}"
+        self.signature = f"{name}|{metric.signature}|only:{key}={str(value).lower()}"
         self._metric = metric
         self._key = key
-        self._wanted = wanted
+        self._value = value
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Prepare the metric."""
@@ -204,20 +204,20 @@ class Subset:
         """Return the value over the examples that count.
 
         Raises:
-            Unavailable: None does, which can happen with part of a split.
+            Unavailable: None does, as can happen with part of a split.
         """
         members = statistics[statistics[:, 0] == 1, 1:]
         if not len(members):
-            raise Unavailable(f"{self.name}: none of the {len(statistics)} examples has {self._key} = {self._wanted}.")
+            raise Unavailable(f"{self.name}: none of the {len(statistics)} examples has {self._key} = {self._value}.")
         return self._metric.corpus(members)
 
     def _is_member(self, example: Example) -> bool:
         if not isinstance(example.meta.get(self._key), bool):
             raise DataError(
                 f"The example {example.id!r} has no {self._key} (true or false) in its meta, which {self.name} needs; "
-                "mend its data format, or leave this metric out."
+                "fix its data format, or leave this metric out."
             )
-        return bool(example.meta[self._key] is self._wanted)
+        return bool(example.meta[self._key] is self._value)
 
 
 def references_of(example: Example, metric: str) -> tuple[str, ...]:
@@ -229,13 +229,13 @@ def references_of(example: Example, metric: str) -> tuple[str, ...]:
     if not example.references:
         raise DataError(
             f"The example {example.id!r} has no reference, which {metric} needs; "
-            "score a split with references or take another metric."
+            "score a split with references or use another metric."
         )
     return example.references
 
 
 def require_references(examples: Sequence[Example], metric: str) -> None:
-    """Make sure that every example has a reference.
+    """Check that every example has a reference.
 
     Raises:
         DataError: One has none.
@@ -248,15 +248,15 @@ def listed(example: Example, key: str, metric: str) -> Sequence[Any]:
     """Return the list under `key` in an example's meta, empty if there is none.
 
     Raises:
-        DataError: It is no list: the letters of a string, say, would be taken for values.
+        DataError: It is not a list; the letters of a string, say, would be taken for values.
     """
-    found = example.meta.get(key, ())
-    if not isinstance(found, list | tuple):
+    values = example.meta.get(key, ())
+    if not isinstance(values, list | tuple):
         raise DataError(
-            f"The example {example.id!r} has {found!r} as {key} in its meta, but {metric} needs a list there; "
-            "mend its data format."
+            f"The example {example.id!r} has {values!r} as {key} in its meta, but {metric} needs a list there; "
+            "fix its data format."
         )
-    return found
+    return values
 
 
 def best_of_references(

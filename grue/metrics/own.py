@@ -29,26 +29,26 @@ Noun = Literal["reward", "metric"]
 ERRORS: dict[Noun, type[GrueError]] = {"reward": TrainingError, "metric": DataError}
 
 EXECUTED: dict[ModuleType, str] = {}
-"""Module that a path named → sha256 of the file that was executed, which may be another by now; "" without a file."""
+"""Imported module → sha256 of the file that was executed, which may have changed since; "" without a file."""
 ADDED: set[str] = set()
 """Folders that were added to `sys.path`."""
 
 
-def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> MetricFactory:
-    """Return what makes the metric `path`, "module:function": the mean of what the function returns.
+def function_metric(path: str, folders: Sequence[Path] = (), suggestions: Iterable[str] = ()) -> MetricFactory:
+    """Return the factory of the metric `path`, "module:function": the mean of what the function returns.
 
     Its signature has the sha256 of the module's file, so that values of different code can be distinguished.
 
     Args:
         path: Module and function.
         folders: Where the module is looked up if it is neither installed nor in the working directory.
-        known: Names of metrics, to suggest one if there is no such module.
+        suggestions: Names of metrics, to suggest one if there is no such module.
 
     Raises:
         ConfigError: There is no such module or function, importing it fails, it does not take two arguments, or the
             module is built in.
     """
-    module = import_from(path, "metric", folders, known)
+    module = import_from(path, "metric", folders, suggestions)
     values = checked_function("metric", path, attribute_of(module, path, "metric"))
     if not EXECUTED[module]:
         raise ConfigError(f"The metric {path!r}: {module.__name__} is built in; name a function in a file of your own.")
@@ -65,21 +65,21 @@ def code_sha256(path: str, noun: str, folders: Sequence[Path] = ()) -> str:
     return EXECUTED[import_from(path, noun, folders)]
 
 
-def import_from(path: str, noun: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> ModuleType:
+def import_from(path: str, noun: str, folders: Sequence[Path] = (), suggestions: Iterable[str] = ()) -> ModuleType:
     """Return the module of "module:function", installed, in the working directory or in one of `folders`.
 
-    A file that has changed since it was imported is executed again, as in a notebook that writes it anew.
+    A file that has changed since it was imported is executed again, for notebooks that rewrite it.
 
     Raises:
-        ConfigError: There is no such module, importing it fails, or this process has another one of its name.
+        ConfigError: There is no such module, importing it fails, or this process has another module of that name.
     """
     module = path.partition(":")[0]
     searched = list(dict.fromkeys(map(str, [Path.cwd(), *(folder.resolve() for folder in folders)])))
-    importlib.invalidate_caches()  # the file may be newer than what the finders know of its folder
+    importlib.invalidate_caches()  # the file may be newer than the finders' cache of its folder
     _refuse_namesake(path, noun, searched)
     for folder in searched:
         if folder not in sys.path:
-            sys.path.append(folder)  # it stays there: a function may import its neighbours when it is first called
+            sys.path.append(folder)  # it stays: a function may import other modules there when it is called
             ADDED.add(folder)
     try:
         return _executed(importlib.import_module(module))
@@ -88,7 +88,7 @@ def import_from(path: str, noun: str, folders: Sequence[Path] = (), known: Itera
             places = " nor in ".join(searched)
             raise ConfigError(
                 f"The {noun} {path!r}: the module {module!r} cannot be imported: it is not installed, nor in {places}."
-                f"{did_you_mean(path, known)}"
+                f"{did_you_mean(path, suggestions)}"
             ) from error
         raise ConfigError(f"The {noun} {path!r}: {module} needs the module {error.name!r}; install it.") from error
     except Exception as error:
@@ -96,30 +96,30 @@ def import_from(path: str, noun: str, folders: Sequence[Path] = (), known: Itera
 
 
 def _executed(module: ModuleType) -> ModuleType:
-    """Return a module with what its file says now, and note the sha256 of what was executed."""
+    """Return a module, executed again if its file has changed, and record the sha256 of what was executed."""
     source = getattr(module, "__file__", None)
     text = Path(source).read_bytes() if source is not None else b""
     sha256 = hashlib.sha256(text).hexdigest() if source is not None else ""
     if EXECUTED.setdefault(module, sha256) != sha256:
-        exec(compile(text, str(source), "exec"), vars(module))  # not `reload`, whose cache may miss an edit in a second
+        exec(compile(text, str(source), "exec"), vars(module))  # `reload` may miss an edit within the same second
         EXECUTED[module] = sha256
     return module
 
 
 def _refuse_namesake(path: str, noun: str, searched: Sequence[str]) -> None:
-    """Refuse a module if this process has imported another one of its name, of another task, say.
+    """Refuse a module if this process has imported another of that name, say of another task.
 
     Raises:
         ConfigError: It has.
     """
     package = path.partition(":")[0].partition(".")[0]
     places = [folder for folder in sys.path if folder not in ADDED] + [*searched]
-    wanted = getattr(PathFinder.find_spec(package, places), "origin", None)
-    found = getattr(sys.modules.get(package), "__file__", None)
-    if wanted and found and Path(wanted).resolve() != Path(found).resolve():
+    expected = getattr(PathFinder.find_spec(package, places), "origin", None)
+    imported = getattr(sys.modules.get(package), "__file__", None)
+    if expected and imported and Path(expected).resolve() != Path(imported).resolve():
         raise ConfigError(
-            f"The {noun} {path!r}: this process has imported {found} as {package!r}, and cannot have {wanted} beside "
-            "it. Rename one of the files, or run what needs them in processes of their own."
+            f"The {noun} {path!r}: this process has imported {imported} as {package!r}, so it cannot import "
+            f"{expected}. Rename one of the files, or run what needs them in processes of their own."
         )
 
 
@@ -151,7 +151,7 @@ def checked_function(noun: Noun, name: str, function: TextFunction) -> Checked:
 
 
 def check_signature(noun: Noun, name: str, function: Callable[..., Any], keywords: Iterable[str] = ()) -> None:
-    """Make sure that a user's function can be called with (examples, texts), and some keywords besides.
+    """Check that a user's function can be called with (examples, texts) and some keywords.
 
     Raises:
         ConfigError: It cannot.
@@ -161,14 +161,14 @@ def check_signature(noun: Noun, name: str, function: Callable[..., Any], keyword
     except TypeError as error:
         raise ConfigError(f"The {noun} {name!r} must be a function of (examples, texts): {error}.") from error
     except ValueError:
-        pass  # a function without a signature, as some written in C
+        pass  # a function without a signature, such as some written in C
 
 
 def guarded(noun: Noun, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` so that what it raises becomes an error of ours that names the example.
+    """Return `function` so that what it raises becomes a GrueError that names the example.
 
-    It takes (examples, texts), and by keyword other sequences with an entry for each text. `function` gets lists of its
-    own, so that what it does to them changes nothing for others.
+    It takes (examples, texts), and as keywords further sequences with an entry for each text. `function` gets copies,
+    so that changing them has no effect elsewhere.
     """
 
     def guard(examples: Sequence[Example], texts: Sequence[str], **more: Sequence[Any]) -> Any:
@@ -207,10 +207,10 @@ def checked_values(noun: Noun, name: str, function: TextFunction) -> Checked:
 
 
 def check_count(noun: Noun, name: str, values: Any, texts: int) -> None:
-    """Make sure that there are as many values as texts; errors are those of `noun`."""
+    """Check that there are as many values as texts; errors are those of `noun`."""
     if not hasattr(values, "__len__") or len(values) != texts:
-        found = f"{len(values)} values" if hasattr(values, "__len__") else f"{values!r}"
-        raise ERRORS[noun](f"The {noun} {name!r} gave {found} for {texts} texts; return one number per text.")
+        returned = f"{len(values)} values" if hasattr(values, "__len__") else f"{values!r}"
+        raise ERRORS[noun](f"The {noun} {name!r} gave {returned} for {texts} texts; return one number per text.")
 
 
 def is_finite(value: Any) -> bool:
@@ -222,63 +222,65 @@ def is_finite(value: Any) -> bool:
 
 
 NO_SOURCE = (AttributeError, OSError, TypeError, ValueError)
-"""What `source_of` raises where a function's source or values cannot be read."""
+"""What `source_of` raises if a function's source or values cannot be read."""
 
 
 def source_of(function: Callable[..., Any]) -> list[Any]:
-    """Return what tells a function from another of its name: source, captured values, numbers and texts that it reads.
+    """Return what distinguishes a function from another of its name: source, captured values, and the globals it reads.
 
-    What it calls is not covered.
+    The functions it calls are not covered.
 
     Raises:
-        NO_SOURCE: It is no plain function, or something of it cannot be read.
+        NO_SOURCE: It is not a plain function, or its source or values cannot be read.
     """
     plain = inspect.unwrap(function)
-    code = plain.__code__  # what has none is no plain function
-    said = [inspect.getsource(code), [columns for _, _, *columns in code.co_positions()]]  # a line may hold several
+    code = plain.__code__  # only a plain function has code
+    text = [inspect.getsource(code), [columns for _, _, *columns in code.co_positions()]]  # a line may hold several
     captured = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     bound = [getattr(function, key, None) for key in ("__self__", "__defaults__", "__kwdefaults__")]
     values = {key: value for key, value in _globals(plain).items() if isinstance(value, int | float | str)}
-    return [said, captured, bound, values]
+    return [text, captured, bound, values]
 
 
 def sources_of(functions: Iterable[Callable[..., Any]]) -> dict[str, list[Any]]:
-    """Return `source_of` of functions, and of those of their own modules that they call, by module and name.
+    """Return `source_of` of functions and of the functions of their own modules that they call, by module and name.
 
-    Of a `partial`, the arguments that are set count, too.
+    Of a `partial`, the arguments it sets count, too.
     """
-    found, seen, pending = dict[str, list[Any]](), set[Any](), list(functions)
+    sources, seen, pending = dict[str, list[Any]](), set[Any](), list(functions)
     while pending:
         function = pending.pop()
-        if function in seen:  # names are not enough: all lambdas of a module share one
+        if function in seen:  # not by name: all lambdas of a module share one
             continue
         seen.add(function)
         if isinstance(function, partial):
-            inner, said = function.func, [function.args, function.keywords]
+            inner, source = function.func, [function.args, function.keywords]
             pending.append(inner)
         elif function.__module__.partition(".")[0] == "grue":
             continue
         else:
-            inner, said = function, source_of(function)
+            inner, source = function, source_of(function)
             called = _globals(inspect.unwrap(function)).values()
-            pending += [one for one in called if inspect.isfunction(one) and one.__module__ == function.__module__]
-        found.setdefault(f"{inner.__module__}:{inner.__qualname__}", []).append(said)
-    return found
+            pending += [
+                value for value in called if inspect.isfunction(value) and value.__module__ == function.__module__
+            ]
+        sources.setdefault(f"{inner.__module__}:{inner.__qualname__}", []).append(source)
+    return sources
 
 
 def _globals(function: Any) -> dict[str, Any]:
     """Return the global variables that a function reads and never sets."""
 
-    def used(code: CodeType, how: str) -> set[str]:
-        here = {one.argval for one in dis.get_instructions(code) if one.opname == how}
-        return here.union(*(used(one, how) for one in code.co_consts if isinstance(one, CodeType)))
+    def used(code: CodeType, operation: str) -> set[str]:
+        direct = {instruction.argval for instruction in dis.get_instructions(code) if instruction.opname == operation}
+        return direct.union(*(used(inner, operation) for inner in code.co_consts if isinstance(inner, CodeType)))
 
     names = used(function.__code__, "LOAD_GLOBAL") - used(function.__code__, "STORE_GLOBAL")
     return {name: function.__globals__.get(name) for name in sorted(names)}
 
 
 def _described(error: BaseException) -> str:
-    """Return an exception in a line: its class, its message and the line of code that raised it."""
+    """Return an exception on one line: its class, its message and the line of code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

@@ -1,6 +1,6 @@
-"""Perplexity of texts under a language model, weighed by tokens or by texts, and the perplexity that RL4LMs reports.
+"""Perplexity of texts under a language model, averaged over tokens or texts, and the perplexity that RL4LMs reports.
 
-The last does not read the texts.
+RL4LMs' does not read the texts.
 """
 
 from grue.metrics.metric import Metric
@@ -13,7 +13,7 @@ def perplexity(model: str, revision: str = "", batch_size: int = 32, context: in
         model: Hub id, local folder or `mini:<asset>` of a causal language model.
         revision: Commit or tag of a hub model.
         batch_size: Windows at a time; does not change the values.
-        context: How many of a prompt's tokens are read, the last ones; 0 reads all.
+        context: How many of a prompt's last tokens are read; 0 reads all.
 
     Raises:
         ConfigError: `context` is negative.
@@ -24,11 +24,11 @@ def perplexity(model: str, revision: str = "", batch_size: int = 32, context: in
 
 
 def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32, context: int = 0) -> Metric:
-    """Return a perplexity that a few texts cannot move and loops cannot win: the geometric mean over texts.
+    """Return a perplexity that is robust to outliers and repetition: the geometric mean over texts, each bounded.
 
-    Perplexity weighs tokens alike, so a few long or strange texts decide its corpus value, and it calls a loop natural,
-    since a loop is easily predicted. Here every text weighs the same; one of less than half the typical perplexity
-    counts as one that is as many times above it, and one of more than ten times counts as ten times.
+    Plain perplexity weights all tokens alike, so a few long or odd texts decide its corpus value, and it rewards
+    repetition, which is easily predicted. Here every text weighs the same; one at 1/k of the typical perplexity, k > 2,
+    counts as k times, and one above ten times counts as ten times.
 
     Args:
         model: Hub id, local folder or `mini:<asset>` of a causal language model.
@@ -38,7 +38,7 @@ def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32
         context: As for `perplexity`.
 
     Raises:
-        ConfigError: `typical` is no perplexity, or `context` is negative.
+        ConfigError: `typical` is not a perplexity, or `context` is negative.
     """
     from grue.metrics.neural.perplexity import BoundedPerplexity
 

@@ -1,7 +1,7 @@
 """Metrics by name: those of the package, of installed packages, of the library `evaluate`, and the user's own.
 
-A built-in metric has a card in `cards.toml`, which names the module of this folder whose `METRICS` has what makes it.
-The module is imported when the metric is looked up; one that uses a model imports torch when it is made.
+A built-in metric has a card in `cards.toml`, which names the module of this folder whose `METRICS` has its factory.
+The module is imported when the metric is looked up; a metric that uses a model imports torch when it is made.
 """
 
 import inspect
@@ -35,7 +35,7 @@ _KINDS: Mapping[Any, tuple[str, type | tuple[type, ...]]] = {
     float: ("a number", (int, float)),
     Mapping: ("a table", Mapping),
 }
-"""The type of an option → in words, and what is taken for it; true and false are no numbers."""
+"""Type of an option → its name in messages, and the accepted types; true and false are not numbers."""
 
 
 METRICS: Registry[MetricFactory] = Registry(
@@ -48,7 +48,7 @@ METRICS: Registry[MetricFactory] = Registry(
 
 
 def is_metric(name: str) -> bool:
-    """Whether `name` is a registered metric, a reward model, or one of the library `evaluate`."""
+    """Whether `name` is a registered metric, a reward model, or a metric of the library `evaluate`."""
     return name in METRICS or name.startswith((EVALUATE, MODEL))
 
 
@@ -70,7 +70,7 @@ def make_metric(name: str, /, **options: Any) -> Metric:
 
 
 def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> MetricFactory:
-    """Return what makes the metric `name`, its options checked, without making it (which may load a model).
+    """Return the factory of the metric `name`, its options checked, without making it (which may load a model).
 
     Args:
         name: A registered metric, `evaluate:` and a metric of that library, `model:` and the folder of a reward model,
@@ -88,15 +88,16 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
     parameters = inspect.signature(factory).parameters
     for option, value in options.items():
         if option not in parameters:
-            known = instead(option, parameters) if parameters else " It has none."
-            raise ConfigError(f"The metric {name!r} has no option {option!r}.{known}")
+            hint = instead(option, parameters) if parameters else " It has no options."
+            raise ConfigError(f"The metric {name!r} has no option {option!r}.{hint}")
         _check_option(name, parameters[option], value)
     needed = [option for option, parameter in parameters.items() if parameter.default is parameter.empty]
     if missing := [option for option in needed if option not in options]:
-        listed, one = " and ".join(map(repr, missing)), len(missing) == 1
+        plural = len(missing) > 1
         raise ConfigError(
-            f"The metric {name!r} needs the option{'' if one else 's'} {listed}; set {'it' if one else 'them'} in the "
-            f"task file's options, or for `grue score` with --set {name}.{missing[0]}=VALUE."
+            f"The metric {name!r} needs the option{'s' if plural else ''} {' and '.join(map(repr, missing))}; set "
+            f"{'them' if plural else 'it'} in the task file's options, or in `grue score` with "
+            f"--set {name}.{missing[0]}=VALUE."
         )
     return factory
 
@@ -108,13 +109,15 @@ def _check_option(metric: str, parameter: inspect.Parameter, value: Any) -> None
         ConfigError: It is not.
     """
     annotation = parameter.annotation
-    either = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    wanted = [get_origin(one) or one for one in either if one is not NoneType]
-    if len(wanted) != 1 or wanted[0] not in _KINDS or (value is None and NoneType in either):
+    alternatives = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    types = [get_origin(kind) or kind for kind in alternatives if kind is not NoneType]
+    if len(types) != 1 or types[0] not in _KINDS or (value is None and NoneType in alternatives):
         return
-    in_words, taken = _KINDS[wanted[0]]
-    if not isinstance(value, taken) or (isinstance(value, bool) and taken is not bool):
-        raise ConfigError(f"The metric {metric!r}: the option {parameter.name!r} must be {in_words}, found {value!r}.")
+    description, accepted = _KINDS[types[0]]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and accepted is not bool):
+        raise ConfigError(
+            f"The metric {metric!r}: the option {parameter.name!r} must be {description}, found {value!r}."
+        )
 
 
 def metric_parameters(name: str, folder: str = "") -> Mapping[str, inspect.Parameter]:
@@ -134,5 +137,5 @@ def _factory(name: str, folder: str) -> MetricFactory:
     if name not in METRICS and ":" in name:
         from grue.metrics.own import function_metric
 
-        return function_metric(name, [Path(folder)] if folder else [], known=METRICS.names())
+        return function_metric(name, [Path(folder)] if folder else [], suggestions=METRICS.names())
     return METRICS[name]

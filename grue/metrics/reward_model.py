@@ -9,17 +9,17 @@ from grue.records import Example
 
 
 def reward_model(dir: str, batch_size: int = 32) -> Average:
-    """Return the score of a reward model for prompt and text, in standard deviations of what it was trained on.
+    """Return the score of a reward model for prompt and text, in standard deviations of the texts it was trained on.
 
-    It is (logit − mean) / sd over the texts of the pairs that were learned from: 0 is a usual text of theirs, and a
-    weight in a sum of rewards means the same for every reward model.
+    It is (logit − mean) / sd, with mean and sd over the texts of the training pairs: 0 is their average, and a weight
+    in a sum of rewards means the same for every reward model.
 
     Args:
         dir: Folder that `grue tools reward train` wrote.
         batch_size: Inputs at a time; does not change the values.
 
     Raises:
-        DataError: It is no reward model's folder, or is damaged.
+        DataError: It is not a reward model's folder, or is damaged.
     """
     from grue.lm.reward_model import load_reward_model
     from grue.metrics.neural.batching import require_batch_size, require_finite
@@ -31,14 +31,14 @@ def reward_model(dir: str, batch_size: int = 32) -> Average:
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         prompts = [example.prompt for example in examples]
         rows = token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, texts)
-        found = require_finite("model", dir, examples, logits(model, tokenizer, rows, batch_size))
-        return [float(value) for value in (found - manifest.centre) / manifest.spread]
+        scores = require_finite("model", dir, examples, logits(model, tokenizer, rows, batch_size))
+        return [float(value) for value in (scores - manifest.centre) / manifest.spread]
 
     return Average(f"model|sha256:{manifest.sha256[:16]}|unit:sd of training texts|cut:left", values)
 
 
 def named_reward_model(name: str) -> Callable[..., Average]:
-    """Return what makes the metric `model:DIR`."""
+    """Return the factory of the metric `model:DIR`."""
 
     def make(batch_size: int = 32) -> Average:
         return reward_model(name.removeprefix(MODEL), batch_size)

@@ -6,8 +6,8 @@ with brackets, quotation marks, and each line end as a backslash and an n. Its R
 precision and recall of ROUGE-L to the power meant for ROUGE-W.
 
 The value of a text is that of nltk 3.7, rouge-score 0.0.4 and py-rouge 1.1. Of 6,193 real, disturbed and adversarial
-pairs ROUGE is equal to the last bit in all. Given the same sentences METEOR is, too, but for 17 pairs with words such
-as "adss", from which nltk 3.7 removes two endings. nltk splits sentences by a model, which `model_sentences`
+pairs, ROUGE is equal to the last bit in all. Given the same sentences, METEOR is, too, except for 17 pairs with words
+such as "adss", from which nltk 3.7 removes two endings. nltk splits sentences by a model, which `model_sentences`
 replaces. Against such a model with nltk's own abbreviations, METEOR differs in 1 of 993 pairs of CommonGen (each with
 several references), 14 of 400 of CNN/DailyMail and 5 of 700 of DailyDialog, and its means by less than 0.0003.
 """
@@ -39,21 +39,21 @@ def first(references: References) -> References:
     return references[:1]
 
 
-def seeing(change: Callable[[References], References], signature: str, *metrics: Metric) -> Average:
-    """Return the mean of `metrics`, to which every example has the references `change(references)`."""
+def with_references(change: Callable[[References], References], signature: str, *metrics: Metric) -> Average:
+    """Return the mean of `metrics`, computed with the references `change(references)` of every example."""
     name = signature.partition("|")[0]
 
-    def changed(examples: Sequence[Example]) -> list[Example]:
+    def convert(examples: Sequence[Example]) -> list[Example]:
         return [replace(example, references=change(references_of(example, name))) for example in examples]
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        seen = changed(examples)
-        return list(np.mean([metric.per_example(metric.statistics(seen, texts)) for metric in metrics], axis=0))
+        converted = convert(examples)
+        return list(np.mean([metric.per_example(metric.statistics(converted, texts)) for metric in metrics], axis=0))
 
     def prepare(examples: Sequence[Example]) -> None:
-        seen = changed(examples)
+        converted = convert(examples)
         for metric in metrics:
-            metric.prepare(seen)
+            metric.prepare(converted)
 
     return Average(signature, values, prepare)
 
@@ -68,7 +68,7 @@ def meteor_rl4lms() -> Average:
     """Return METEOR against the printed list, 0–1: a copy of a lone reference of seven words reaches 0.617."""
     details = f"version:nltk3.7|split:rules|case:lower|tok:treebank3.7|stem:porter|synonyms:{wordnet.DATA}"
     compared = best_of_references("meteor:rl4lms", details, read_meteor, meteor.meteor)
-    return seeing(printed, f"meteor:rl4lms|{details}|{REFERENCES}", compared)
+    return with_references(printed, f"meteor:rl4lms|{details}|{REFERENCES}", compared)
 
 
 def read_meteor(text: str) -> meteor.Words:
@@ -84,8 +84,8 @@ _ABBREVIATIONS = ABBREVIATIONS | {"tue", "wed", "fri"}
 def model_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text much as nltk's English model finds them.
 
-    Unlike after `sentences`, a stop also ends one before a word in lower case and before a mark with no blank between:
-    in a printed list, every reference that has a stop.
+    Unlike in `sentences`, a full stop also ends one before a word in lower case and directly before a closing mark: in
+    a printed list, every reference with a full stop ends a sentence.
     """
     start = 0
     for stop in _STOP.finditer(text):
@@ -100,35 +100,35 @@ def model_sentences(text: str) -> Iterator[str]:
 
 def rouge1_rl4lms() -> Average:
     """Return ROUGE-1 F1 against the printed list, 0–1."""
-    return seeing(printed, f"rouge1:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge1())
+    return with_references(printed, f"rouge1:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge1())
 
 
 def rouge2_rl4lms() -> Average:
     """Return ROUGE-2 F1 against the printed list, 0–1."""
-    return seeing(printed, f"rouge2:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge2())
+    return with_references(printed, f"rouge2:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge2())
 
 
 def rouge_l_rl4lms() -> Average:
     """Return ROUGE-L F1 against the printed list, 0–1."""
-    return seeing(printed, f"rougeL:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge_l())
+    return with_references(printed, f"rougeL:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge_l())
 
 
 def rouge_lsum_rl4lms() -> Average:
     """Return ROUGE-Lsum F1 against the printed list, 0–1, where only the text can still have several lines."""
-    return seeing(printed, f"rougeLsum:rl4lms|split:newline|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge_lsum())
+    return with_references(printed, f"rougeLsum:rl4lms|split:newline|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge_lsum())
 
 
 def rouge_combined() -> Average:
     """Return the mean of ROUGE-1, ROUGE-2 and ROUGE-L F1 with the first reference, 0–1: the reward rouge_combined."""
     signature = f"rouge:rl4lms|mean:rouge1,rouge2,rougeL|{ROUGE_TOKENS}|refs:first"
-    return seeing(first, signature, rouge.rouge1(), rouge.rouge2(), rouge.rouge_l())
+    return with_references(first, signature, rouge.rouge1(), rouge.rouge2(), rouge.rouge_l())
 
 
 def parent() -> Average:
-    """Return PARENT, 0–1, with the references filled up to three with "<null>", as the official script does it.
+    """Return PARENT, 0–1, with the references filled up to three with "<null>", as the official script does.
 
-    No n-gram of "<null>" is backed by a table, so that its recall is 1 and the table alone decides: a text that copies
-    the table gets 1 whatever the true references say.
+    No n-gram of "<null>" is backed by a table, so that its recall is 1 and only the table counts: a text that copies
+    the table gets 1 whatever the true references are.
     """
     return tables.parent_metric("parent:rl4lms", "f1", "13a", filled_up_to=3)
 
@@ -159,8 +159,8 @@ def weighted_f1(reference: list[lcs.IndexedTokens], candidate: list[lcs.IndexedT
     shared: Counter[str] = Counter()
     for line in reference:
         union = 0
-        for other in candidate:
-            union |= lcs.common_positions(line.tokens, other)
+        for candidate_line in candidate:
+            union |= lcs.common_positions(line.tokens, candidate_line)
         shared.update(token for index, token in enumerate(line.tokens) if union >> index & 1)
     written = Counter(token for line in candidate for token in line.tokens)
     hits = (shared & written).total()
@@ -174,15 +174,15 @@ def weighted_f1(reference: list[lcs.IndexedTokens], candidate: list[lcs.IndexedT
 def _first_words(text: str) -> Iterator[str]:
     left = LIMIT
     for line in text.split("\n"):
-        if found := line.split()[:left]:
-            left -= len(found)
-            yield " ".join(found)
+        if words := line.split()[:left]:
+            left -= len(words)
+            yield " ".join(words)
 
 
 def _stems(line: str) -> list[str]:
-    """Split a line without its signs and stem its words; of nltk's contractions "cannot" stays whole."""
-    kept = _NO_WORD.sub(" ", line.lower()).replace("cannot", "_cannot_")
-    return [_stem(word).replace("_cannot_", "cannot") for word in split_sentence_37(kept)]
+    """Split a line without its punctuation and stem its words; "cannot" stays whole, unlike in nltk."""
+    cleaned = _NO_WORD.sub(" ", line.lower()).replace("cannot", "_cannot_")
+    return [_stem(word).replace("_cannot_", "cannot") for word in split_sentence_37(cleaned)]
 
 
 @CachedByWord
@@ -204,8 +204,8 @@ def _porter() -> Callable[[str], str]:
 def exceptions() -> dict[str, str]:
     """Return what py-rouge 1.1 looks up before it stems: irregular forms, and words whose stem is the Perl script's.
 
-    Its irregular forms are those of an older WordNet, the first base of each; of those that are plain words, ours have
-    six more and one other base.
+    Its irregular forms are those of an older WordNet, the first base of each; among plain words, our WordNet has six
+    more forms and one different base.
     """
     lists = wordnet.exceptions()
     table = {form: bases[0] for part in "arnv" for form, bases in lists[part].items() if bases}

@@ -35,8 +35,8 @@ _cached = lru_cache(maxsize=1 << 16)(_rouge_tokens)
 
 @CachedByWord
 def _stemmed(chunk: str) -> tuple[str, ...]:
-    """Split a chunk without blanks with the library; its rules look no further."""
-    return tuple(tokenize(chunk, tokens))  # the module's cached `stem` takes the stemmer's place
+    """Split a chunk without blanks with the library, whose rules do not look beyond it."""
+    return tuple(tokenize(chunk, tokens))  # the module's cached `stem` replaces the stemmer
 
 
 @CachedByWord
@@ -61,7 +61,7 @@ class RougeNgrams:
 
     Attributes:
         distinct: The n-grams.
-        repeated: Count of those that occur more than once; sets are faster than counters, and most occur once.
+        repeated: Counts of those that occur more than once: most occur once, and sets are faster than counters.
         total: Number of n-grams, each as often as it occurs.
     """
 
@@ -74,8 +74,8 @@ def ngrams(order: int, stem: bool = True) -> Callable[[str], RougeNgrams]:
     """Return a reader of text into its n-grams of that order."""
 
     def read(text: str) -> RougeNgrams:
-        found = rouge_tokens(text, stem)
-        listed = found if order == 1 else list(zip(*(found[start:] for start in range(order)), strict=False))
+        words = rouge_tokens(text, stem)
+        listed = words if order == 1 else list(zip(*(words[start:] for start in range(order)), strict=False))
         distinct = set(listed)
         if len(distinct) == len(listed):
             return RougeNgrams(distinct, {}, len(listed))

@@ -14,8 +14,8 @@ from grue.records import Example
 class Graph:
     """The tuples of one or more texts, without synonymous repetitions.
 
-    Two tuples are the same if they are equally long and their words are, one by one, equal or synonyms. The first and
-    the last are single words, by which tuples are indexed.
+    Two tuples are the same if they are equally long and their words are, one by one, equal or synonyms. Tuples are
+    indexed by their first and last words, which are single words.
     """
 
     def __init__(self, tuples: Iterable[Tuple]) -> None:
@@ -26,24 +26,24 @@ class Graph:
                 self.tuples.append(each)
                 self._by_ends.setdefault((len(each), each[0]), {}).setdefault(each[-1], []).append(each)
 
-    def __contains__(self, wanted: Tuple) -> bool:
-        return any(all(map(are_synonyms, wanted[1:-1], known[1:-1])) for known in self._with_ends_of(wanted))
+    def __contains__(self, item: Tuple) -> bool:
+        return any(all(map(are_synonyms, item[1:-1], candidate[1:-1])) for candidate in self._with_ends_of(item))
 
-    def _with_ends_of(self, wanted: Tuple) -> Iterator[Tuple]:
-        """Yield the tuples that are as long and whose ends are the same as those of `wanted`, or synonyms."""
-        ends = wordnet.synonyms(wanted[-1])
-        for start in wordnet.synonyms(wanted[0]):
-            if by_end := self._by_ends.get((len(wanted), start)):
+    def _with_ends_of(self, item: Tuple) -> Iterator[Tuple]:
+        """Yield the tuples that are as long and whose ends are those of `item`, or synonyms."""
+        ends = wordnet.synonyms(item[-1])
+        for start in wordnet.synonyms(item[0]):
+            if by_end := self._by_ends.get((len(item), start)):
                 for end in min(by_end, ends, key=len):
                     if end in ends:
                         yield from by_end.get(end, ())
 
 
-def are_synonyms(one: str, other: str) -> bool:
+def are_synonyms(first: str, second: str) -> bool:
     """Whether two words, or two relations word by word, are equal or share a synset: take to, carry to."""
-    if one == other:
+    if first == second:
         return True
-    left, right = one.split(" "), other.split(" ")
+    left, right = first.split(" "), second.split(" ")
     return len(left) == len(right) and all(b in wordnet.synonyms(a) for a, b in zip(left, right, strict=True))
 
 

@@ -1,7 +1,7 @@
 """SPICE (Anderson et al. 2016) by its official program, which the user provides: a jar, CoreNLP's models and Java.
 
-Nothing of it is part of this package: the jar is under the AGPL. It fails on Java 15 and later, which lack the script
-engine it prints with.
+None of it is part of this package: the jar is under the AGPL. It fails on Java 15 and later, which lack the script
+engine that it prints with.
 """
 
 import json
@@ -38,13 +38,13 @@ def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
         memory: Memory limit of Java.
 
     Raises:
-        Unavailable: Something is missing; the message says what.
+        Unavailable: Something that it needs is missing.
     """
     home, java = settings(home, java)
     missing = problems(home, java)
     if missing:
         listed = "".join(f"\n- {problem}" for problem in missing)
-        raise Unavailable(f"spice cannot run here:{listed}\nspice_lite needs none of this, but is another metric.")
+        raise Unavailable(f"spice cannot run here:{listed}\nspice_lite needs none of this, but is a different metric.")
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         items = [
@@ -69,23 +69,23 @@ def settings(home: str = "", java: str = "") -> tuple[str, str]:
 
 
 def problems(home: str, java: str) -> list[str]:
-    """Return what is missing to run SPICE, each with its cure; nothing but `java -version` is started."""
+    """Return what is missing to run SPICE, each with its cure; only `java -version` is run."""
     return [*_problems_of_java(java), *_problems_of_home(home)]
 
 
 def _problems_of_java(java: str) -> list[str]:
-    wanted = f"install Java {JAVAS[0]} to {JAVAS[-1]} and name the program in {JAVA} or the option java"
+    cure = f"install Java {JAVAS[0]} to {JAVAS[-1]} and name the program in {JAVA} or the option java"
     if shutil.which(java) is None:
-        return [f"There is no program {java!r}; {wanted}."]
+        return [f"There is no program {java!r}; {cure}."]
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
-        return [f"{java!r} does not start ({error.strerror}); {wanted}."]
+        return [f"{java!r} does not start ({error.strerror}); {cure}."]
     version = _VERSION.search(answer.stderr + answer.stdout)
     if version is None:
-        return [f"{java!r} does not say its version as Java does; {wanted}."]
+        return [f"{java!r} does not print its version as Java does; {cure}."]
     if int(version[1]) not in JAVAS:
-        return [f"{java!r} is Java {version[1]}, which SPICE does not run on; {wanted}."]
+        return [f"{java!r} is Java {version[1]}, on which SPICE does not run; {cure}."]
     return []
 
 
@@ -93,14 +93,14 @@ def _problems_of_home(home: str) -> list[str]:
     if not home:
         return [f"No folder is named; unpack SPICE-1.0.zip and name its folder in {HOME} or the option home."]
     folder = Path(home)
-    found = []
+    missing = []
     if not (folder / JAR).is_file():
-        found.append(f"{folder / JAR} is missing; unpack SPICE-1.0.zip from https://panderson.me/spice there.")
+        missing.append(f"{folder / JAR} is missing; unpack SPICE-1.0.zip from https://panderson.me/spice there.")
     for name in CORENLP:
         if not (folder / "lib" / name).is_file():
             archive = "stanford-corenlp-full-2015-12-09.zip"
-            found.append(f"{folder / 'lib' / name} is missing; it is in {archive} from https://nlp.stanford.edu.")
-    return found
+            missing.append(f"{folder / 'lib' / name} is missing; it is in {archive} from https://nlp.stanford.edu.")
+    return missing
 
 
 def clean(text: str) -> str:
@@ -109,7 +109,7 @@ def clean(text: str) -> str:
 
 
 def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> dict[int, float]:
-    """Return image_id → F1 of the program for items of image_id, test and refs; nothing is started for no item.
+    """Return image_id → F1 of the program for items of image_id, test and refs; without items it is not started.
 
     Raises:
         DataError: The program failed, or did not answer every item.
@@ -117,10 +117,18 @@ def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> 
     if not items:
         return {}
     with TemporaryDirectory(prefix="grue-spice-") as folder:
-        given, out = Path(folder, "in.json"), Path(folder, "out.json")
-        given.write_text(json.dumps(items), encoding="utf-8")
+        input_file, output_file = Path(folder, "in.json"), Path(folder, "out.json")
+        input_file.write_text(json.dumps(items), encoding="utf-8")
         program = Path(shutil.which(java) or java).absolute()  # it runs in another folder
-        command = [str(program), f"-Xmx{memory}", "-jar", str(home.absolute() / JAR), str(given), "-out", str(out)]
+        command = [
+            str(program),
+            f"-Xmx{memory}",
+            "-jar",
+            str(home.absolute() / JAR),
+            str(input_file),
+            "-out",
+            str(output_file),
+        ]
         done = subprocess.run(
             [*command, "-detailed", "-silent"],
             cwd=folder,
@@ -129,13 +137,13 @@ def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> 
             errors="replace",
             check=False,
         )
-        if done.returncode or not out.is_file():
-            said = "\n".join((done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-20:])
+        if done.returncode or not output_file.is_file():
+            output = "\n".join((done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-20:])
             raise DataError(
                 f"SPICE stopped with code {done.returncode} and wrote no scores; run {JAR} by hand to see why. "
-                f"It said:\n{said}"
+                f"It said:\n{output}"
             )
-        answer = out.read_text(encoding="utf-8", errors="replace")
+        answer = output_file.read_text(encoding="utf-8", errors="replace")
     scores = _parse(answer)
     unanswered = [item["image_id"] for item in items if item["image_id"] not in scores]
     if unanswered:
@@ -147,7 +155,7 @@ def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> 
 
 
 def _parse(answer: str) -> dict[int, float]:
-    """Return image_id → F1; only the program's sub-categories may be NaN or null, where a text has no such tuple."""
+    """Return image_id → F1; sub-categories may be NaN or null where a text has no such tuple, F1 may not."""
     try:
         return {int(item["image_id"]): float(item["scores"]["All"]["f"]) for item in json.loads(answer)}
     except (ValueError, KeyError, TypeError) as error:

@@ -66,7 +66,7 @@ def summac(
             for example, text in zip(examples, texts, strict=True)
         ]
         rows = softmax(logits(classifier, tokenizer, crossed(pairs), batch_size, LONGEST))
-        found = np.zeros(len(pairs))
+        scores = np.zeros(len(pairs))
         start = 0
         for index, (premises, hypotheses) in enumerate(pairs):
             shape = (len(premises), len(hypotheses), -1)
@@ -74,9 +74,9 @@ def summac(
             if count:
                 best = rows[start : start + count].reshape(shape).max(axis=0)  # [hypotheses, labels]
                 against = best[:, contradiction] if use_con else 0.0
-                found[index] = (best[:, entailment] - against).mean()
+                scores[index] = (best[:, entailment] - against).mean()
             start += count
-        return list(require_finite("summac", model, examples, found))
+        return list(require_finite("summac", model, examples, scores))
 
     against = f"|contradiction:{contradiction}" if use_con else ""
     return Average(
@@ -96,15 +96,15 @@ def source_of(example: Example, source: str) -> str:
     if not isinstance(document, str):
         raise DataError(
             f"The example {example.id!r} has {document!r} as document in its meta, but summac needs a text there; "
-            "mend its data format."
+            "fix its data format."
         )
     return document
 
 
 def informative(text: str) -> list[str]:
-    """Return the sentences of more than ten characters, or all if there are only shorter ones."""
-    found = sentences(text)
-    return [sentence for sentence in found if len(sentence) >= SHORTEST] or found
+    """Return the sentences of more than ten characters, or all if there are none."""
+    parts = sentences(text)
+    return [sentence for sentence in parts if len(sentence) >= SHORTEST] or parts
 
 
 def crossed(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:

@@ -60,7 +60,7 @@ class Parent:
 
     Args:
         tokenize: Splits texts and references, in lower case; the table is always split by sacreBLEU's 13a.
-        filled_up_to: Number of references that "<null>" fills an example's up to, as the official script does.
+        filled_up_to: Number of references to which "<null>" fills up an example's, as the official script does.
     """
 
     def __init__(self, tokenize: Tokenizer, filled_up_to: int = 0) -> None:
@@ -116,16 +116,16 @@ def values_of(example: Example, key: str) -> list[list[str]]:
     """Return the values of a table in the example's meta as lists of 13a tokens in lower case; empty ones are left out.
 
     Raises:
-        DataError: There is no such table, it is no list, or it has no word.
+        DataError: There is no such table, it is not a list, or it has no words.
     """
     values = listed(example, key, "parent")
-    found = [tokens for value in values if (tokens := tokens_13a(str(value).lower()))]
-    if not found:
+    tokenized = [tokens for value in values if (tokens := tokens_13a(str(value).lower()))]
+    if not tokenized:
         raise DataError(
             f"The example {example.id!r} has no values under {key!r} in its meta, which parent needs; "
-            "take another metric."
+            "use another metric."
         )
-    return found
+    return tokenized
 
 
 def count_by_order(tokens: Sequence[str]) -> list[Counter[Ngram]]:
@@ -161,21 +161,21 @@ def mean_precision(
 ) -> float:
     """Return the geometric mean over orders of the share of n-grams that reference or table back; 0 without a word."""
     shares = []
-    for order, total, wanted in zip(counts, backed, reference.counts, strict=True):
-        # As many as the reference has are right, the others to the extent that the table backs them.
-        shared = order.keys() & wanted.keys()
-        found = [min(order[ngram], wanted[ngram]) * (1 - backing_of(ngram, words)) for ngram in shared]
-        shares.append(math.fsum([total, *found]) / order.total() if order else 0.0)  # exact, in whatever order
+    for order, total, reference_counts in zip(counts, backed, reference.counts, strict=True):
+        # Matches with the reference count in full, the rest to the extent that the table backs them.
+        shared = order.keys() & reference_counts.keys()
+        unbacked = [min(order[ngram], reference_counts[ngram]) * (1 - backing_of(ngram, words)) for ngram in shared]
+        shares.append(math.fsum([total, *unbacked]) / order.total() if order else 0.0)  # exact, in whatever order
     return geometric_mean(shares)
 
 
 def mean_recall(counts: list[Counter[Ngram]], reference: Reference) -> float:
     """Return the geometric mean over orders of the share of the reference's table-backed n-grams that the text has."""
     shares = []
-    for order, wanted, (backed, total) in zip(counts, reference.counts, reference.backed, strict=True):
-        shared = order.keys() & wanted.keys()
-        found = math.fsum([backed[ngram] * min(1.0, order[ngram] / wanted[ngram]) for ngram in shared])
-        shares.append(found / total if total else 1.0)
+    for order, reference_counts, (backed, total) in zip(counts, reference.counts, reference.backed, strict=True):
+        shared = order.keys() & reference_counts.keys()
+        matched = math.fsum([backed[ngram] * min(1.0, order[ngram] / reference_counts[ngram]) for ngram in shared])
+        shares.append(matched / total if total else 1.0)
     return geometric_mean(shares) or SMOOTHING
 
 

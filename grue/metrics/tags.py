@@ -1,7 +1,7 @@
 """Parts of speech by a few rules over WordNet, for metrics that need to know who does what; no model, no training.
 
-Function words are listed here. Any other word can be what WordNet knows it as, and the words beside it decide: no
-verb follows "the", no noun follows "to". Where they leave it open, the more common use decides.
+Function words are listed here. Any other word can be what WordNet lists it as, and its neighbours decide: no verb
+follows "the", no noun follows "to". If they leave it open, the more common use decides.
 """
 
 from collections.abc import Sequence
@@ -62,15 +62,15 @@ _TAGS: dict[str, Tag] = {"n": "noun", "v": "verb", "a": "adjective", "r": "adver
 
 @dataclass(slots=True)
 class Context:
-    """What the words of a sentence have been so far.
+    """The state of a sentence up to the current word.
 
     Attributes:
-        word: The last word that is no adverb.
+        word: The last word that is not an adverb.
         before: Its tag.
         adverb: Whether adverbs follow that word.
         paired: Whether "and" joins the last noun and the one before.
         plural: Whether the last noun is a plural, or paired.
-        article: First determiner of the last noun if neither a verb nor a preposition governs it, or nothing.
+        article: First determiner of the last noun if neither a verb nor a preposition governs it, else empty.
         verb: Lemma of the last verb.
         forms: Forms of all verbs.
         finite: Whether the clause has a verb, other than one in -ing.
@@ -97,48 +97,48 @@ def tag(tokens: Sequence[str]) -> list[Tag]:
         tokens, [*tokens[1:], ""], [*tokens[2:], "", ""], _predicates(tokens), strict=False
     ):
         context.predicate = predicate
-        found = _listed(word, ahead, beyond, context) or _open(word, ahead, beyond, context)
-        tags.append(found)
-        if found == "stop":
+        label = _listed(word, ahead, beyond, context) or _open(word, ahead, beyond, context)
+        tags.append(label)
+        if label == "stop":
             context = Context()
-        elif found == "adverb":
+        elif label == "adverb":
             context.adverb = True
         else:
-            _note(word, found, context)
+            _note(word, label, context)
     return tags
 
 
 def _predicates(tokens: Sequence[str]) -> list[bool]:
     """Return for each token whether a form of be or have, or an auxiliary, comes after it in its sentence."""
-    found, ahead = [], False
+    flags, ahead = [], False
     for word in reversed(tokens):
-        found.append(ahead)
+        flags.append(ahead)
         listed = CLOSED.get(word)
         ahead = listed != "stop" and (ahead or word in HAVE or listed in ("be", "auxiliary"))
-    return found[::-1]
+    return flags[::-1]
 
 
-def _note(word: str, found: Tag, context: Context) -> None:
-    """Bring the context up to date with a word that is no adverb."""
-    if found in ("verb", "ed", "be"):
+def _note(word: str, label: Tag, context: Context) -> None:
+    """Update the context with a word that is not an adverb."""
+    if label in ("verb", "ed", "be"):
         context.finite = True
-    elif found == "link" or word in OPENERS:
+    elif label == "link" or word in OPENERS:
         context.finite = False
-    if found in ("verb", "ing", "ed"):
+    if label in ("verb", "ing", "ed"):
         context.verb = lemma("v", word)
         context.forms.add(form(word) or "base")
-    elif found == "noun":
+    elif label == "noun":
         context.plural = context.paired or lemma("n", word) != word or word == "people"
-    elif found in ("determiner", "number") and context.before not in _INSIDE:
+    elif label in ("determiner", "number") and context.before not in _INSIDE:
         context.article = "" if context.before in _GOVERNING and context.word not in OPENERS else word
-    if found not in (*_INSIDE, "noun"):
+    if label not in (*_INSIDE, "noun"):
         context.article = ""
-        context.paired = found == "and" and context.before == "noun"
-    context.word, context.before, context.adverb = word, found, False
+        context.paired = label == "and" and context.before == "noun"
+    context.word, context.before, context.adverb = word, label, False
 
 
 def _listed(word: str, ahead: str, beyond: str, context: Context) -> Tag | None:
-    """Return the tag of a function word or a sign, or None for any other word."""
+    """Return the tag of a function word or punctuation mark, or None for any other word."""
     if word == "'s":
         is_verb = context.before in ("pronoun", "anaphor") or CLOSED.get(ahead) == "determiner" or form(ahead) == "ing"
         return "be" if is_verb else "owner"
@@ -171,22 +171,22 @@ def _is_infinitive(ahead: str, beyond: str, context: Context) -> bool:
 
 def _open(word: str, ahead: str, beyond: str, context: Context) -> Tag:
     """Return the tag of a word that is not listed."""
-    found = readings(word)
-    if not found:
+    parts = readings(word)
+    if not parts:
         return _guess(word)
-    if context.before in _INSIDE and not (context.before == "adjective" and "n" not in found and "a" not in found):
+    if context.before in _INSIDE and not (context.before == "adjective" and "n" not in parts and "a" not in parts):
         return _inside(word, ahead, beyond)
     verbal = form(word)
     if verbal in ("ing", "ed"):
         return _participle(word, verbal, ahead, context)
     if verbal and _acts(word, verbal, ahead, context):
         return "verb"
-    if "r" in found and (CLOSED.get(ahead) == "adverb" or (word.endswith("ly") and not is_nominal(ahead))):
+    if "r" in parts and (CLOSED.get(ahead) == "adverb" or (word.endswith("ly") and not is_nominal(ahead))):
         return "adverb"
-    if "a" in found and context.before == "be" and uses("a", word) >= uses("n", word):
+    if "a" in parts and context.before == "be" and uses("a", word) >= uses("n", word):
         return "adjective"
-    part = max((part for part in "nar" if part in found), key=lambda part: found[part][1], default="v")
-    if "a" in found and part == "n" and context.before != "noun" and is_nominal(ahead):
+    part = max((part for part in "nar" if part in parts), key=lambda part: parts[part][1], default="v")
+    if "a" in parts and part == "n" and context.before != "noun" and is_nominal(ahead):
         return "adjective"
     return _TAGS[part]
 
@@ -206,17 +206,17 @@ def _guess(word: str) -> Tag:
 
 def _inside(word: str, ahead: str, beyond: str) -> Tag:
     """Return the tag of a word after a determiner, number, adjective or owner: the *painted* fence, the *painting*."""
-    found = readings(word)
+    parts = readings(word)
     if form(word) in ("ing", "ed") and uses("n", word) < uses("v", word):
-        return "adjective" if is_nominal(ahead) or "n" not in found else "noun"
+        return "adjective" if is_nominal(ahead) or "n" not in parts else "noun"
     is_plain = lemma("a", word) == word and uses("a", word) >= uses("n", word)  # unlike a cleaner
     if CLOSED.get(ahead) in ("and", "comma"):
         can_go_on = beyond not in CLOSED and "a" in readings(beyond)  # a blue and white boat
     else:
         can_go_on = ahead not in CLOSED and (form(ahead) in ("ing", "ed") or uses("n", ahead) >= 0)
-    if "a" in found and ("n" not in found or is_nominal(ahead) or (is_plain and can_go_on)):
+    if "a" in parts and ("n" not in parts or is_nominal(ahead) or (is_plain and can_go_on)):
         return "adjective"
-    return "adverb" if "r" in found and "n" not in found else "noun"
+    return "adverb" if "r" in parts and "n" not in parts else "noun"
 
 
 def _participle(word: str, verbal: Form, ahead: str, context: Context) -> Tag:
@@ -238,53 +238,53 @@ def _participle(word: str, verbal: Form, ahead: str, context: Context) -> Tag:
 
 
 def _acts(word: str, verbal: Form, ahead: str, context: Context) -> bool:
-    """Whether a word that can be a bare verb or end in its s is one here: the dog *barks*, but tree *barks*."""
-    verb, other = uses("v", word), max(uses("n", word), uses("a", word))
+    """Whether a word that can be a bare verb, or one with an s, is a verb here: the dog *barks*, but tree *barks*."""
+    verb, nominal = uses("v", word), max(uses("n", word), uses("a", word))
     has_object = CLOSED.get(ahead) in _OBJECT
-    if other < 0 or context.before in ("pronoun", "anaphor", "auxiliary", "to", "relative"):
+    if nominal < 0 or context.before in ("pronoun", "anaphor", "auxiliary", "to", "relative"):
         return True
     if context.before == "noun":
         if has_object or context.adverb:
             return True
         alone = bool(context.article) and not (context.finite or context.predicate)
         if verbal == "base":
-            return context.verb in WATCHING or (context.plural and (alone or verb >= other))
+            return context.verb in WATCHING or (context.plural and (alone or verb >= nominal))
         one_thing = context.article in ("a", "an", "another", "every", "each", "one")
-        return not context.plural and (one_thing or alone or (1 if context.forms else 3) * verb > other)
+        return not context.plural and (one_thing or alone or (1 if context.forms else 3) * verb > nominal)
     if context.before in ("and", "comma"):
-        return verb > other and bool(context.forms) and (has_object or verbal in context.forms)
-    return context.adverb and context.before not in ("be", "preposition") and verb > other
+        return verb > nominal and bool(context.forms) and (has_object or verbal in context.forms)
+    return context.adverb and context.before not in ("be", "preposition") and verb > nominal
 
 
 @CachedByWord
 def form(word: str) -> Form | None:
     """Return the form of the verb that `word` can be, or None: bark base, barks s, barking ing, barked and ran ed."""
-    found = readings(word).get("v")
-    if found is None:
+    reading = readings(word).get("v")
+    if reading is None:
         return None
-    if found[0] == word:
+    if reading[0] == word:
         return "base"
     return "ing" if word.endswith("ing") else "s" if word.endswith("s") else "ed"
 
 
 def uses(part: str, word: str) -> int:
-    """Return how common `word` is as that part of speech, -1 if it is never one."""
-    found = readings(word).get(part)
-    return -1 if found is None else found[1]
+    """Return how common `word` is as that part of speech, -1 if it never is."""
+    reading = readings(word).get(part)
+    return -1 if reading is None else reading[1]
 
 
 def lemma(part: str, word: str) -> str:
     """Return the lemma of `word` as that part of speech, the word itself if it has none."""
-    found = readings(word).get(part)
-    return word if found is None else found[0]
+    reading = readings(word).get(part)
+    return word if reading is None else reading[0]
 
 
 def is_nominal(word: str) -> bool:
-    """Whether `word` is a noun or adjective at least as often as anything else; words that nobody knows are nouns."""
+    """Whether `word` is a noun or adjective at least as often as anything else; unknown words are nouns."""
     return word.isalnum() and word not in CLOSED and _best(word) in "na"
 
 
 @CachedByWord
 def _best(word: str) -> str:
-    found = readings(word)
-    return max(found, key=lambda part: found[part][1]) if found else "n"
+    parts = readings(word)
+    return max(parts, key=lambda part: parts[part][1]) if parts else "n"

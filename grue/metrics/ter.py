@@ -1,11 +1,11 @@
 """Translation edit rate (Snover et al. 2006) as the library sacrebleu 2.6 defines it, limits and tie rules included.
 
-A hypothesis is turned into a reference by moving blocks of words, each move one edit, as long as a move brings the edit
-distance down; what is left counts as insertions, deletions and substitutions. Most of the time goes into the distances
-of hypotheses with one more move. They come from rapidfuzz, many times faster than the library's search in Python.
+A hypothesis is turned into a reference by moving blocks of words, each move one edit, as long as a move lowers the edit
+distance; the rest is insertions, deletions and substitutions. Most of the time goes into the distances after a possible
+move. They are computed by rapidfuzz, many times faster than the library's search in Python.
 
-The library searches only a band around the diagonal of the edit table, so that it does not always find the best for
-long and very different texts. Where the band could matter the distance is computed here in the same band. A move
+The library searches only a band around the diagonal of the edit table, so that it does not always find the optimum for
+long and very different texts. Where the band could matter, the distance is computed here in the same band. A move
 changes a few rows of the table; those before and after them are computed once for all moves, so that a move costs the
 same in a text of twenty thousand words as in one of a hundred.
 """
@@ -28,8 +28,8 @@ LONGEST_BLOCK = 10
 FURTHEST_MOVE = 50
 MOST_CANDIDATES = 1000
 BAND = 25
-MOST_BITS = 512  # beyond, rows of bits would take more memory than the band
-MOST_WHOLE = 2000  # beyond, the rows of the band that a move changes are sooner done than a whole distance
+MOST_BITS = 512  # longer references would take more memory as rows of bits than as a band
+MOST_WHOLE = 2000  # for longer references, the rows of the band that a move changes are faster than a whole distance
 
 INFINITE = 1 << 30
 
@@ -92,18 +92,18 @@ def _rate(row: FloatArray) -> float:
 def edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
     """Return how many edits, moves of blocks among them, turn `hypothesis` into `reference`."""
     numbers: dict[str, int] = {}
-    # One letter a word: slices of a string move blocks fast, and rapidfuzz reads strings without converting them.
-    words, wanted = (
+    # One letter per word: string slices move blocks fast, and rapidfuzz reads strings without conversion.
+    words, reference_words = (
         "".join(chr(numbers.setdefault(word, len(numbers))) for word in text) for text in (hypothesis, reference)
     )
-    if not wanted:
+    if not reference_words:
         return len(words)
     moves = candidates = 0
     while True:
-        alignment = align(words, wanted)
+        alignment = align(words, reference_words)
         if not alignment.distance:
             return moves
-        best, tried = best_move(words, wanted, alignment)
+        best, tried = best_move(words, reference_words, alignment)
         candidates += tried
         if best is None or candidates >= MOST_CANDIDATES:
             return moves + alignment.distance
@@ -128,17 +128,17 @@ class Alignment:
     unmet: list[int]
 
 
-def align(words: str, wanted: str) -> Alignment:
-    """Return the best alignment; of equal ones the one that prefers substituting, then deleting, then inserting."""
-    distance = Levenshtein.distance(words, wanted) if len(wanted) <= MOST_BITS else len(words) + len(wanted)
-    # Not only the best path must lie in the band, but also those to its neighbours, which decide between equal steps.
-    reach = distance + 1 + abs(len(words) - len(wanted))
-    if len(wanted) <= MOST_BITS and _within_band(reach, wanted):
-        steps = _path(words, wanted)
+def align(words: str, reference: str) -> Alignment:
+    """Return the best alignment; ties prefer substituting, then deleting, then inserting."""
+    distance = Levenshtein.distance(words, reference) if len(reference) <= MOST_BITS else len(words) + len(reference)
+    # The paths to the best path's neighbours must lie in the band, too: they decide between equal steps.
+    reach = distance + 1 + abs(len(words) - len(reference))
+    if len(reference) <= MOST_BITS and _within_band(reach, reference):
+        steps = _path(words, reference)
     else:
-        distance, steps = _path_in_band(words, wanted)
-    place, wrong, unmet = [0] * len(wanted), [0] * len(words), [0] * len(wanted)
-    i, j = len(words), len(wanted)
+        distance, steps = _path_in_band(words, reference)
+    place, wrong, unmet = [0] * len(reference), [0] * len(words), [0] * len(reference)
+    i, j = len(words), len(reference)
     for step in steps:
         if step == _INSERT:
             j -= 1
@@ -158,18 +158,18 @@ def _running(flags: Sequence[int]) -> list[int]:
     return [0, *(total := total + flag for flag in flags)]
 
 
-def best_move(words: str, wanted: str, now: Alignment) -> tuple[str | None, int]:
-    """Return `words` after the move that saves most, or None if no move saves, and how many moves were tried.
+def best_move(words: str, reference: str, alignment: Alignment) -> tuple[str | None, int]:
+    """Return `words` after the move that saves most, or None if none saves anything, and how many moves were tried.
 
-    Of moves that save alike the longest block wins, then the one from furthest left, then the one to furthest left.
+    Of equal moves the longest block wins, then the leftmost start, then the leftmost target.
     """
     best: tuple[int, int, int, int] | None = None
     moved_best = None
     tried = 0
-    cutoff = len(words) + len(wanted)
-    band = Band(words, wanted)
-    for start, place, length in _blocks(words, wanted, now):
-        for target in _targets(now, place, length):
+    cutoff = len(words) + len(reference)
+    band = Band(words, reference)
+    for start, place, length in _blocks(words, reference, alignment):
+        for target in _targets(alignment, place, length):
             moved = move(words, start, length, target)
             tried += 1
             distance = _distance(moved, band, min(start, target), max(start, target) + length, cutoff)
@@ -178,37 +178,37 @@ def best_move(words: str, wanted: str, now: Alignment) -> tuple[str | None, int]
                 best, moved_best, cutoff = candidate, moved, distance
         if tried >= MOST_CANDIDATES:
             break
-    if best is None or -best[0] >= now.distance:
+    if best is None or -best[0] >= alignment.distance:
         return None, tried
     return moved_best, tried
 
 
-def _blocks(words: str, wanted: str, now: Alignment) -> Iterator[tuple[int, int, int]]:
+def _blocks(words: str, reference: str, alignment: Alignment) -> Iterator[tuple[int, int, int]]:
     """Yield (start, reference index, length) of equal blocks that are wrong where they are and unmet where they go."""
     places: dict[str, list[int]] = {}
-    for index, word in enumerate(wanted):
+    for index, word in enumerate(reference):
         places.setdefault(word, []).append(index)
     for start, word in enumerate(words):
-        if now.wrong[min(start + LONGEST_BLOCK, len(words))] == now.wrong[start]:
+        if alignment.wrong[min(start + LONGEST_BLOCK, len(words))] == alignment.wrong[start]:
             continue
-        found = places.get(word, [])
-        near = slice(bisect_left(found, start - FURTHEST_MOVE), bisect_right(found, start + FURTHEST_MOVE))
-        for place in found[near]:
-            longest = min(LONGEST_BLOCK, len(words) - start, len(wanted) - place)
+        occurrences = places.get(word, [])
+        near = slice(bisect_left(occurrences, start - FURTHEST_MOVE), bisect_right(occurrences, start + FURTHEST_MOVE))
+        for place in occurrences[near]:
+            longest = min(LONGEST_BLOCK, len(words) - start, len(reference) - place)
             for length in range(1, longest + 1):
-                if words[start + length - 1] != wanted[place + length - 1]:
+                if words[start + length - 1] != reference[place + length - 1]:
                     break
-                wrong = now.wrong[start + length] > now.wrong[start]
-                unmet = now.unmet[place + length] > now.unmet[place]
-                if wrong and unmet and not start <= now.place[place] < start + length:
+                wrong = alignment.wrong[start + length] > alignment.wrong[start]
+                unmet = alignment.unmet[place + length] > alignment.unmet[place]
+                if wrong and unmet and not start <= alignment.place[place] < start + length:
                     yield start, place, length
 
 
-def _targets(now: Alignment, place: int, length: int) -> Iterator[int]:
+def _targets(alignment: Alignment, place: int, length: int) -> Iterator[int]:
     """Yield the hypothesis positions before which a block can go that belongs at the reference index `place`."""
     before = -1
     for index in range(place - 1, place + length):
-        target = 0 if index < 0 else now.place[index] + 1
+        target = 0 if index < 0 else alignment.place[index] + 1
         if target != before:
             yield target
         before = target
@@ -227,35 +227,35 @@ def move(words: str, start: int, length: int, target: int) -> str:
 def _distance(moved: str, band: "Band", first: int, last: int, cutoff: int) -> int:
     """Return the edit distance within the band after a move that changes the words from `first` to before `last`.
 
-    What is above `cutoff` may be any number above it.
+    A distance above `cutoff` may come back as any number above it.
     """
-    wanted = band.wanted
-    if len(wanted) <= MOST_WHOLE:
-        distance: int = Levenshtein.distance(moved, wanted, score_cutoff=cutoff)
+    reference = band.reference
+    if len(reference) <= MOST_WHOLE:
+        distance: int = Levenshtein.distance(moved, reference, score_cutoff=cutoff)
         # A best path has at most this many insertions, or deletions.
-        reach = (distance + abs(len(moved) - len(wanted))) / 2
-        if distance > cutoff or _within_band(reach, wanted):
+        reach = (distance + abs(len(moved) - len(reference))) / 2
+        if distance > cutoff or _within_band(reach, reference):
             return distance
     return band.distance(moved, first, min(last, len(moved)))
 
 
-def _within_band(reach: float, wanted: str) -> bool:
-    """Whether paths that get `reach` cells away from the straight line between the table's corners stay in the band.
+def _within_band(reach: float, reference: str) -> bool:
+    """Whether paths up to `reach` cells from the straight line between the table's corners stay in the band.
 
-    Rounding takes one cell, and the band ends one cell earlier on the right. A narrow table is within it as a whole.
+    Rounding costs one cell, and the band ends one cell earlier on the right. A narrow table lies within it entirely.
     """
-    return len(wanted) < BAND or reach <= BAND - 2
+    return len(reference) < BAND or reach <= BAND - 2
 
 
-def _path(words: str, wanted: str) -> list[int]:
+def _path(words: str, reference: str) -> list[int]:
     """Return the steps from the last cell of the whole edit table back to the first, found with bit masks.
 
     Bit j of a row's `level` is set where cell [i, j + 1] is as far as the one before it on the diagonal, of its `up`
     where it is one further than the cell above (Myers 1999, Hyyrö 2003).
     """
-    full = (1 << len(wanted)) - 1
+    full = (1 << len(reference)) - 1
     positions: dict[str, int] = {}
-    for index, letter in enumerate(wanted):
+    for index, letter in enumerate(reference):
         positions[letter] = positions.get(letter, 0) | 1 << index
     rising, falling = full, 0  # differences along a row
     rows = []
@@ -268,7 +268,7 @@ def _path(words: str, wanted: str) -> list[int]:
         up = up << 1 | 1
         rising, falling = (down << 1 | ~(level | up)) & full, up & level
     steps = []
-    i, j = len(words), len(wanted)
+    i, j = len(words), len(reference)
     while i or j:
         match, level, up = rows[i - 1] if i else (0, full, 0)
         bit = 1 << (j - 1) if j else 0
@@ -285,16 +285,16 @@ def _path(words: str, wanted: str) -> list[int]:
     return steps
 
 
-def _path_in_band(words: str, wanted: str) -> tuple[int, list[int]]:
+def _path_in_band(words: str, reference: str) -> tuple[int, list[int]]:
     """Return the edit distance within the band, and the steps from the last cell back to the first."""
-    spans = _spans(len(words), len(wanted))
-    row: Sequence[int] = range(len(wanted) + 1)
-    table = [bytes([_INSERT]) * (len(wanted) + 1)]
+    spans = _spans(len(words), len(reference))
+    row: Sequence[int] = range(len(reference) + 1)
+    table = [bytes([_INSERT]) * (len(reference) + 1)]
     for word, above, span in zip(words, spans, spans[1:], strict=False):
-        row, steps = _row(word, wanted, above, span, row)
+        row, steps = _row(word, reference, above, span, row)
         table.append(bytes(steps))
     path = []
-    i, j = len(words), len(wanted)
+    i, j = len(words), len(reference)
     while i or j:
         path.append(table[i][j - spans[i].start])
         i, j = i - (path[-1] != _INSERT), j - (path[-1] != _DELETE)
@@ -302,9 +302,9 @@ def _path_in_band(words: str, wanted: str) -> tuple[int, list[int]]:
 
 
 def _spans(rows: int, width: int) -> list[range]:
-    """Return the columns of the edit table's rows, 0 to `rows`, that lie in the band; of the first and last row all.
+    """Return the columns of the edit table's rows, 0 to `rows`, that lie in the band.
 
-    The last row, like the others, has none far to the left.
+    The first row has all columns; the last row has all to the right, but, like the others, none far to the left.
     """
     slope = width / rows if rows else 1.0
     band = math.ceil(slope / 2 + BAND) if slope / 2 > BAND else BAND
@@ -315,20 +315,25 @@ def _spans(rows: int, width: int) -> list[range]:
     return spans
 
 
-def _row(word: str, wanted: str, above: range, here: range, over: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the distances of the cells `here` in a word's row, and the last step to each.
+def _row(
+    word: str, reference: str, span_above: range, span: range, row_above: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Return the distances of the cells of a word's row, and the last step to each.
 
     Args:
         word: The row's word.
-        wanted: Column j is that of wanted[j − 1].
-        above: Columns of the row before.
-        here: Columns of this row, none further left.
-        over: Distances of the row before.
+        reference: Column j is that of reference[j − 1].
+        span_above: Columns of the row before.
+        span: Columns of this row, none further left.
+        row_above: Distances of the row before.
     """
     # The cells above and up to the left of every cell of this row.
-    padded = [*([INFINITE] if here.start == above.start else []), *over[max(0, here.start - 1 - above.start) :]]
-    padded += [INFINITE] * (len(here) + 1 - len(padded))
-    letters = wanted[here.start - 1 : here.stop - 1] if here.start else f"\U0010ffff{wanted[: here.stop - 1]}"
+    padded = [
+        *([INFINITE] if span.start == span_above.start else []),
+        *row_above[max(0, span.start - 1 - span_above.start) :],
+    ]
+    padded += [INFINITE] * (len(span) + 1 - len(padded))
+    letters = reference[span.start - 1 : span.stop - 1] if span.start else f"\U0010ffff{reference[: span.stop - 1]}"
     row, steps = [], []
     left = INFINITE
     for diagonal, up, letter in zip(padded, padded[1:], letters, strict=False):
@@ -347,48 +352,48 @@ def _row(word: str, wanted: str, above: range, here: range, over: Sequence[int])
 
 
 class Band:
-    """The distances within the band of a text's edit table, from which those of the moved text follow quickly.
+    """The distances within the band of a text's edit table, from which those after a move follow quickly.
 
     Args:
         words: The text before the move.
-        wanted: The reference.
+        reference: The reference.
     """
 
-    def __init__(self, words: str, wanted: str) -> None:
+    def __init__(self, words: str, reference: str) -> None:
         self.words = words
-        self.wanted = wanted
+        self.reference = reference
 
     def distance(self, moved: str, first: int, last: int) -> int:
         """Return the distance of `moved`, which differs from the text only from word `first` to before `last`."""
         row: Sequence[int] = self._before[first]
         for i in range(first, last):
-            row, _ = _row(moved[i], self.wanted, self._spans[i], self._spans[i + 1], row)
+            row, _ = _row(moved[i], self.reference, self._spans[i], self._spans[i + 1], row)
         distance: int = min(map(add, row, self._behind[last]))
         return distance
 
     @cached_property
     def _spans(self) -> list[range]:
-        return _spans(len(self.words), len(self.wanted))
+        return _spans(len(self.words), len(self.reference))
 
     @cached_property
     def _before(self) -> list["array[int]"]:
         """For each row the distances from the table's first cell."""
-        return _rows(self.words, self.wanted, self._spans)
+        return _rows(self.words, self.reference, self._spans)
 
     @cached_property
     def _behind(self) -> list["array[int]"]:
-        """For each row but the first the distances to the table's last cell: those of the table turned round."""
-        width = len(self.wanted) + 1
+        """For each row but the first the distances to the table's last cell: those of the reversed table."""
+        width = len(self.reference) + 1
         turned = [range(width - span.stop, width - span.start) for span in self._spans[:0:-1]]
-        rows = _rows(self.words[:0:-1], self.wanted[::-1], turned)
+        rows = _rows(self.words[:0:-1], self.reference[::-1], turned)
         return [array("i"), *(row[::-1] for row in reversed(rows))]
 
 
-def _rows(words: str, wanted: str, spans: Sequence[range]) -> list["array[int]"]:
+def _rows(words: str, reference: str, spans: Sequence[range]) -> list["array[int]"]:
     """Return the distances from the table's first cell to the cells of each row."""
     rows = [array("i", spans[0])]
     for word, above, span in zip(words, spans, spans[1:], strict=False):
-        rows.append(array("i", _row(word, wanted, above, span, rows[-1])[0]))
+        rows.append(array("i", _row(word, reference, above, span, rows[-1])[0]))
     return rows
 
 

@@ -9,7 +9,7 @@ T = TypeVar("T")
 Tokenizer = Callable[[str], list[str]]
 
 MOST_CACHED = 1 << 17
-LONGEST_CACHED = 100  # characters: longer strings are no words, and many of them would fill the memory
+LONGEST_CACHED = 100  # characters: longer strings are not words, and many of them would fill the memory
 
 
 class CachedByWord(Generic[T]):
@@ -21,23 +21,23 @@ class CachedByWord(Generic[T]):
 
     def __init__(self, function: Callable[[str], T]) -> None:
         self._function = function
-        self._known: dict[str, T] = {}
+        self._cache: dict[str, T] = {}
 
     def __call__(self, word: str) -> T:
         """Return the function's value of a word."""
-        found = self._known.get(word)
-        if found is None:
-            found = self._function(word)
+        value = self._cache.get(word)
+        if value is None:
+            value = self._function(word)
             if len(word) <= LONGEST_CACHED:
-                if len(self._known) >= MOST_CACHED:
-                    self._known.clear()
-                self._known[word] = found
-        return found
+                if len(self._cache) >= MOST_CACHED:
+                    self._cache.clear()
+                self._cache[word] = value
+        return value
 
     def each(self, words: Iterable[str]) -> list[T]:
         """Return the function's value of each word, faster than one call per word."""
-        known = self._known.get
-        return [found if (found := known(word)) is not None else self(word) for word in words]
+        lookup = self._cache.get
+        return [value if (value := lookup(word)) is not None else self(word) for word in words]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -64,15 +64,15 @@ def without_surrogates(text: str) -> str:
 
 
 def unless_blank(text: str) -> str:
-    """Return a text, or the empty one if it is of nothing but white space."""
+    """Return a text, or "" if it is only white space."""
     return text if text.strip() else ""
 
 
 def words(text: str) -> list[str]:
     """Split English text into words and signs in the manner of the Penn Treebank: do n't, dog 's, U.S., well-known.
 
-    Unlike the Treebank's, every full stop that ends a word is split off, inside a text of several sentences too, and
-    quotation marks stay as they are. Case is kept.
+    Unlike in the Treebank, every full stop that ends a word is split off, not only the last one, and quotation marks
+    stay as they are. Case is kept.
     """
     return WORD.findall(text)
 
@@ -96,17 +96,17 @@ def sentences(text: str) -> list[str]:
     """Split text into sentences, without the white space around them; a text of white space has none.
 
     A sentence ends at . ! or ? (and closing marks after it) before white space and something that can open another: a
-    capital letter, a digit or a letter without case. The full stop of an abbreviation or an initial ends none.
+    capital letter, a digit or a letter without case. The full stop of an abbreviation or an initial ends no sentence.
     """
-    found: list[str] = []
+    pieces: list[str] = []
     start = 0
     for stop in _STOP.finditer(text):
         if stop[1].islower() or (stop[0] == "." and _is_abbreviated(text, stop.start())):
             continue
-        found.append(text[start : stop.end()].strip())
+        pieces.append(text[start : stop.end()].strip())
         start = stop.end()
     rest = text[start:].strip()
-    return [*found, rest] if rest else found
+    return [*pieces, rest] if rest else pieces
 
 
 def _is_abbreviated(text: str, stop: int) -> bool:

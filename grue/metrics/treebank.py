@@ -2,8 +2,8 @@
 
 The rules, after Robert MacIntyre's for the Penn Treebank, rewrite a sentence so that white space separates its
 words: do n't, dog 's, `` for an opening quotation mark. They are slow because each reads the whole sentence. But nearly
-all of them look at one blank-separated chunk and the blanks around it; only a final full stop is distinguished
-from an abbreviation's by its position. So each chunk is split once and cached, and a sentence is looked up by chunks.
+all of them look only at one blank-separated chunk and the blanks around it; only a final full stop is told from an
+abbreviation's by its position. So each chunk is split once and cached, and a sentence is looked up chunk by chunk.
 
 The rules of nltk 3.7 are here too, for the numbers that RL4LMs published.
 """
@@ -70,7 +70,7 @@ _CONTRACTIONS = _rules(
 )
 
 _CLOSERS = "])}>\"'»”’"
-_MINDS_OTHER_SPACE = re.compile("['\"\x1c-\x1f]")
+_SPACE_SENSITIVE = re.compile("['\"\x1c-\x1f]")
 
 
 def treebank(text: str) -> list[str]:
@@ -90,7 +90,7 @@ def _looks_beyond_chunks(sentence: str, last: str) -> bool:
     """
     if not last.strip(_CLOSERS) or "''" in sentence or '""' in sentence:
         return True
-    return not sentence.isprintable() and bool(_MINDS_OTHER_SPACE.search(sentence))
+    return not sentence.isprintable() and bool(_SPACE_SENSITIVE.search(sentence))
 
 
 def _splitter(
@@ -100,7 +100,7 @@ def _splitter(
     final_stop_again: tuple[Rule, ...],
     closing: tuple[Rule, ...],
 ) -> Tokenizer:
-    """Return what splits one sentence by these rules, which are applied in this order."""
+    """Return a splitter of single sentences by these rules, applied in this order."""
     any_chunk = (*opening, *signs, *_MORE_SIGNS)
     last_chunk = (*opening, *final_stop, *signs, *final_stop_again, *_MORE_SIGNS)
     between_blanks = (*closing, *_CONTRACTIONS)

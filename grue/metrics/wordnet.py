@@ -1,6 +1,6 @@
 """Synonyms and inflected forms by WordNet 3.0, from tables that ship with the package.
 
-`tools/build_wordnet.py` and `tools/build_wordnet_uses.py` make the tables. Looking a word up follows WordNet's own
+`tools/build_wordnet.py` and `tools/build_wordnet_uses.py` make the tables. Words are looked up by WordNet's own
 morphology (morphy(7WN), each rule applied once), for all parts of speech.
 """
 
@@ -43,12 +43,12 @@ def lemmas(word: str) -> frozenset[str]:
 @CachedByWord
 def synonyms(word: str) -> frozenset[str]:
     """Return `word` and the single words that share a synset with one of its lemmas, spelt as in WordNet."""
-    found = {word}
+    words = {word}
     for part in PARTS_OF_SPEECH:
         for lemma in _lemmas_as(part, word):
             for synset in _synsets()[part][lemma]:
-                found.update(synset.split(" "))
-    return frozenset(found)
+                words.update(synset.split(" "))
+    return frozenset(words)
 
 
 @CachedByWord
@@ -58,14 +58,14 @@ def readings(word: str) -> Mapping[str, tuple[str, int]]:
     Of several lemmas the most used one is taken, saw → v see; a verb stays itself unless another is used more than ten
     times as often, lay → v lay. Uses are counted in WordNet's own tagged texts and are 0 for many a rare word.
     """
-    found: dict[str, tuple[str, int]] = {}
+    by_part: dict[str, tuple[str, int]] = {}
     for part in PARTS_OF_SPEECH:
         uses = {lemma: _uses().get((part, lemma), 0) for lemma in _lemmas_as(part, word)}
         if uses:
             best = max(uses, key=uses.__getitem__)
             is_itself = part == "v" and 10 * uses.get(word, -1) >= uses[best]
-            found[part] = (word if is_itself else best, uses[best])
-    return found
+            by_part[part] = (word if is_itself else best, uses[best])
+    return by_part
 
 
 def _lemmas_as(part: str, word: str) -> Iterator[str]:

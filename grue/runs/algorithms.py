@@ -79,7 +79,7 @@ def find_algorithm(name: str) -> "Algorithm[Any]":
             "the same object, unchanged."
         )
     if name not in ALGORITHMS and ":" in name:
-        module, wanted = import_from(name, "algorithm", known=ALGORITHMS.names()), name.partition(":")[2]
+        module, wanted = import_from(name, "algorithm", suggestions=ALGORITHMS.names()), name.partition(":")[2]
         if not hasattr(module, wanted):
             close = did_you_mean(wanted, vars(module))
             raise ConfigError(f"The algorithm {name!r}: {module.__name__} has no {wanted!r}.{close}")

@@ -1,4 +1,4 @@
-"""What every metric that uses a model needs: clean inputs, cut to size, in batches that do not change the values."""
+"""Inputs of metrics that use a model: cleaned, cut to the model's limit, in batches that do not change the values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -17,14 +17,14 @@ from grue.records import Example
 BLOCK = 64
 """Batches whose inputs are encoded and sorted by length together: little padding, constant memory."""
 CHARACTERS = 32
-"""Characters of each text of a pair that are read per token that fits, many more than tokens have on average.
+"""Characters of each text of a pair that are read per token that fits, far more than an average token has.
 
-To cut a pair, a tokenizer makes every pair of pieces: for two texts of 100,000 characters more than memory holds.
+To cut a pair, a tokenizer builds all pairs of pieces: two texts of 100,000 characters would exhaust memory.
 """
 
 
 def seam(prompt: str, text: str) -> tuple[str, str]:
-    """Split prompt + text so that white space opens the text, which is how byte-level tokenizers cut words.
+    """Split prompt + text so that the text starts with the white space, as byte-level tokenizers cut words.
 
     One space separates the two unless the prompt ends or the text starts with white space, or either is empty.
     """
@@ -42,8 +42,8 @@ def window(model: Any, tokenizer: Any) -> int | None:
         for name, module in model.named_modules()
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx is not None
     ]
-    found = [int(limit) for limit in limits if limit is not None and limit < 1_000_000]  # transformers' "none" is 1e30
-    return min(found, default=None)
+    finite = [int(limit) for limit in limits if limit is not None and limit < 1_000_000]  # transformers' "none" is 1e30
+    return min(finite, default=None)
 
 
 def require_batch_size(size: int) -> None:
@@ -76,7 +76,7 @@ def logits(
     Args:
         model: The classifier.
         tokenizer: Its tokenizer, which decides on which side long inputs are cut.
-        inputs: Tuples of one text, or of two that are read as a pair, of which the longer is cut first.
+        inputs: Tuples of one text, or of two to read as a pair, of which the longer is cut first.
         size: Inputs at a time; does not change the values.
         longest: Maximum number of tokens of an input, if lower than the model's own limit.
 
@@ -86,10 +86,10 @@ def logits(
     require_batch_size(size)
     limits = [limit for limit in (longest, window(model, tokenizer)) if limit is not None]
     stream = iter(inputs)
-    found: list[FloatArray] = []
+    outputs: list[FloatArray] = []
     while block := list(islice(stream, BLOCK * size)):
-        found.append(_block_logits(model, tokenizer, block, size, min(limits, default=None)))
-    return np.concatenate(found) if found else np.zeros((0, model.config.num_labels))
+        outputs.append(_block_logits(model, tokenizer, block, size, min(limits, default=None)))
+    return np.concatenate(outputs) if outputs else np.zeros((0, model.config.num_labels))
 
 
 @torch.inference_mode()
@@ -104,18 +104,18 @@ def _block_logits(
         *columns, truncation=longest is not None, max_length=longest, return_token_type_ids=typed, verbose=False
     )
     keys = ["input_ids", "attention_mask", *(["token_type_ids"] if typed else [])]
-    found = np.zeros((len(block), model.config.num_labels))
+    scores = np.zeros((len(block), model.config.num_labels))
     fill = {"input_ids": tokenizer.pad_token_id, "attention_mask": 0, "token_type_ids": tokenizer.pad_token_type_id}
     for batch in batches([len(ids) for ids in encoded["input_ids"]], size):
         padded = {
             key: _padded([encoded[key][index] for index in batch], fill[key], tokenizer.padding_side) for key in keys
         }
-        found[batch] = model(**{key: rows.to(model.device) for key, rows in padded.items()}).logits.double().cpu()
-    return found
+        scores[batch] = model(**{key: rows.to(model.device) for key, rows in padded.items()}).logits.double().cpu()
+    return scores
 
 
 def _padded(rows: Sequence[Sequence[int]], fill: int, side: str) -> torch.Tensor:
-    """Return rows of unequal length as [rows, longest]; a tokenizer's own `pad` takes several times as long."""
+    """Return rows of unequal length as [rows, longest]; a tokenizer's own `pad` is several times slower."""
     longest = max(map(len, rows))
     filled = torch.full((len(rows), longest), fill)
     for index, row in enumerate(rows):
@@ -125,17 +125,17 @@ def _padded(rows: Sequence[Sequence[int]], fill: int, side: str) -> torch.Tensor
 
 
 def require_finite(metric: str, model: str, examples: Sequence[Example], values: ArrayLike) -> FloatArray:
-    """Return the values, one or several an example, if all are finite numbers.
+    """Return the values, one or more per example, if all are finite numbers.
 
     Raises:
         DataError: One is not; names the metric, the model and the first such example.
     """
-    found = np.asarray(values, dtype=np.float64)
-    broken = ~np.isfinite(found).all(axis=tuple(range(1, found.ndim)))
+    array = np.asarray(values, dtype=np.float64)
+    broken = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
     if broken.any():
         raise DataError(
             f"The metric {metric!r}: {model} gave a value that is not a finite number for the example "
             f"{examples[int(broken.argmax())].id!r}; its weights are damaged, or it does not work in float32. "
-            "Take another copy or another model."
+            "Use another copy or another model."
         )
-    return found
+    return array

@@ -1,8 +1,8 @@
 """The embeddings of BERTScore and their matching.
 
-bert-score's own functions embed and match. Around them is what makes values reliable: empty texts never reach the
-library, which cannot read them; only pairs of the same two lengths are matched together, since the library's padding
-would replace a negative cosine; and a value of NaN is an error instead of 0.
+bert-score's own functions embed and match. The code around them makes values reliable: empty texts never reach the
+library, which cannot read them; only pairs of the same two lengths are matched in one batch, since the library's
+padding would replace a negative cosine; and a value of NaN is an error instead of 0.
 """
 
 import math
@@ -36,13 +36,13 @@ def recommended_layer(model: str) -> int:
         ConfigError: They did not test it, or the model is a local folder.
     """
     organisation = next((each for each in MOVED if model.startswith(each)), "")
-    found: int | None = None if Path(model).is_dir() else model2layers.get(model.removeprefix(organisation))
-    if not found:
+    layer: int | None = None if Path(model).is_dir() else model2layers.get(model.removeprefix(organisation))
+    if not layer:
         raise ConfigError(
             f"The metric 'bertscore': bert-score recommends no layer for {model}; set the option layer, "
             "say to two thirds of the model's number of layers."
         )
-    return found
+    return layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Matching:
         self._room = MOST_KEPT
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Note which references will be used again; with idf, count the document frequencies of their word pieces."""
+        """Record which references will be reused; with idf, count the document frequencies of their word pieces."""
         references = [
             without_surrogates(text).strip() for example in examples for text in references_of(example, "bertscore")
         ]
@@ -93,8 +93,8 @@ class Matching:
             ConfigError: The metric is weighted by idf and nothing was prepared.
         """
         blocks = [slice(start, start + BLOCK) for start in range(0, len(texts), BLOCK)]
-        found = [self._block(examples[block], texts[block]) for block in blocks]
-        return list(require_finite("bertscore", self._name, examples, np.concatenate([*found, np.zeros(0)])))
+        scores = [self._block(examples[block], texts[block]) for block in blocks]
+        return list(require_finite("bertscore", self._name, examples, np.concatenate([*scores, np.zeros(0)])))
 
     @torch.inference_mode()
     def _block(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
@@ -119,8 +119,8 @@ class Matching:
                 "bertscore with idf weighs word pieces by how rare they are in references: "
                 "call prepare(examples) first."
             )
-        found = {text: kept for text in texts if (kept := self._prepared.get(text)) is not None}
-        new = sorted(text for text in texts if text and text not in found)
+        embedded = {text: embedding for text in texts if (embedding := self._prepared.get(text)) is not None}
+        new = sorted(text for text in texts if text and text not in embedded)
         for batch in batches([len(text) for text in new], self._batch_size):
             chosen = [new[index] for index in batch]
             pieces, mask, weights = get_bert_embedding(
@@ -128,10 +128,10 @@ class Matching:
             )
             for row, text in enumerate(chosen):
                 length = int(mask[row].sum())
-                if weights[row].any():  # else nothing but special tokens, or nothing of any weight
-                    found[text] = Embedded(pieces[row, :length].cpu().clone(), weights[row, :length].clone())
-                    self._keep(text, found[text])
-        return found
+                if weights[row].any():  # else only special tokens, or all weights are 0
+                    embedded[text] = Embedded(pieces[row, :length].cpu().clone(), weights[row, :length].clone())
+                    self._keep(text, embedded[text])
+        return embedded
 
     def _keep(self, text: str, embedded: Embedded) -> None:
         size = embedded.pieces.nbytes
@@ -144,13 +144,13 @@ class Matching:
         groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for index, (reference, text) in enumerate(pairs):
             groups[len(reference.pieces), len(text.pieces)].append(index)
-        found = np.zeros(len(pairs))
+        scores = np.zeros(len(pairs))
         for members in groups.values():
             for start in range(0, len(members), self._batch_size):
                 batch = members[start : start + self._batch_size]
                 references, texts = zip(*(pairs[index] for index in batch), strict=True)
-                found[batch] = self._match_alike(references, texts).double().cpu().numpy()
-        return found
+                scores[batch] = self._match_alike(references, texts).double().cpu().numpy()
+        return scores
 
     def _match_alike(self, references: Sequence[Embedded], texts: Sequence[Embedded]) -> Tensor:
         """Return [B] values of pairs whose references are of one length, and whose texts are of one length."""
@@ -166,7 +166,7 @@ class Matching:
 
 
 def even_weights(tokenizer: object) -> Mapping[int, float]:
-    """Return weights of 1, but 0 for the tokens that open and close a text: they can be matched, and do not count."""
+    """Return weights of 1, but 0 for the tokens that open and close a text: they can be matched but do not count."""
     weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
     for name in ("cls_token_id", "sep_token_id"):
         weights[getattr(tokenizer, name)] = 0.0

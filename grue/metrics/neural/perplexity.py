@@ -1,4 +1,4 @@
-"""What `grue.metrics.perplexity` makes: losses of tokens under a language model, window by window."""
+"""The metrics of `grue.metrics.perplexity`: losses of tokens under a language model, window by window."""
 
 import math
 from bisect import bisect_right
@@ -20,7 +20,7 @@ from grue.records import Direction, Example
 
 NAME, BOUNDED = "perplexity:policy_on_references", "perplexity:bounded"
 LEAST, MOST = 2.0, 10.0
-"""How many times below and above the typical perplexity a text may be in the bounded one."""
+"""How many times below and above the typical perplexity a text of the bounded metric may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Perplexity:
     """Perplexity of the texts, given their prompts, under a language model that is not the policy; 1 is the best.
 
     The corpus value is exp(total negative log-likelihood / total tokens). An empty text counts as one token, the
-    model's end of text. What its tokenizer puts before every text stands before the prompt. A text longer than the
-    model's window is scored piece by piece, each token with at least half a window before it.
+    model's end of text. A token that the tokenizer puts before every text comes before the prompt. A text longer than
+    the model's window is scored piece by piece, each token with at least half a window before it.
 
     Its arguments are the metric's options, and the name of the metric that errors give.
     """
@@ -55,23 +55,25 @@ class Perplexity:
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
         self._batch_size = batch_size
         self._opening = _opening(self._tokenizer)
-        self.beside = f"{'|opened:bos' if self._opening else ''}{f'|context:{context}' if context else ''}"
-        self.signature = f"perplexity|{signed(model, revision)}|of:text given prompt|empty:end of text{self.beside}"
+        self.signature_suffix = f"{'|opened:bos' if self._opening else ''}{f'|context:{context}' if context else ''}"
+        self.signature = (
+            f"perplexity|{signed(model, revision)}|of:text given prompt|empty:end of text{self.signature_suffix}"
+        )
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only prompts and texts count."""
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2]: negative log-likelihood of the text in nats, and its number of tokens."""
-        found = np.zeros((len(texts), 2))
+        totals = np.zeros((len(texts), 2))
         windows = [
             piece
             for index, (example, text) in enumerate(zip(examples, texts, strict=True))
             for piece in self._windows(index, example.prompt, text)
         ]
         for piece, losses in scored_windows(self._model, windows, self._batch_size):
-            found[piece.key] += losses.sum(), piece.scored
-        return require_finite(self._metric, self._name, examples, found)
+            totals[piece.key] += losses.sum(), piece.scored
+        return require_finite(self._metric, self._name, examples, totals)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return [N] perplexities of the single texts."""
@@ -95,24 +97,22 @@ class Perplexity:
             yield Window(example, ids[max(0, stop - longest) : stop], stop - first)
 
     def _ids(self, text: str) -> list[int]:
-        found: list[int] = self._tokenizer(without_surrogates(text), add_special_tokens=False, verbose=False)[
-            "input_ids"
-        ]
-        return found
+        ids: list[int] = self._tokenizer(without_surrogates(text), add_special_tokens=False, verbose=False)["input_ids"]
+        return ids
 
 
 def _opening(tokenizer: Any) -> list[int]:
-    """Return the token that opens every text of a model, if its tokenizer writes it: Gemma is lost without."""
+    """Return the token that opens every text of a model, if its tokenizer writes one: Gemma fails without it."""
     ids: list[int] = tokenizer("a", verbose=False)["input_ids"]
     return [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None and ids[0] == tokenizer.bos_token_id else []
 
 
 class BoundedPerplexity:
-    """The geometric mean of the texts' perplexities, given their prompts, none of them far from that of human text.
+    """The geometric mean of the texts' perplexities, given their prompts, each bounded by that of human text.
 
-    A text of less than half the typical perplexity is a repetition rather than fluent: it counts as one as many times
-    above. A text of more than ten times the typical perplexity counts as ten times. So a share s of the texts moves
-    the logarithm of the corpus value by s·log 20 at most.
+    A text of less than half the typical perplexity is a loop rather than fluent: at 1/k of the typical perplexity it
+    counts as k times. A text of more than ten times the typical perplexity counts as ten times. So a share s of the
+    texts moves the logarithm of the corpus value by s·log 20 at most.
 
     Its arguments are the metric's options.
 
@@ -127,8 +127,8 @@ class BoundedPerplexity:
             raise ConfigError(f"The metric {BOUNDED!r}: typical must be a perplexity, 1 or more, found {typical!r}.")
         self._plain = Perplexity(model, revision, batch_size, context, BOUNDED)
         self._typical = math.log(typical)
-        read = f"{signed(model, revision)}|typical:{typical:.15g}|of:text given prompt|mean:texts{self._plain.beside}"
-        self.signature = f"{BOUNDED}|{read}"
+        details = f"typical:{typical:.15g}|of:text given prompt|mean:texts{self._plain.signature_suffix}"
+        self.signature = f"{BOUNDED}|{signed(model, revision)}|{details}"
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only prompts and texts count."""
@@ -143,8 +143,8 @@ class BoundedPerplexity:
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return [N] bounded perplexities of the single texts."""
-        found: FloatArray = np.exp(statistics[:, 0])
-        return found
+        perplexities: FloatArray = np.exp(statistics[:, 0])
+        return perplexities
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the geometric mean of the bounded perplexities."""
@@ -154,8 +154,8 @@ class BoundedPerplexity:
 class PolicyOnReferences:
     """Perplexity of the references under the policy itself: what RL4LMs reports as perplexity. Texts are not read.
 
-    All references are joined by an empty line to one long text, over which a window slides; each token is scored once,
-    given what precedes it in its window. As in RL4LMs, the mean of a window's losses is multiplied by the number of
+    All references, joined by empty lines, make one long text, over which a window slides; each token is scored once,
+    given the tokens before it in its window. As in RL4LMs, the mean of a window's losses is multiplied by the number of
     its tokens that are new, although the first window predicts one fewer; the value is exp(sum / all tokens). An
     example without references adds nothing. A policy that models human texts well gets a good value, whatever it
     would write.
@@ -201,13 +201,13 @@ class PolicyOnReferences:
         if not parts and examples:
             references_of(examples[0], NAME)
         ids, owners = self._tokens(parts)
-        found = np.zeros((len(examples), 2))
-        np.add.at(found[:, 1], owners, 1)
+        totals = np.zeros((len(examples), 2))
+        np.add.at(totals[:, 1], owners, 1)
         for piece, losses in scored_windows(self._model, list(self._windows(ids)), self._batch_size):
-            new = piece.scored + (piece.key == 1)  # the very first token is new, and not predicted
+            new = piece.scored + (piece.key == 1)  # the very first token is new, but not predicted
             stretch = slice(piece.key, piece.key + piece.scored)
-            np.add.at(found[:, 0], owners[stretch], losses * (new / piece.scored))
-        return require_finite(NAME, self._name, examples, found)
+            np.add.at(totals[:, 0], owners[stretch], losses * (new / piece.scored))
+        return require_finite(NAME, self._name, examples, totals)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Refuse.
@@ -276,7 +276,9 @@ def window_losses(model: Any, batch: Sequence[Window]) -> Tensor:
         input_ids=ids,
         attention_mask=mask,
         position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0),
-        logits_to_keep=torch.arange(length - scored - 1, length - 1, device=ids.device),  # a slice: 2.5 times the time
+        logits_to_keep=torch.arange(
+            length - scored - 1, length - 1, device=ids.device
+        ),  # 2.5 times faster than a slice
     ).logits
     losses: Tensor = -logits.float().log_softmax(dim=-1).gather(-1, ids[:, -scored:, None])[..., 0]
     return losses

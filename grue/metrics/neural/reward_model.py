@@ -1,4 +1,4 @@
-"""Prompts and texts as a reward model reads them, and its logits of them."""
+"""A reward model's tokens of prompts and texts, and its logits."""
 
 from collections.abc import Sequence
 
@@ -24,33 +24,33 @@ def token_ids(
 ) -> list[list[int]]:
     """Return the tokens of each prompt with its text, at least one each; the prompt's beginning is cut.
 
-    What is read at its last token ends in the end token, so that an end is seen.
+    For a model that pools the last token, each row ends in the end token, so that the model sees the end.
     """
     joined = [without_surrogates("".join(seam(*pair))) for pair in zip(prompts, texts, strict=True)]
     end = tokenizer.eos_token_id
     ends = pooling == "last" and end is not None
-    found = tokenizer(joined, truncation=True, max_length=most - ends, verbose=False)["input_ids"]
+    rows = tokenizer(joined, truncation=True, max_length=most - ends, verbose=False)["input_ids"]
     if ends:
-        found = [[*(row[:-1] if row and row[-1] == end else row), end] for row in found]
-    return [row or [tokenizer.pad_token_id] for row in found]
+        rows = [[*(row[:-1] if row and row[-1] == end else row), end] for row in rows]
+    return [row or [tokenizer.pad_token_id] for row in rows]
 
 
 def text_lengths(tokenizer: PreTrainedTokenizerBase, pooling: Pooling, texts: Sequence[str]) -> list[int]:
     """Return how many tokens each text has by itself, with its end as `token_ids` reads it."""
     end = tokenizer.eos_token_id if pooling == "last" else None
-    found = tokenizer([without_surrogates(text) for text in texts], verbose=False)["input_ids"]
-    return [len(row) + (end is not None and (not row or row[-1] != end)) for row in found]
+    rows = tokenizer([without_surrogates(text) for text in texts], verbose=False)["input_ids"]
+    return [len(row) + (end is not None and (not row or row[-1] != end)) for row in rows]
 
 
 @torch.inference_mode()
 def logits(
     model: RewardModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]], size: int
 ) -> FloatArray:
-    """Return the logits [N] of texts by their tokens, so many at a time."""
-    found = np.zeros(len(rows))
+    """Return the logits [N] of tokenised texts, `size` at a time."""
+    scores = np.zeros(len(rows))
     for start in range(0, len(rows), BLOCK * size):
         block = rows[start : start + BLOCK * size]
         for batch in batches([len(row) for row in block], size):
-            ids, mask = padded([block[at] for at in batch], tokenizer.pad_token_id, model.head.weight.device)
-            found[[start + at for at in batch]] = model(ids, mask).double().cpu().numpy()
-    return found
+            ids, mask = padded([block[index] for index in batch], tokenizer.pad_token_id, model.head.weight.device)
+            scores[[start + index for index in batch]] = model(ids, mask).double().cpu().numpy()
+    return scores
