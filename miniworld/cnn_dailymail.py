@@ -25,6 +25,7 @@ from miniworld.news import (
     write_brief,
     write_highlights,
 )
+from miniworld.settled import Settled, mentioned, settled
 from miniworld.world import SEEDS
 
 SPLITS = {"train": 8000, "validation": 500, "test": 1000}
@@ -67,8 +68,19 @@ def _drawn(dice: Dice, revision: str, split: str, count: int, before: Mapping[st
         new = seen.isdisjoint((article, _first(highlights)))
         if new and (split == "train" or known.issuperset(_words(row))):
             seen |= {article, _first(highlights)}
-            drawn.append(row)
+            drawn.append({**row, "facts": _settled(story, article, highlights)})
     return tuple(drawn)
+
+
+def _settled(story: Story, article: str, highlights: str) -> Settled:
+    """Return the people and values that the highlights report; those that only the article names are not asked for."""
+    people = [[person.name, person.family] for person in story.people.values()]
+    values = [[story.values[slot]] for slot in (*story.kind.values, "town", "town2", "title")]
+    words = [text for wordings in (*people, *values) for text in wordings]
+    told, reported = mentioned(article, words), mentioned(highlights, words)
+    expected = [wordings for wordings in (*people, *values) if not reported.isdisjoint(map(str.lower, wordings))]
+    right = [text for wordings in expected for text in wordings]
+    return settled(expected, [text for text in words if text.lower() in told and text not in right], closed=True)
 
 
 def _first(highlights: str) -> str:

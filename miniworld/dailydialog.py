@@ -9,7 +9,8 @@ from grue.files import read_toml
 from miniworld.chance import Dice
 from miniworld.lexicon import HERE, capitalise, with_article
 from miniworld.occasions import DAYS
-from miniworld.talk import Dialogue, Turn, draw_dialogue
+from miniworld.settled import Settled, mentioned, settled
+from miniworld.talk import PERSONAL, Dialogue, Turn, draw_dialogue
 from miniworld.world import SEEDS, load_world
 
 SPLITS = {"train": 8000, "validation": 500, "test": 1000}  # examples: utterances with at least five before them
@@ -65,15 +66,15 @@ def _splits(revision: str) -> tuple[dict[str, tuple[Row, ...]], Seen]:
 
 def _draw_split(dice: Dice, revision: str, count: int, seen: Seen, trained: bool) -> tuple[Row, ...]:
     """Draw conversations with that many examples in all, and add them to what has been seen."""
-    drawn: list[tuple[Turn, ...]] = []
+    drawn: list[Dialogue] = []
     while count:
         examples = dice.weighted(EXAMPLES) if count > 2 else 1
-        turns = _draw_new(dice, revision, CONTEXT + examples, seen, trained)
-        seen.windows.update(windows(turns))
-        drawn.append(turns)
+        dialogue = _draw_new(dice, revision, CONTEXT + examples, seen, trained)
+        seen.windows.update(windows(dialogue.turns))
+        drawn.append(dialogue)
         count -= examples
-    seen.utterances.update(turn.text for turns in drawn for turn in turns)
-    return tuple(_row(turns) for turns in drawn)
+    seen.utterances.update(turn.text for dialogue in drawn for turn in dialogue.turns)
+    return tuple(map(_row, drawn))
 
 
 def windows(turns: tuple[Turn, ...]) -> list[Window]:
@@ -88,13 +89,13 @@ def held_out(dialogue: Dialogue) -> int:
     return sum(sum(map(ord, pair)) % HELD_OUT == 0 for pair in pairs)
 
 
-def _draw_new(dice: Dice, revision: str, length: int, seen: Seen, trained: bool) -> tuple[Turn, ...]:
+def _draw_new(dice: Dice, revision: str, length: int, seen: Seen, trained: bool) -> Dialogue:
     """Draw a new conversation; its length is drawn first, so that new ones are not mostly short."""
     while True:
         dialogue = draw_dialogue(dice, revision, (length,))
         crossed = held_out(dialogue)
         if (crossed == 0 if trained else crossed >= CROSSED) and _is_new(dialogue.turns, seen, trained):
-            return dialogue.turns
+            return dialogue
 
 
 def _words(text: str) -> list[str]:
@@ -111,12 +112,28 @@ def _is_new(turns: tuple[Turn, ...], seen: Seen, trained: bool) -> bool:
     return seen.utterances.isdisjoint(written) and seen.words.issuperset(words)
 
 
-def _row(turns: tuple[Turn, ...]) -> Row:
+def _row(dialogue: Dialogue) -> Row:
+    utterances = [turn.text for turn in dialogue.turns]
     return {
-        "dialog": [turn.text for turn in turns],
-        "act": [turn.act for turn in turns],
-        "emotion": [turn.emotion for turn in turns],
+        "dialog": utterances,
+        "act": [turn.act for turn in dialogue.turns],
+        "emotion": [turn.emotion for turn in dialogue.turns],
+        "facts": [
+            _settled(dialogue, utterances[end - CONTEXT : end], utterances[end]) if end >= CONTEXT else None
+            for end in range(len(utterances))
+        ],
     }
+
+
+def _settled(dialogue: Dialogue, context: list[str], utterance: str) -> Settled:
+    """Return the facts of the context that an utterance repeats; the context's others are wrong in its place."""
+    values = [value.lower() for slot, value in dialogue.facts.items() if slot.rpartition("_")[2] not in PERSONAL]
+    known, repeated = mentioned("\n".join(context), values), mentioned(utterance, values)
+    return settled(
+        [[value] for value in values if value in known & repeated],
+        [value for value in values if value in known - repeated],
+        closed=False,
+    )
 
 
 # --- plain text ------------------------------------------------------------------------------------------------------

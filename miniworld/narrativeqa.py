@@ -6,7 +6,7 @@ other. And whatever validation and test ask for, the story tells something else 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -28,6 +28,7 @@ from miniworld.plots import (
     pool_of,
     tell,
 )
+from miniworld.settled import Settled, settled
 from miniworld.template import Tense
 from miniworld.world import SEEDS, load_world
 
@@ -38,6 +39,7 @@ WORDS = range(75, 119)
 SHORT = range(45, 91)
 BEATS = (4, 5)  # how much of a plot is a short story
 HELD_OUT = ("validation", "test")
+TENSES: tuple[Tense, ...] = ("present", "past")
 TELLING = 10  # words that make a sentence a piece of its own story
 ALIAS = 0.35  # how often a question speaks of a person by trade, which only the person's first sentence explains
 LONG_ANSWER = 4
@@ -61,6 +63,7 @@ class Question:
         kind: What is asked for.
         text: Its words.
         answers: Two different answers.
+        facts: What the story settles of them.
         trained: Whether training may ask it.
         held_out: Whether validation and test may; some questions are neither's.
     """
@@ -68,6 +71,7 @@ class Question:
     kind: str
     text: str
     answers: tuple[str, str]
+    facts: Settled
     trained: bool
     held_out: bool
 
@@ -126,6 +130,7 @@ def _rows_of(name: str, story: str, asked: list[Question]) -> Iterator[dict[str,
             "document": {"id": name, "summary": {"text": story}},
             "question": {"text": question.text},
             "answers": [{"text": answer} for answer in question.answers],
+            "facts": question.facts,
         }
 
 
@@ -161,7 +166,42 @@ def _question(dice: Dice, plot: StoryPlot, beat: Beat, ask: Ask, told: set[str])
     new_telling, new_value = _is_new_telling(plot, beat, ask), _is_new_value(facts, ask)
     trained = not new_telling and new_value is not True
     held_out = new_telling and new_value is not False and _has_rival(facts, ask, told)
-    return Question(ask.kind, capitalise("".join(words)), answers, trained, held_out)
+    return Question(
+        ask.kind, capitalise("".join(words)), answers, _settled(facts, ask, told, answers), trained, held_out
+    )
+
+
+def _settled(facts: Facts, ask: Ask, told: set[str], answers: tuple[str, str]) -> Settled:
+    """Return the wordings of the fact asked for, and those of others in the story that could be taken for it."""
+    asked = _asked_slot(facts, ask)
+    wordings: Callable[[Facts, str], list[str]]
+    if "he" not in facts[asked]:
+        others, wordings = [slot for slot in told if _alike(pool_of(slot), pool_of(asked))], _wordings
+    else:
+        others = [slot for slot in told if "he" in facts[slot]]
+        wordings = _names if f"@{asked}" in ask.answers else _trades
+    wrong = [wording for slot in sorted(others) if slot != asked for wording in wordings(facts, slot)]
+    return settled([[*wordings(facts, asked), *answers]], wrong, closed=False)
+
+
+def _wordings(facts: Facts, slot: str) -> list[str]:
+    """Return a fact in each of its forms and both tenses."""
+    forms = [text for form, text in facts[slot].items() if form not in ("source", "size")]
+    return [fill(parse_line(text), facts, tense) for text in forms for tense in TENSES]
+
+
+def _names(facts: Facts, role: str) -> list[str]:
+    """Return what somebody can be called: by names, by trade, and by the tie to the hero beside a name."""
+    who = facts[role]
+    names = [*_namings(facts, role), who["name"], who["first"], who["name"].rpartition(" ")[2], *_trades(facts, role)]
+    if who["tie"]:
+        tie = f"{facts['hero']['first']}'s {who['tie']}"
+        names += [f"{tie} {who['first']}", f"{who['first']}, {tie}"]
+    return names
+
+
+def _trades(facts: Facts, role: str) -> list[str]:
+    return [facts[role]["job"]] if "job" in facts[role] else []
 
 
 def _is_new_telling(plot: StoryPlot, beat: Beat, ask: Ask) -> bool:

@@ -74,6 +74,19 @@ def with_columns(rows: Iterable[Row], name: str, *columns: str) -> Iterator[tupl
         yield f"{name}, row {number}", row
 
 
+def facts_of(row: Row, position: int | None = None) -> dict[str, Any]:
+    """Return what the metric `facts` reads of a row, for `meta`; nothing where the data set has no facts.
+
+    Args:
+        row: A row, whose column `facts` is a table, or a list of tables if it makes several examples.
+        position: Which of them is meant.
+    """
+    facts = row.get("facts")
+    if facts is None:
+        return {}
+    return {"facts": facts if position is None else facts[position]}
+
+
 def within(value: Any, key: str) -> Any:
     """Return a field of a nested column, or None; for a list, the list of its items' fields."""
     if isinstance(value, Mapping):

@@ -10,7 +10,7 @@ from hashlib import sha1
 from pathlib import Path
 
 from grue.data.archives import File, FolderRows, csv_rows, everywhere, lines, split_names, text, the_one
-from grue.data.rows import Row, numbered, short_hash, text_of, with_columns
+from grue.data.rows import Row, facts_of, numbered, short_hash, text_of, with_columns
 from grue.errors import DataError
 from grue.records import Example
 
@@ -36,7 +36,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
             id=numbered(f"cnn_dailymail-{identifier}", times),
             prompt=f"Summarize: {article}",
             references=(highlights,) if highlights.strip() else (),
-            meta={"document": article},
+            meta={"document": article, **facts_of(row)},
         )
 
 

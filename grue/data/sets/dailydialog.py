@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grue.data.archives import File, FolderRows, lines, split_names, the_one
-from grue.data.rows import Row, numbered, short_hash, texts_of, with_columns
+from grue.data.rows import Row, facts_of, numbered, short_hash, texts_of, with_columns
 from grue.errors import DataError
 from grue.records import Example
 
@@ -40,7 +40,12 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
                 id=numbered(f"dailydialog-{whole}", times),
                 prompt="".join(f"{utterance} {END_OF_UTTERANCE} " for utterance in context).rstrip(),
                 references=(answer,) if answer else (),
-                meta={"intent": acts[position] - 1, "last_utterance": context[-1], "emotion": emotions[position]},
+                meta={
+                    "intent": acts[position] - 1,
+                    "last_utterance": context[-1],
+                    "emotion": emotions[position],
+                    **facts_of(row, position),
+                },
             )
 
 

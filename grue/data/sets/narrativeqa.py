@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from grue.data.archives import File, FolderRows, csv_rows, parsed, split_names, text, the_one
-from grue.data.rows import Row, Rows, numbered, short_hash, text_of, texts_of, within
+from grue.data.rows import Row, Rows, facts_of, numbered, short_hash, text_of, texts_of, within
 from grue.errors import DataError
 from grue.records import Example
 
@@ -45,6 +45,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
             id=numbered(f"narrativeqa-{text_of(document, 'document id', where)}-{short_hash(letters)}", times),
             prompt=rf"{question} \n {summary}",
             references=tuple(filter(None, references)),
+            meta=facts_of(row),
         )
 
 

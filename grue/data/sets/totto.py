@@ -7,6 +7,7 @@ Source: Parikh et al. 2020, "ToTTo: A Controlled Table-To-Text Generation Datase
 totto/baseline_preprocessing.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,8 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
     The prompt is what `linearise` returns. `meta` is what PARENT reads: under "table" all values with titles and text
     of the section, under "highlighted" the highlighted values with the titles, and under "overlap" whether training has
-    the table's headers, which training rows do not say. The withheld references of the test split are "" or, on the
-    hub, "none".
+    the table's headers, which training rows do not say; "facts" is what the metric of that name reads. The withheld
+    references of the test split are "" or, on the hub, "none".
 
     Raises:
         DataError: A row that lacks a column, is not a table, or highlights a cell that does not exist; names the row.
@@ -61,6 +62,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
                 "table": _parent_values(*values, page, section, around),
                 "highlighted": _parent_values(*chosen, page, section),
                 **_overlap(row.get("overlap_subset"), where),
+                "facts": _facts(table, highlighted, f"{page} {section}"),
             },
         )
 
@@ -111,6 +113,20 @@ def _highlighted(indices: Any, table: CellTable, where: str) -> list[CellIndex]:
             case _:
                 raise DataError(f"{where}: the table has no cell at {index!r:.80}, which highlighted_cells names.")
     return cells
+
+
+def _facts(table: CellTable, highlighted: Sequence[CellIndex], titles: str) -> dict[str, Any]:
+    """Return the highlighted values as facts; those of other cells that no title repeats are wrong."""
+    expected = dict.fromkeys(table[line][column].text for line, column in highlighted)
+    right = _words(" ".join((titles, *expected)))
+    others = dict.fromkeys(cell.text for cells in table for cell in cells if not cell.is_header)
+    wrong = [text for text in others if _words(text).strip() and _words(text) not in right]
+    return {"expected": [[text] for text in expected if _words(text).strip()], "wrong": wrong, "closed": True}
+
+
+def _words(text: str) -> str:
+    """Return the words of a text in lower case, a space before and after each."""
+    return " ".join(("", *re.findall(r"[\w,.:-]*\w", text.lower()), ""))
 
 
 def _example_id(value: Any, where: str) -> str:
