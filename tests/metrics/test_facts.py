@@ -4,10 +4,11 @@ import statistics
 
 import pytest
 
+from grue.data.load import load_examples
 from grue.errors import DataError
 from grue.metrics.registry import make_metric
 from grue.records import Example
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 COAT = {"expected": [["a new coat", "coat"]], "wrong": ["cherry pie", "barrel of cider"]}
 PAID = {"expected": [["Simon Hayes", "Simon"], ["two dollars"]], "closed": True}
@@ -69,7 +70,7 @@ def test_an_example_without_proper_facts_is_refused(meta, words):
 
 @pytest.mark.parametrize("name", ["cnn_dailymail", "dailydialog", "narrativeqa", "totto"])
 def test_the_worlds_references_state_the_facts_and_lazy_texts_do_not(name):
-    examples = load_task(name).examples("validation")
+    examples = load_examples(load_task(name), "validation").examples
     metric = make_metric("facts")
 
     def mean(texts):

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from support.metric_texts import DIVERSITY, LEXICAL, ODD_WORDS, PARENT, PRINTED, prepared
+from support.metric_texts import DIVERSITY, FREE, LEXICAL, ODD_WORDS, PARENT, PRINTED, prepared
 
 from grue.metrics.card import CARDS
 from grue.metrics.metric import OfCorpusOnly
@@ -62,7 +62,14 @@ def text_of(draw, references):
 def an_example(draw, name="e", most=3, overlap=True):
     highlighted = draw.choices(VALUES, k=draw.randrange(1, 4))
     table = [*highlighted, *draw.choices(VALUES, k=draw.randrange(3))]
-    meta = {"concepts": ["dog", "run", "car"], "table": table, "highlighted": highlighted, "overlap": overlap}
+    facts = {"expected": [[value] for value in highlighted], "wrong": ["a car"], "closed": True}
+    meta = {
+        "concepts": ["dog", "run", "car"],
+        "facts": facts,
+        "table": table,
+        "highlighted": highlighted,
+        "overlap": overlap,
+    }
     return Example(name, "", tuple(a_text(draw) for _ in range(draw.randrange(1, most + 1))), meta)
 
 
@@ -127,7 +134,7 @@ def test_no_text_is_better_than_a_copy_of_the_only_reference_or_of_what_rl4lms_t
     """METEOR's penalty for chunks is smallest, not 0, for a copy; CIDEr's clipped cosines are at most those of a copy."""
     others = [Example("o1", "", ("a big car ran .",)), Example("o2", "", ("happy dogs",))]  # for CIDEr's frequencies
     for example, text, _ in pairs(40, most=1):
-        for name in [name for name in LEXICAL if name not in (*PARENT, "coverage")]:
+        for name in [name for name in LEXICAL if name not in (*PARENT, *FREE)]:
             metric = prepared(name, [example, *others] if name == "cider" else [example])
             sign = 1 if metric.direction == "higher" else -1
             copy = str([*example.references]) if name in PRINTED else example.references[0]

@@ -24,11 +24,11 @@ from grue.task_files import load_task, task_names
 LISTED = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
 REVISION = LISTED["rows"]["imdb"]["revision"]
 COLUMNS = {
-    "cnn_dailymail": "article highlights id",
+    "cnn_dailymail": "article highlights id facts",
     "commongen": "concept_set_idx concepts targets",
-    "dailydialog": "dialog act emotion",
+    "dailydialog": "dialog act emotion facts",
     "imdb": "text label positive_continuation",
-    "narrativeqa": "document question answers",
+    "narrativeqa": "document question answers facts",
     "totto": "table_page_title table_section_title table_section_text table highlighted_cells example_id "
     "sentence_annotations id overlap_subset",
     "wmt16": "translation",

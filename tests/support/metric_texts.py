@@ -15,6 +15,8 @@ LEXICAL = [
 ]
 DIVERSITY = [name for name, card in CARDS.items() if card.family == "diversity"]
 PRINTED = ["meteor:rl4lms", "rouge1:rl4lms", "rouge2:rl4lms", "rougeL:rl4lms", "rougeLsum:rl4lms"]
+FREE = ("coverage", "facts")
+"""Metrics that need no reference."""
 PARENT = [name for name in LEXICAL if name.startswith("parent")]
 
 VOCABULARY = """
@@ -43,7 +45,12 @@ SPACES = [
 ]
 BLANK = ["", " ", "\n\t", "\r\n", "\x1c", "\x85", "\u00a0", "\u2028", "\u3000"]
 ODD_WORDS = [*"größte Straße 東京 café 😀 👩‍🚀 שלום مرحبا Ω İ".split(), "x" * 60, "\x00", "\x07", "\ud800", *SPACES]
-META = {"concepts": ["dog", "run"], "table": ["the dog", "field", "3.5"], "highlighted": ["the dog", "field"]}
+META = {
+    "concepts": ["dog", "run"],
+    "facts": {"expected": [["dog"], ["runs", "ran"]]},
+    "table": ["the dog", "field", "3.5"],
+    "highlighted": ["the dog", "field"],
+}
 
 
 def prepared(name, examples, **options):
