@@ -109,12 +109,19 @@ def test_totto_says_the_highlighted_cells_once_with_the_headers_that_cover_them(
     )
     assert (example.id, example.references) == ("totto-7", ("It had 47 people.",))
     told = ["47 - 48", "no census since", "Harlow", "Numbers", "As - counted"]
-    assert example.meta == {
-        "table": [*"People Year Count 1990 52 2000".split(), *told],  # what PARENT reads
-        "highlighted": ["2000", *told[:4]],
-        "overlap": True,
-        "facts": {"expected": [["2000"], ["47 | 48"], ["no census since"]], "wrong": ["1990", "52"], "closed": True},
-    }
+    assert (
+        example.meta
+        == {
+            "table": [*"People Year Count 1990 52 2000".split(), *told],  # what PARENT reads
+            "highlighted": ["2000", *told[:4]],
+            "overlap": True,
+            "facts": {
+                "expected": [["2000"], ["47 | 48"], ["no census since"]],
+                "wrong": ["1990", "52"],
+                "closed": True,
+            },
+        }
+    )
 
 
 def test_totto_reckons_with_spans_across_but_not_down_and_says_no_header_twice():
