@@ -1,12 +1,13 @@
-"""IMDB in the mini world: film reviews, their labels, and a positive continuation of each."""
+"""IMDB in the mini world: film reviews, their labels, a positive continuation of each, and one as asked for."""
 
 import re
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 from miniworld.chance import Dice
-from miniworld.reviews import draw_review, positive_continuation
+from miniworld.reviews import Review, continuation, draw_review
 from miniworld.world import SEEDS, load_world
 
 SPLITS = {"train": 8000, "validation": 500, "test": 1000}
@@ -18,7 +19,11 @@ Row = dict[str, Any]
 
 @cache
 def rows(revision: str) -> dict[str, tuple[Row, ...]]:
-    """Return the rows of every split: text, label (half of them 1) and positive_continuation."""
+    """Return the rows of every split: text, label (half of them 1), two continuations and what is asked for.
+
+    `asked` is the label that asked sentiment asks for, in half of the rows another than the review's;
+    `negative_continuation` is empty where that is 1.
+    """
     dice = Dice(SEEDS[revision] + 2)
     train = _drawn(dice, revision, SPLITS["train"], (), frozenset())
     splits = {"train": train}
@@ -44,20 +49,37 @@ def _drawn(dice: Dice, revision: str, count: int, known: Iterable[Row], vocabula
     for label in dice.shuffled([1, 0] * (count // 2) + [1] * (count % 2)):
         while True:
             review = draw_review(dice, world, label)
-            row = {"text": review.text, "label": label, "positive_continuation": positive_continuation(review)}
+            row = {"text": review.text, "label": label, "positive_continuation": continuation(review, 1)}
             unknown = vocabulary and not vocabulary.issuperset(words([row]))
             if beginning(review.text) not in beginnings and row["positive_continuation"] not in ends and not unknown:
                 break
         beginnings.add(beginning(review.text))
         ends.add(row["positive_continuation"])
-        drawn.append(row)
+        drawn.append({**row, **_asked(review, vocabulary)})
     return tuple(drawn)
+
+
+def _asked(review: Review, vocabulary: frozenset[str]) -> Row:
+    """Return what is asked of a review, which follows from its text and leaves the draw of others as it is."""
+    seed = crc32(review.text.encode())
+    if seed % 2:
+        return {"asked": 1, "negative_continuation": ""}
+    review.speaker.dice = Dice(seed)
+    while True:
+        negative = continuation(review, 0)
+        if not vocabulary or vocabulary.issuperset(_words_of(negative)):
+            return {"asked": 0, "negative_continuation": negative}
 
 
 def words(drawn: Iterable[Row]) -> frozenset[str]:
     """Return the words of reviews and continuations in lower case."""
-    texts = (row[name].lower() for row in drawn for name in ("text", "positive_continuation"))
-    return frozenset(word for text in texts for word in re.findall(r"[^\W_]+", text))
+    return frozenset(
+        word for row in drawn for name in ("text", "positive_continuation") for word in _words_of(row[name])
+    )
+
+
+def _words_of(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.lower())
 
 
 def beginning(text: str) -> str:

@@ -279,12 +279,13 @@ def draw_review(dice: Dice, world: World, label: int) -> Review:
                 return Review(label, start, end, speaker)
 
 
-def positive_continuation(review: Review) -> str:
-    """Return a second half that makes the review positive: its own, or for a negative review another of like length."""
-    if review.label:
+def continuation(review: Review, label: int) -> str:
+    """Return a second half that gives the review this label: its own, or else another of like length."""
+    if review.label == label:
         return review.second_half
     rest = review.second_half.removesuffix(review.verdict)
     memory, size = review.speaker.memory, len(review.verdict.split(" "))
-    while abs(len((end := verdict(review.speaker, 1, False)).split(" ")) - size) > 6:
+    while abs(len((end := verdict(review.speaker, label, False)).split(" ")) - size) > 6:
         review.speaker.memory = memory
+    review.speaker.memory = memory
     return rest + end

@@ -1,6 +1,6 @@
 """Metrics that use a text classifier: the probability of a label, and whether a text has the requested dialogue act."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,19 +26,67 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     Raises:
         ConfigError: The classifier has no such label.
     """
+    return _sentiment("sentiment", model, revision, batch_size, [label], f"label:{label}|", _prompt_and_label(label))
+
+
+def asked_sentiment(model: str, revision: str = "", batch_size: int = 32) -> Average:
+    """Return the probability that a classifier gives to the label that the example asks for, 0–1.
+
+    The label is `meta["asked"]`, 0 or 1; what is read before the text is `meta["text"]`, so that the words that ask are
+    not. Everything else is as for `sentiment`.
+
+    Args:
+        model: Hub id, local folder or `mini:<asset>`.
+        revision: Commit or tag of a hub model.
+        batch_size: Inputs at a time; does not change the values.
+    """
+    return _sentiment("asked_sentiment", model, revision, batch_size, [0, 1], "label:asked|", _asked)
+
+
+def _sentiment(
+    name: str,
+    model: str,
+    revision: str,
+    batch_size: int,
+    labels: Sequence[int],
+    details: str,
+    read: Callable[[Example], tuple[str, int]],
+) -> Average:
+    """Return the probability of the label that `read` returns with what stands before the text."""
     from grue.lm.scorers import load_classifier, signed
     from grue.metrics.neural.batching import logits, require_finite, seam
 
     classifier, tokenizer = load_classifier(model, revision)
-    require_label("sentiment", model, classifier, label)
+    for label in labels:
+        require_label(name, model, classifier, label)
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        pairs = zip(examples, map(unless_blank, texts), strict=True)
-        inputs = [("".join(seam(example.prompt, text)),) for example, text in pairs]
-        scores = require_finite("sentiment", model, examples, logits(classifier, tokenizer, inputs, batch_size))
-        return list(softmax(scores)[:, label])
+        starts = [read(example) for example in examples]
+        pairs = zip(starts, map(unless_blank, texts), strict=True)
+        inputs = [("".join(seam(start, text)),) for (start, _), text in pairs]
+        scores = require_finite(name, model, examples, logits(classifier, tokenizer, inputs, batch_size))
+        return list(softmax(scores)[np.arange(len(starts)), np.array([label for _, label in starts], dtype=int)])
 
-    return Average(f"sentiment|{signed(model, revision)}|label:{label}|cut:left", values)
+    return Average(f"{name}|{signed(model, revision)}|{details}cut:left", values)
+
+
+def _prompt_and_label(label: int) -> Callable[[Example], tuple[str, int]]:
+    return lambda example: (example.prompt, label)
+
+
+def _asked(example: Example) -> tuple[str, int]:
+    """Return the text before and the label that an example asks for.
+
+    Raises:
+        DataError: It lacks one of them.
+    """
+    text, label = example.meta.get("text"), example.meta.get("asked")
+    if not isinstance(text, str) or label not in (0, 1):
+        raise DataError(
+            f"The example {example.id!r} needs text and asked (0 or 1) in its meta, found {text!r:.40} and {label!r}. "
+            "Fix its data format, or use a metric other than asked_sentiment."
+        )
+    return text, int(label)
 
 
 def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
@@ -127,4 +175,4 @@ def softmax(scores: FloatArray) -> FloatArray:
     return powers
 
 
-METRICS = {"sentiment": sentiment, "intent": intent}
+METRICS = {"sentiment": sentiment, "asked_sentiment": asked_sentiment, "intent": intent}

@@ -51,6 +51,24 @@ def test_imdb_halves_by_words_and_numbers_repeated_texts():
     assert (example.prompt, example.references) == ("Fine. It is", ("long. Very long.",))
 
 
+def test_asked_imdb_asks_for_either_end_and_shows_it_as_the_reference():
+    ends = {"positive_continuation": "It is good.", "negative_continuation": "It is bad."}
+    examples = made("asked_imdb", *({"text": "The film is long", "asked": label, **ends} for label in (0, 1)))
+    assert [e.prompt for e in examples] == ["Negative: The film", "Positive: The film"]
+    assert [e.references for e in examples] == [("It is bad.",), ("It is good.",)]
+    assert [e.meta for e in examples] == [{"asked": 0, "text": "The film"}, {"asked": 1, "text": "The film"}]
+
+
+def test_the_worlds_rows_ask_for_either_end_of_either_review():
+    rows = list(read_rows("imdb", "test", "2"))
+    examples = made("asked_imdb", *rows)
+    kinds = [(row["label"], row["asked"]) for row in rows]
+    assert all(abs(kinds.count((label, asked)) - 250) < 25 for label in (0, 1) for asked in (0, 1))
+    for example, row in zip(examples, rows, strict=True):
+        whole = f"{example.meta['text']} {example.references[0]}"
+        assert (whole == row["text"]) == (row["label"] == row["asked"])
+
+
 @pytest.mark.parametrize("task", ["commongen", "imdb"])
 def test_mini_rows_become_examples(task):
     rows = list(read_rows(task, "test", "2"))

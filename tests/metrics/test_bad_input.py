@@ -302,6 +302,7 @@ NEURAL = {
     "bertscore": ("encoder", {"layer": 2}),
     "bleurt": ("regression", {}),
     "sentiment": ("classifier", {"label": 1}),
+    "asked_sentiment": ("classifier", {}),
     "intent": ("classifier", {}),
     "summac": ("classifier", {"entailment": 2}),
     "perplexity": ("language model", {}),
@@ -313,7 +314,7 @@ SHORT = "the film is lovely"
 
 def asked(models, name, references, texts, prompt=DOCUMENT, **more):
     kind, options = NEURAL[name]
-    meta = {"intent": 1, "last_utterance": prompt}
+    meta = {"intent": 1, "last_utterance": prompt, "asked": 1, "text": prompt}
     examples = [Example(f"e{i}", prompt, tuple(group), meta) for i, group in enumerate(references)]
     metric = prepared(name, examples, **({"model": models[kind][0]} | options | more))
     return metric.per_example(metric.statistics(examples, texts)).tolist()

@@ -171,6 +171,24 @@ def test_sentiment_is_one_forward_pass_a_text(models):
     assert values(models, "sentiment", asking_for([0] * 6), ANSWERS) == pytest.approx(expected, abs=1e-5)
 
 
+def test_asked_sentiment_takes_the_label_that_is_asked_for_and_does_not_read_the_asking(models):
+    asked = [number % 2 for number in range(len(UTTERANCES))]
+    examples = [
+        Example(f"e{label}", "is slow .", (), {"asked": label, "text": said})
+        for label, said in zip(asked, UTTERANCES, strict=True)
+    ]
+    scores = [joined(models, *pair) for pair in zip(UTTERANCES, ANSWERS, strict=True)]
+    expected = [math.exp(each[label]) / sum(map(math.exp, each)) for label, each in zip(asked, scores, strict=True)]
+    assert values(models, "asked_sentiment", examples, ANSWERS) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("meta", [{"asked": 1}, {"text": "the film"}, {"asked": 2, "text": "the film"}], ids=str)
+def test_asked_sentiment_needs_what_is_asked(models, meta):
+    metric = make_metric("asked_sentiment", model=models["classifier"][0])
+    with pytest.raises(DataError, match=r"'e' needs text and asked \(0 or 1\) in its meta"):
+        metric.statistics([Example("e", "", (), meta)], ["is slow"])
+
+
 def test_a_text_counts_if_its_act_is_the_one_asked_for(models):
     scores = [joined(models, *pair) for pair in zip(UTTERANCES, ANSWERS, strict=True)]
     acts = [max(range(3), key=each.__getitem__) for each in scores]
@@ -235,6 +253,7 @@ def test_other_models_acts_and_documents_are_errors(models, refused):
             "summac|version:zs|{}|entailment:2|contradiction:0|of:prompt|split:sentences|shortest:11|most:100|cut:500",
         ),
         ("sentiment", {"label": 1}, "sentiment|{}|label:1|cut:left"),
+        ("asked_sentiment", {}, "asked_sentiment|{}|label:asked|cut:left"),
         ("intent", {"revision": "r"}, "intent|{}|of:last utterance and text|cut:left|empty:0"),
     ],
 )

@@ -27,7 +27,7 @@ COLUMNS = {
     "cnn_dailymail": "article highlights id facts",
     "commongen": "concept_set_idx concepts targets",
     "dailydialog": "dialog act emotion facts",
-    "imdb": "text label positive_continuation",
+    "imdb": "text label positive_continuation asked negative_continuation",
     "narrativeqa": "document question answers facts",
     "totto": "table_page_title table_section_title table_section_text table highlighted_cells example_id "
     "sentence_annotations id overlap_subset",

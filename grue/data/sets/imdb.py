@@ -34,7 +34,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
                 "Is this a labelled split of the right data set?"
             )
         review = text_of(row["text"], "text", where)
-        first, second = _halves(review)
+        first, second = halves(review)
         if not first:
             raise DataError(f"{where}: {review!r} has fewer than two words and cannot be halved.")
         given = text_of(row.get("positive_continuation") or "", "positive_continuation", where)
@@ -46,7 +46,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         )
 
 
-def _halves(review: str) -> tuple[str, str]:
+def halves(review: str) -> tuple[str, str]:
     """Return the first and the second half of a review, by words; the second has the odd one."""
     words = words_of(review)
     half = len(words) // 2
