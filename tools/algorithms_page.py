@@ -8,8 +8,10 @@ hand. A new algorithm gets a page; `--check` writes nothing and fails if a page 
 import inspect
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from grue.bounds import bounds_of
 from grue.cli.options import shown
 from grue.rl.settings import ActorCriticConfig, RewardedConfig
 from grue.runs.algorithms import find_algorithm
-from grue.runs.figures import OF_UPDATES, RUN, figures_of
+from grue.runs.figures import OF_UPDATES, RUN, LoggedFigure, figures_of
 from grue.runs.reference import OWN, SHARED_CLASSES, SettingGroup, about, shared_settings, summary
 from grue.stats.intervals import satterthwaite_interval
 
@@ -36,9 +38,9 @@ BLANK = f"# {{name}}\n\n{BEGIN}\n\n{END}\n"
 
 INTERVALS = ("interval", "naturalness_interval")
 LEGEND = (
-    "*Samples*: it draws responses and asks the reward about them. *Critic*: a second network learns with the policy. "
-    "*π₀*: it compares the policy with the initial one. *A prompt*: how many responses to a "
-    "prompt it needs. *File*: it can learn from responses that were scored before, with `--set data=FILE`."
+    "*Samples*: draws responses and has the reward score them. *Critic*: trains a value network with the policy. *π₀*: "
+    "compares the policy with the initial one. *A prompt*: how many responses to a prompt it needs. *File*: can learn from "
+    "responses scored earlier, with `--set data=FILE`."
 )
 
 
@@ -64,6 +66,9 @@ def index(papers: Sequence[Paper]) -> str:
     parts += [f"### {group.title}\n\n{settings_table(group)}" for group in shared_settings()]
     parts.append("## Figures of every run")
     parts.append(table(("figure", "meaning"), ((f"`{one.name}`", one.meaning) for one in RUN)))
+    parts.append("## Shared figures of updates")
+    parts.append("Each algorithm's page names those that it logs.")
+    parts.append(figures_table(shared_figures().values()))
     return "\n\n".join(parts)
 
 
@@ -108,8 +113,7 @@ def page(name: str, board: Mapping[str, Any], papers: Sequence[Paper]) -> str:
         "## Settings",
         *settings(name),
         "## Logged figures",
-        figures(name),
-        "Every line also has the [figures of every run](../algorithms.md#figures-of-every-run).",
+        *figures(name),
         "## Results on mini",
         *results(name, board),
     ]
@@ -151,10 +155,9 @@ def settings(name: str) -> Iterator[str]:
         else f"[{summary(cls).removeprefix('Settings of ')}](../algorithms.md#{anchor(summary(cls))})"
         for cls in inherited
     ]
-    *first, last = links
-    yield f"It also has the settings of {', of '.join(first)}{' and of ' if first else ''}{last}."
+    yield f"Further settings are those of {', '.join(links)}."
     if found.without_effect:
-        yield f"It refuses those of them that it does not read: {_names(sorted(found.without_effect))}."
+        yield f"It refuses those that it does not read: {_names(sorted(found.without_effect))}."
 
 
 def settings_table(group: SettingGroup) -> str:
@@ -167,12 +170,36 @@ def settings_table(group: SettingGroup) -> str:
     return table(("setting", "default", "values", "paper", "meaning"), rows)
 
 
-def figures(name: str) -> str:
-    """Return a table of what an algorithm logs of an update."""
-    rows = [
-        (f"`{one.name}`", one.meaning + (f" Only with `{one.setting}`." if one.setting else ""))
-        for one in figures_of(name, OF_UPDATES).values()
-    ]
+def figures(name: str) -> Iterator[str]:
+    """Yield what an algorithm logs of an update: its own as a table, the names of the others."""
+    shared = shared_figures()
+    logged = figures_of(name, OF_UPDATES)
+    own = [figure for key, figure in logged.items() if shared.get(key) != figure]
+    if own:
+        yield figures_table(own)
+    yield (
+        "It logs the [figures of every run](../algorithms.md#figures-of-every-run), and these [shared "
+        "figures](../algorithms.md#shared-figures-of-updates): "
+        f"{_names(key for key, figure in logged.items() if figure not in own)}."
+    )
+
+
+@cache
+def shared_figures() -> Mapping[str, LoggedFigure]:
+    """Return the figures of updates that several algorithms log, by name; of several meanings the commonest."""
+    counts = Counter(figure for name in BUILT_IN for figure in figures_of(name, OF_UPDATES).values())
+    found: dict[str, LoggedFigure] = {}
+    for figure in OF_UPDATES:
+        if counts[figure] > 1 and (figure.name not in found or counts[figure] > counts[found[figure.name]]):
+            found[figure.name] = figure
+    return found
+
+
+def figures_table(figures: Iterable[LoggedFigure]) -> str:
+    """Return a table of figures."""
+    rows = (
+        (f"`{one.name}`", one.meaning + (f" Only with `{one.setting}`." if one.setting else "")) for one in figures
+    )
     return table(("figure", "meaning"), rows)
 
 
@@ -180,7 +207,7 @@ def results(name: str, board: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the board of mini says of an algorithm after supervised training, and how to get it again."""
     row = next((row for row in board["rows"] if row["system"] == system(name)), None)
     if row is None:
-        yield f"The board has no row yet: `{system(name)}` was not submitted with five seeds on every task."
+        yield f"The board has no row yet of `{system(name)}`."
         return
     cells = row["cells"].items()
     axes = ("preference", "naturalness")
@@ -190,8 +217,8 @@ def results(name: str, board: Mapping[str, Any]) -> Iterator[str]:
     seeds, level = min(len(cell["seeds"]) for _, cell in cells), 100 * board["level"]
     yield (
         f"`{system(name)}`, means over {seeds} seeds with {level:.0f} % intervals, from "
-        "[the board](../../../leaderboard/mini.md). These commands train it with the tasks' recipes, and one of the "
-        "board's runs again:"
+        "[the board](../../../leaderboard/mini.md). To train it with the tasks' recipes, and to repeat one of the "
+        "board's runs:"
     )
     yield (
         f"```\ngrue sweep --algos {system(name)} --seeds 1-5\n"

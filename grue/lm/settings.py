@@ -8,7 +8,7 @@ from grue.bounds import NON_NEGATIVE, POSITIVE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """Settings of the models, whatever the algorithm.
+    """Settings of the models.
 
     Attributes:
         precision: Of the models' forward passes; weights, softmax, KL and advantages are float32 in any case. "auto"

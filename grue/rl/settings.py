@@ -152,7 +152,7 @@ class Common(ModelSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardedConfig(Common):
-    """Settings of the algorithms that learn from responses with a reward.
+    """Settings of algorithms with a reward.
 
     Attributes:
         updates: How often responses are collected and learnt from.
@@ -347,7 +347,7 @@ def rollout_settings(task: Task, config: RewardedConfig) -> Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredConfig(RewardedConfig):
-    """Settings of the algorithms that learn from scored responses, whoever wrote them.
+    """Settings of algorithms that learn from scored responses.
 
     The likelihood of a response is the model's own: over the whole vocabulary, at temperature 1.
 
@@ -394,7 +394,7 @@ class ScoredConfig(RewardedConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutConfig(RewardedConfig):
-    """Settings of the algorithms that follow the gradient of their own samples' reward, held near the initial policy.
+    """Settings of policy-gradient algorithms.
 
     Attributes:
         entropy_coefficient: Weight of the entropy over what the sampler could draw; TRPO's is over what its ratio is,
@@ -451,7 +451,7 @@ class RolloutConfig(RewardedConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorCriticConfig(RolloutConfig):
-    """Settings of the algorithms with a critic.
+    """Settings of algorithms with a critic.
 
     Attributes:
         gamma: Discount a token.
