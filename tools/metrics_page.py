@@ -5,7 +5,7 @@ Only the part between the two marks is written; `--check` writes nothing and fai
 
 from pathlib import Path
 
-from page import write_or_check
+from page import table, write_or_check
 
 from grue.metrics.card import CARDS, FAMILIES
 
@@ -17,12 +17,20 @@ def listing() -> str:
     """Return a table for each family of metrics."""
     parts = []
     for family, title in FAMILIES.items():
-        lines = [f"### {title}", "", "| metric | range | what it is | source | needs |", "|---|---|---|---|---|"]
-        for name, card in CARDS.items():
-            if card.family == family:
-                cells = (f"`{name}` {card.arrow}", card.bounds, card.definition, card.source, card.needs or "–")
-                lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-        parts.append("\n".join(lines))
+        cards = {name: card for name, card in CARDS.items() if card.family == family}
+        source, *others = {card.source for card in cards.values()}
+        parts.append(f"### {title}")
+        if others or any(card.needs for card in cards.values()):
+            head = ("metric", "range", "what it is", "source", "needs")
+            rows = [
+                (f"`{name}` {card.arrow}", card.bounds, card.definition, card.source, card.needs or "–")
+                for name, card in cards.items()
+            ]
+        else:
+            parts.append(f"They need nothing but texts, and are those of {source}.")
+            head = ("metric", "range", "what it is")
+            rows = [(f"`{name}` {card.arrow}", card.bounds, card.definition) for name, card in cards.items()]
+        parts.append(table(head, rows))
     return "\n\n".join(parts)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 
 import pytest
 from click.testing import CliRunner
@@ -259,19 +258,6 @@ def test_figure_two_comes_out_where_its_mix_is_known_and_elsewhere_says_so(paper
     assert set(doubts) == {"imdb", "commongen", "cnn_dailymail", "narrativeqa"}
     assert "not identified" in doubts["commongen"] and "not identified" in doubts["cnn_dailymail"]
     assert "in part" in doubts["narrativeqa"] and "in no table" in doubts["imdb"]
-
-
-def test_the_page_of_the_documentation_shows_the_same_table(paper):
-    lines = (ROOT / "docs" / "reference" / "reported.md").read_text(encoding="utf-8").splitlines()
-    shown = [line for line in lines if re.match(r"\| \w+ \| [^|]+ \| [^|]* \| 0\.\d", line)]
-    assert [re.split(r" *\| *", line.strip("| ")) for line in shown] == [
-        [
-            *(score.task, score.algorithm, ", ".join(filter(None, (score.reward, score.variant))) or "–"),
-            *(f"{score.score:.4f}", f"{score.drawn:.3f}", f"{score.difference:+z.4f}".replace("-", "−")),
-        ]
-        for score in paper_scores(paper)
-        if score.drawn is not None and score.difference is not None
-    ]
 
 
 def test_the_board_of_a_task_shows_its_tables(tmp_path):
