@@ -7,10 +7,11 @@ hand. A new algorithm gets a page; `--check` writes nothing and fails if a page 
 
 import inspect
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -23,10 +24,10 @@ from grue import files
 from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.bounds import bounds_of
 from grue.cli.options import shown
-from grue.rl.settings import ActorCriticConfig, RewardedConfig
+from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
 from grue.runs.algorithms import find_algorithm
 from grue.runs.figures import OF_UPDATES, RUN, LoggedFigure, figures_of
-from grue.runs.reference import OWN, SHARED_CLASSES, SettingGroup, about, shared_settings, summary
+from grue.runs.reference import OWN, SHARED_CLASSES, Setting, about, shared_settings, summary
 from grue.stats.intervals import satterthwaite_interval
 
 ROOT = Path(__file__).parent.parent
@@ -39,8 +40,8 @@ BLANK = f"# {{name}}\n\n{BEGIN}\n\n{END}\n"
 INTERVALS = ("interval", "naturalness_interval")
 LEGEND = (
     "*Samples*: draws responses and has the reward score them. *Critic*: trains a value network with the policy. *π₀*: "
-    "compares the policy with the initial one. *A prompt*: how many responses to a prompt it needs. *File*: can learn from "
-    "responses scored earlier, with `--set data=FILE`."
+    "compares the policy with the initial one. *A prompt*: how many responses to a prompt it needs. *File*: can learn "
+    "from responses scored earlier, with `--set data=FILE`."
 )
 
 
@@ -48,7 +49,7 @@ def main() -> None:
     """Write or check all pages."""
     board = json.loads(BOARD.read_text(encoding="utf-8"))
     papers = [paper for part in read_papers() for paper in part.papers]
-    write_or_check(INDEX, BEGIN, index(papers))
+    write_or_check(INDEX, BEGIN, index())
     for name in BUILT_IN:
         write_or_check(PAGES / f"{name}.md", BEGIN, page(name, board, papers), BLANK.format(name=name))
     strays = sorted({path.stem for path in PAGES.glob("*.md")} - set(BUILT_IN))
@@ -59,23 +60,22 @@ def main() -> None:
 # --- the index -------------------------------------------------------------------------------------------------------
 
 
-def index(papers: Sequence[Paper]) -> str:
+def index() -> str:
     """Return the table of algorithms, the settings that several share, and the figures of every run."""
-    head = ("name", "what it is", "samples", "critic", "π₀", "a prompt", "file", "papers")
-    parts = ["## All algorithms", table(head, (_row(name, papers) for name in BUILT_IN)), LEGEND, "## Shared settings"]
-    parts += [f"### {group.title}\n\n{settings_table(group)}" for group in shared_settings()]
+    head = ("name", "what it is", "samples", "critic", "π₀", "a prompt", "file")
+    parts = ["## All algorithms", table(head, map(_row, BUILT_IN)), LEGEND, "## Shared settings"]
+    parts += [f"### {group.title}\n\n{settings_table(group.settings)}" for group in shared_settings()]
     parts.append("## Figures of every run")
     parts.append(table(("figure", "meaning"), ((f"`{one.name}`", one.meaning) for one in RUN)))
     parts.append("## Shared figures of updates")
-    parts.append("Each algorithm's page names those that it logs.")
-    parts.append(figures_table(shared_figures().values()))
+    rows = ((*_figure(one), _loggers(one)) for one in shared_figures().values())
+    parts.append(table(("figure", "meaning", "logged by"), rows))
     return "\n\n".join(parts)
 
 
-def _row(name: str, papers: Sequence[Paper]) -> tuple[str, ...]:
+def _row(name: str) -> tuple[str, ...]:
     settings = find_algorithm(name).settings
     several = bounds_of(settings)["samples_per_prompt"].least if reads(name, "samples_per_prompt") else None
-    links = [f"[{one.short}](papers.md#{one.anchor})" for one in papers if one.algorithm == name]
     return (
         f"[`{name}`](algorithms/{name}.md)",
         f"{about(name).summary}.",
@@ -84,7 +84,6 @@ def _row(name: str, papers: Sequence[Paper]) -> tuple[str, ...]:
         _yes(reads(name, "reference")),
         "2 or more" if several == 2 else _yes(False) if not reads(name, "samples_per_prompt") else "any",
         _yes(reads(name, "data")),
-        ", ".join(links) or "–",
     )
 
 
@@ -121,9 +120,9 @@ def page(name: str, board: Mapping[str, Any], papers: Sequence[Paper]) -> str:
 
 
 def objective(name: str) -> str:
-    """Return the docstring of an algorithm's file, without what only its code needs: the letters of shapes."""
+    """Return the docstring of an algorithm's file, without what only readers of the code need."""
     text = inspect.cleandoc(import_module(f"grue.algorithms.{name}").__doc__ or "")
-    return "\n\n".join(part for part in text.split("\n\n") if not part.startswith("B = "))
+    return "\n\n".join(part for part in text.split("\n\n") if not part.startswith(("B = ", "n = ", "In the code: ")))
 
 
 def how_to_run(name: str) -> Iterator[str]:
@@ -145,42 +144,50 @@ def how_to_run(name: str) -> Iterator[str]:
 def settings(name: str) -> Iterator[str]:
     """Yield the settings of an algorithm: its own as a table, the others as links."""
     found = find_algorithm(name)
-    own = next((group for group in about(name).groups if group.title == OWN), None)
-    yield "It has none of its own." if own is None else settings_table(own)
+    inherited = found.settings.__mro__[1:]
+    shared = {field.name for cls in inherited if is_dataclass(cls) for field in fields(cls)}
+    own = next((group.settings for group in about(name).groups if group.title == OWN), ())
+    if new := [one for one in own if one.name not in shared]:
+        yield settings_table(new)
+    if others := [f"{one.name} = {shown(one.default)}" for one in own if one.name in shared]:
+        yield f"Other defaults: {_names(others)}."
     pages = {find_algorithm(other).settings: other for other in BUILT_IN}
-    inherited = [cls for cls in found.settings.__mro__[1:] if cls in pages or cls in SHARED_CLASSES]
     links = [
         f"[{pages[cls]}]({pages[cls]}.md#settings)"
         if cls in pages
-        else f"[{summary(cls).removeprefix('Settings of ')}](../algorithms.md#{anchor(summary(cls))})"
+        else f"[{_kind(cls).removeprefix('algorithms ')}](../algorithms.md#{anchor(summary(cls))})"
         for cls in inherited
+        if cls in pages or cls in SHARED_CLASSES
     ]
-    yield f"Further settings are those of {', '.join(links)}."
-    if found.without_effect:
-        yield f"It refuses those that it does not read: {_names(sorted(found.without_effect))}."
+    refused = f" Without effect, and refused: {_names(sorted(found.without_effect))}." if found.without_effect else ""
+    yield f"Further settings: {', '.join(links)}.{refused}"
 
 
-def settings_table(group: SettingGroup) -> str:
+def settings_table(settings: Iterable[Setting]) -> str:
     """Return a table of settings."""
     rows = []
-    for one in group.settings:
+    for one in settings:
         default = "required" if one.default is None and "none" not in one.type else f"`{shown(one.default)}`"
         values = ", ".join(filter(None, (one.type, one.bounds)))
-        rows.append((f"`{one.name}`", default, values, one.paper, one.meaning))
+        rows.append((f"`{one.name}`", default, values, _of_paper(one.paper), one.meaning))
     return table(("setting", "default", "values", "paper", "meaning"), rows)
+
+
+def _of_paper(text: str) -> str:
+    """Return the paper's values without the tasks that each is of: the task files have them."""
+    values = re.sub(r" \([a-z0-9_ ]+\)", "", text)
+    return f"{values} by task" if values != text else text
 
 
 def figures(name: str) -> Iterator[str]:
     """Yield what an algorithm logs of an update: its own as a table, the names of the others."""
     shared = shared_figures()
     logged = figures_of(name, OF_UPDATES)
-    own = [figure for key, figure in logged.items() if shared.get(key) != figure]
-    if own:
+    if own := [figure for key, figure in logged.items() if shared.get(key) != figure]:
         yield figures_table(own)
     yield (
-        "It logs the [figures of every run](../algorithms.md#figures-of-every-run), and these [shared "
-        "figures](../algorithms.md#shared-figures-of-updates): "
-        f"{_names(key for key, figure in logged.items() if figure not in own)}."
+        "Shared: those of [every run](../algorithms.md#figures-of-every-run) and of "
+        "[updates](../algorithms.md#shared-figures-of-updates)."
     )
 
 
@@ -197,10 +204,27 @@ def shared_figures() -> Mapping[str, LoggedFigure]:
 
 def figures_table(figures: Iterable[LoggedFigure]) -> str:
     """Return a table of figures."""
-    rows = (
-        (f"`{one.name}`", one.meaning + (f" Only with `{one.setting}`." if one.setting else "")) for one in figures
-    )
-    return table(("figure", "meaning"), rows)
+    return table(("figure", "meaning"), map(_figure, figures))
+
+
+def _figure(one: LoggedFigure) -> tuple[str, str]:
+    return f"`{one.name}`", one.meaning + (f" Only with `{one.setting}`." if one.setting else "")
+
+
+def _loggers(figure: LoggedFigure) -> str:
+    """Return which algorithms log a figure: a kind of them, perhaps but a few, or their names."""
+    names = [name for name in BUILT_IN if figures_of(name, OF_UPDATES).get(figure.name) == figure]
+    for cls in (ActorCriticConfig, RolloutConfig, ScoredConfig, RewardedConfig, Common):
+        kind = [name for name in BUILT_IN if issubclass(find_algorithm(name).settings, cls)]
+        others = [name for name in kind if name not in names]
+        if {*names} <= {*kind} and len(others) < 3:
+            return _kind(cls) + (f" but {_names(others)}" if others else "")
+    return _names(names)
+
+
+def _kind(settings: type) -> str:
+    """Return whose settings a class has: "algorithms with a critic"."""
+    return summary(settings).removeprefix("Settings of ")
 
 
 def results(name: str, board: Mapping[str, Any]) -> Iterator[str]:

@@ -20,10 +20,9 @@ def entry(paper: Paper) -> str:
     """Return a paper, what it proposes, and how to run it."""
     link = paper.link or f"https://arxiv.org/abs/{paper.where.split()[-1]}"
     page = f" Page: [{paper.algorithm}](algorithms/{paper.algorithm}.md)." if paper.algorithm else ""
-    authors = f"{paper.authors} and others" if paper.others else paper.authors
     commands = "\n".join(paper.commands)
     return (
-        f"### {paper.title}\n\n{authors}, {paper.year}. [{paper.where}]({link}).\n\n"
+        f"### {paper.title}\n\n{paper.short}, [{paper.where}]({link}). "
         f"{' '.join(paper.text.split())}{page}\n\n```\n{commands}\n```"
     )
 

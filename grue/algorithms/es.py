@@ -15,10 +15,10 @@ position; where no pair differs, no step is taken, nor any weight decayed; weigh
 OpenAI's code leaves out 1/σ. Qiu et al. have neither pairs nor ranks nor an optimiser: they standardise the fitness,
 and their learning rate holds 1/σ.
 
-Noise is drawn anew from the run's seed wherever it is needed, one stream for all weights of a pair. The policy's own
-weights come back from a copy: adding and subtracting would not return to the same bits. All prompts of a member are one
-batch. Several members are not: the sampler stops when every row has ended and keeps keys and values in an object, which
-`torch.func.vmap` cannot map, and 2n copies of the weights would have to be held.
+In the code: noise is drawn anew from the run's seed wherever it is needed, one stream for all weights of a pair. The
+policy's own weights come back from a copy: adding and subtracting would not return to the same bits. All prompts of a
+member are one batch. Several members are not: the sampler stops when every row has ended and keeps keys and values in
+an object, which `torch.func.vmap` cannot map, and 2n copies of the weights would have to be held.
 
 n = pairs of an update, B = responses of an update, those of a member side by side, T = response time.
 """

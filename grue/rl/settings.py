@@ -101,14 +101,13 @@ class Common(ModelSettings):
         weight_decay: On matrices; biases and norms have none.
         adam_epsilon: Added to the denominator of AdamW and RMSprop.
         max_grad_norm: Clipping norm, over policy and critic jointly.
-        micro_batch_size: Sequences in one forward pass of scoring and learning; gradients are accumulated exactly, so
-            it changes only memory. Algorithms that learn from scored responses take whole groups, one at least. The
-            samples of an update are drawn as one batch, whatever it is.
-        train_share: Share of the training examples to learn from; none takes all. The seed draws them, and those of a
-            smaller share are among those of a larger one. A metric's own model keeps its data.
+        micro_batch_size: Sequences in one forward pass of scoring and learning, whole groups of scored responses; it
+            changes only memory. The samples of an update are drawn as one batch.
+        train_share: Share of the training examples to learn from, drawn by the seed; none takes all. A smaller share is
+            part of a larger one.
         validation_examples: Examples of the validation split that checkpoints are compared on.
         validate_on: What answers they are compared by: "decoding", drawn as in evaluation, or "rollouts", sampled as
-            rollouts are, without a mask (supervised: as the task says of rollouts).
+            rollouts are, without a mask.
         validate_every: Updates (reinforcement learning) or epochs (supervised) between two validations.
         keep: Which policy becomes the run's checkpoint: the "best" on validation, the start among them and the earlier
             of equals, or the "last".
@@ -158,14 +157,13 @@ class RewardedConfig(Common):
         updates: How often responses are collected and learnt from.
         rollouts: Sequences of one update.
         samples_per_prompt: Sequences drawn for the same prompt; `rollouts` is a multiple of it.
-        select: Which of the training prompts to learn from; none takes all. "hard:K" lets the start answer each once
-            and keeps the K whose answers the reward likes least (BLEUBERI: Chang et al. 2025). "limr:THETA:RUN" keeps
-            those whose rewards followed the mean of an earlier finished run, with an impact above THETA (LIMR: Li et
-            al. 2025), after its rewards were scaled from their own range to 0–1; RUN is its folder. What the choice
-            took counts as training.
+        select: Which of the training prompts to learn from; none takes all. "hard:K" keeps the K on which the start's
+            answers have the lowest reward (BLEUBERI: Chang et al. 2025). "limr:THETA:RUN" keeps those whose rewards
+            followed the mean of the finished run in the folder RUN, with an impact above THETA (LIMR: Li et al. 2025).
+            What the choice took counts as training.
         reference: What the KL penalty and other terms of the loss compare the policy with; none takes the start.
-            "soup:A,B" takes the mean of the weights of two or more checkpoints (SALSA: Chegini et al. 2024), which is
-            one more model in memory; A and B are folders of runs or checkpoints. Validation's KL stays from the start.
+            "soup:A,B" takes the mean of the weights of two or more runs or checkpoints (SALSA: Chegini et al. 2024),
+            one more model in memory. Validation's KL stays from the start.
         rollout_temperature: Temperature of the rollouts' sampler; none takes the task's.
         rollout_top_k: Top-k of the rollouts' sampler, 0 for no truncation; none takes the task's.
         mask: Restricts the sampler as NLPO does: "learned_top_p" and "learned_top_k" take the mask from the masking
@@ -177,28 +175,26 @@ class RewardedConfig(Common):
         mask_updates: μ, the updates between two refreshes of the masking policy.
         mask_source: "periodic" refreshes the masking policy from the policy every μ updates, as the paper says;
             "frozen" keeps the initial policy, as RL4LMs really did.
-        redraws: How often a group whose rewards are all equal is drawn again, to a prompt that the update has not drawn
-            to, as far as there are such (DAPO's dynamic sampling: Yu et al. 2025, §3.2); a group that is flat after the
-            last keeps its place and teaches nothing.
-        calibration_samples: Samples of the initial policy to each prompt that a reward is compared with: it becomes the
-            share of them that score lower, ties by half (InfAlign: Balashankar et al. 2024); 0 leaves it as it is.
+        redraws: How often a group whose rewards are all equal is drawn again, to another prompt if there is one (DAPO's
+            dynamic sampling: Yu et al. 2025, §3.2); a group that stays flat teaches nothing.
+        calibration_samples: Samples of the initial policy to each prompt. The reward becomes the share of them that
+            score lower, ties by half (InfAlign: Balashankar et al. 2024); 0 leaves it as it is.
         calibration_tilt: t of InfAlign's transformation of that share u, sign(t)·exp(t·u): above 0 for best-of-n,
             below 0 for worst-of-n; 0 leaves u.
         epochs: Passes over the rollouts of one update.
-        minibatch_size: Sequences of one optimiser step. Algorithms that learn from scored responses take whole groups
-            of those that they compare, such as pairs: as many as it has room for, one at least.
-        dropout: Rate of every dropout layer of the policy while it learns from responses, and only then: the references
-            of `supervised_coefficient` are learnt without. The paper saw training diverge with it (§5.4).
-        supervised_coefficient: Weight of the references' negative log-likelihood, a mean over tokens, on as many
-            references as the minibatch has sequences (PPO-ptx: Ouyang et al. 2022).
+        minibatch_size: Sequences of one optimiser step; of scored responses, whole groups that are compared, such as
+            pairs, at least one.
+        dropout: Rate of every dropout layer of the policy while it learns from responses, and only then. The paper saw
+            training diverge with it (§5.4).
+        supervised_coefficient: Weight of the references' negative log-likelihood, a mean over tokens (PPO-ptx: Ouyang
+            et al. 2022).
         missing_eos_penalty: Subtracted from the score of a response that never ended.
         overlong_buffer: Tokens before the rollouts' length limit over which a response's score falls by up to
-            `overlong_penalty`, in a straight line (DAPO: Yu et al. 2025, Eq. 13); 0 turns it off. Refused where all
-            rollouts have the same length.
+            `overlong_penalty`, linearly (DAPO: Yu et al. 2025, Eq. 13); 0 turns it off.
         overlong_penalty: Subtracted from the score of a response that fills the limit.
         normalize_terms: Standardise each term of the reward before they are added, and then their sum over the batch
             (GDPO: Liu et al. 2026). A term is compared within the samples to a prompt if there are several and no
-            critic, else over the batch. Rewards of single tokens count by their sum.
+            critic, else over the batch.
         reward_scale: "running" divides the scores by their standard deviation so far; none leaves them as they are.
         reward_clip: Largest absolute value of a scaled score; none does not clip.
     """
@@ -355,8 +351,7 @@ class ScoredConfig(RewardedConfig):
         sample_from: Who draws the responses of an update: the policy as it is ("policy"), or as it was before the first
             update ("start").
         data: File of responses that were scored before, to learn from instead of samples; an update takes `rollouts` /
-            `samples_per_prompt` of its lines. Settings of how samples are drawn and scored are then refused, as far as
-            nothing else draws any.
+            `samples_per_prompt` of its lines. Settings of sampling and scoring are then refused.
     """
 
     samples_per_prompt: Annotated[int, SEVERAL] = 8
@@ -399,8 +394,8 @@ class RolloutConfig(RewardedConfig):
     Attributes:
         entropy_coefficient: Weight of the entropy over what the sampler could draw; TRPO's is over what its ratio is,
             the whole vocabulary with `ratio_over = "vocabulary"`.
-        mass_coefficient: Weight of −log(probability inside the mask) in the loss. 0 in the paper; a little of it keeps
-            the tokens outside, which get no gradient, from drifting up until the next refresh lets them in.
+        mass_coefficient: Weight of −log(probability inside the mask) in the loss, which keeps the tokens outside, which
+            get no gradient, from becoming likelier. 0 in the paper.
         kl_coefficient: First value of β; 0 turns the penalty off.
         kl_target: Nats that the controller steers to, in the controller's unit; none keeps β fixed. Not the
             `target_kl` of CleanRL and SB3, which is `stop_kl` here.
@@ -408,12 +403,11 @@ class RolloutConfig(RewardedConfig):
         kl_gain: K_β of "rl4lms".
         kl_horizon: Samples over which "ziegler" closes a gap.
         kl_over: "support": both policies renormalised over what the sampler could draw; "vocabulary": the full softmax,
-            as RL4LMs. The two differ only where sampling is truncated, and there the latter can be gamed.
+            as RL4LMs, which can be gamed where sampling is truncated.
         ratio_over: The same choice for the policy ratio.
         importance_cap: Largest weight of a token in truncated importance sampling: its policy loss is weighted by
-            min(π/π_sampler, cap), π being what the pass that learns says before the first step (Yao et al. 2025; TRL's
-            `token_truncate`, verl's `rollout_is = "token"`); none weighs nothing. 1 for all in float32, where both say
-            the same.
+            min(π/π_sampler, cap), with π from the pass that learns before the first step (Yao et al. 2025; TRL's
+            `token_truncate`, verl's `rollout_is = "token"`); none weighs nothing. In float32 all weights are 1.
         stop_kl: Approximate KL of a minibatch to the rollout policy at which the update stops early (`target_kl` in
             CleanRL and SB3); none never stops.
     """
