@@ -30,8 +30,9 @@ def test_the_page_shows_the_tables_of_the_figures_that_are_kept():
     page = (ROOT / "docs/background/validity.md").read_text(encoding="utf-8")
     _, *of_tasks = "\n".join(sizes.tables(*read())).split("### ")
     assert [table.partition("\n")[0] for table in of_tasks] == TASKS
-    for table in of_tasks:
-        assert table.partition("\n")[2].strip() in page, "python experiments/sizes.py prints them"
+    first, second = (table.partition("\n")[2].strip() for table in of_tasks)
+    for shown in (first, second.rpartition("|\n")[2].strip()):  # of the second task only how far the orders agree
+        assert shown in page, "python experiments/sizes.py prints them"
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss")  # a system whose seeds agree
