@@ -92,7 +92,7 @@ def test_a_page_has_the_rows_of_the_board_and_every_figure(written):
         assert f" | {cell['naturalness']['mean']:.1f} ± " in page
     index = (written / "algorithms.md").read_text()
     assert [name for name in figures_of("grpo") if f"| `{name}` | " not in page + index] == []
-    rows = [line.split(" | ") for line in index.splitlines() if "](algorithms/" in line]
+    rows = [line.removesuffix(" |").split(" | ") for line in index.splitlines() if "](algorithms/" in line]
     needs = {row[0].split("`")[1]: row[2:7] for row in rows}
     assert needs["supervised"] == ["–", "–", "–", "–", "–"]
     assert needs["ppo"] == ["yes", "yes", "yes", "any", "–"]
