@@ -14,23 +14,20 @@ BEGIN = "<!-- written by tools/metrics_page.py from the cards of grue/metrics --
 
 
 def listing() -> str:
-    """Return a table for each family of metrics."""
+    """Return a table for each family of metrics; what all of a family share stands above it."""
     parts = []
     for family, title in FAMILIES.items():
         cards = {name: card for name, card in CARDS.items() if card.family == family}
-        source, *others = {card.source for card in cards.values()}
+        columns = {
+            "metric": [f"`{name}` {card.arrow} {card.bounds}" for name, card in cards.items()],
+            "what it is": [card.definition for card in cards.values()],
+            "source": [card.source for card in cards.values()],
+            "needs": [card.needs or "nothing" for card in cards.values()],
+        }
+        shared = [head for head, cells in columns.items() if len({*cells}) == 1]
         parts.append(f"### {title}")
-        if others or any(card.needs for card in cards.values()):
-            head = ("metric", "range", "what it is", "source", "needs")
-            rows = [
-                (f"`{name}` {card.arrow}", card.bounds, card.definition, card.source, card.needs or "–")
-                for name, card in cards.items()
-            ]
-        else:
-            parts.append(f"They need nothing but texts, and are those of {source}.")
-            head = ("metric", "range", "what it is")
-            rows = [(f"`{name}` {card.arrow}", card.bounds, card.definition) for name, card in cards.items()]
-        parts.append(table(head, rows))
+        parts += [" ".join(f"{head.capitalize()}: {columns.pop(head)[0]}." for head in shared)] * bool(shared)
+        parts.append(table([*columns], zip(*columns.values(), strict=True)))
     return "\n\n".join(parts)
 
 
