@@ -168,9 +168,10 @@ def settings_table(settings: Iterable[Setting]) -> str:
     rows = []
     for one in settings:
         default = "required" if one.default is None and "none" not in one.type else f"`{shown(one.default)}`"
-        values = ", ".join(filter(None, (one.type, one.bounds)))
-        rows.append((f"`{one.name}`", default, values, _of_paper(one.paper), one.meaning))
-    return table(("setting", "default", "values", "paper", "meaning"), rows)
+        bounds = one.bounds.replace("at least 0 and at most 1", "0 to 1").replace("at least", "≥").replace("above", ">")
+        paper = f" Paper: {_of_paper(one.paper)}." if one.paper else ""
+        rows.append((f"`{one.name}`", default, ", ".join(filter(None, (one.type, bounds))), one.meaning + paper))
+    return table(("setting", "default", "values", "meaning"), rows)
 
 
 def _of_paper(text: str) -> str:

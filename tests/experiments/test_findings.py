@@ -354,7 +354,9 @@ def test_two_systems_of_a_grid_are_contrasted(whole, tmp_path, capsys):
 
 
 # Of the grids that are not here a page shows all tables; of these the first ones, and the command that prints the others.
-SHOWN = {"methods": 1} | dict.fromkeys(("mass", "data_budget", "dropout", "hacking", "mask_mu", "mask_source", "sampling"), 0)
+SHOWN = {"methods": 1} | dict.fromkeys(
+    ("mass", "data_budget", "dropout", "hacking", "mask_mu", "mask_source", "reward", "sampling"), 0
+)
 
 
 def test_the_page_shows_the_tables_of_the_figures_that_are_kept():

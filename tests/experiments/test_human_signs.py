@@ -14,8 +14,7 @@ def test_differences_by_hand_from_the_printed_means():
     assert dialog == pytest.approx({"coherence": 0.22, "quality": -0.24, "mean": -0.01})
 
 
-def test_the_page_shows_the_table_and_counts_what_agrees():
+def test_the_page_counts_what_agrees():
     lines = list(signs.table())
     page = (ROOT / "docs/reference/reported.md").read_text(encoding="utf-8")
-    assert "\n".join(lines) in page
     assert sum(line.endswith("| yes |") for line in lines) == 13 and "13 of the 15" in page
