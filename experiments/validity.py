@@ -9,7 +9,6 @@ reward added to the metrics of a task that it is one of, or akin to, and to the 
 """
 
 import argparse
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -19,14 +18,14 @@ import numpy as np
 
 from grue.leaderboard.board import Board, Cell, Estimate, Row
 from grue.leaderboard.lineage import are_pairs, made_on
+from grue.leaderboard.pairs import contrast, smallest_difference
 from grue.leaderboard.published import read_board
 from grue.stats.correlation import kendall
-from grue.stats.intervals import mean, student_t_quantile
-from grue.stats.paired import Contrast, MeanDifference, degrees_of_freedom, holm, judge_seeds
+from grue.stats.intervals import mean
+from grue.stats.paired import Contrast, MeanDifference, holm, judge_seeds
 from grue.submissions.reported import paper_scores, read_reported
 
 ROOT = Path(__file__).parent.parent
-POWER = 0.8
 SEEDS = (5, 10)
 PAPERS = {
     "zero-shot": "Zero-Shot",
@@ -62,26 +61,13 @@ def contrasts(board: Board, a: Row, b: Row, axis: Axis = "preference") -> Tasks:
     made = made_on(board.rows)
     shared = [task.name for task in board.tasks if all(_has(row.cells.get(task.name), axis) for row in (a, b))]
     return {
-        name: _contrast(a.cells[name], b.cells[name], are_pairs(a.cells[name], b.cells[name], made.get(name, {})), axis)
+        name: contrast(a.cells[name], b.cells[name], are_pairs(a.cells[name], b.cells[name], made.get(name, {})), axis)
         for name in shared
     }
 
 
 def _has(cell: Cell | None, axis: Axis) -> bool:
     return cell is not None and getattr(cell, axis) is not None
-
-
-def _contrast(a: Cell, b: Cell, paired: bool, axis: Axis) -> Contrast:
-    return Contrast(tuple(_by_seed(a, axis)), tuple(_by_seed(b, axis)), paired=paired)
-
-
-def smallest(compared: Sequence[Contrast], seeds: int) -> float:
-    """Return the true difference that is significant, with its sign, four times in five, had there been more seeds."""
-    error = math.sqrt(math.fsum(each.seed_variance for each in compared)) / len(compared)
-    now = mean([len(each.scores_a) for each in compared])
-    degrees = degrees_of_freedom(compared) * (seeds - 1) / (now - 1)
-    quantiles = student_t_quantile(0.975, degrees) + student_t_quantile(POWER, degrees)
-    return quantiles * error * math.sqrt(now / seeds)
 
 
 def told_apart(board: Board) -> Iterator[str]:
@@ -94,8 +80,8 @@ def told_apart(board: Board) -> Iterator[str]:
     sure = [p < 0.05 for p in holm([found.p for found in means])]
     yield from _head("systems", "difference", "told apart", *(f"smallest, {n} seeds" for n in SEEDS), *names)
     for (a, b), compared, found, told in zip(pairs, by_task, means, sure, strict=True):
-        sizes = [f"{smallest(list(compared.values()), n):.2f}" for n in SEEDS]
-        each = [f"{smallest([compared[name]], SEEDS[0]):.1f}" for name in names]
+        sizes = [f"{smallest_difference(list(compared.values()), n):.2f}" for n in SEEDS]
+        each = [f"{smallest_difference([compared[name]], SEEDS[0]):.1f}" for name in names]
         yield _line(f"`{a.system}` − `{b.system}`", _written(found), "yes" if told else "no", *sizes, *each)
     yield f"\nTold apart: {sum(sure)} of {len(pairs)} pairs of {len(ranked)} systems."
 
@@ -202,7 +188,7 @@ def questions(board: Board) -> Iterator[str]:
 def _answer(compared: Contrast) -> str:
     found = judge_seeds([compared])
     sure = "yes" if found.value > 0 else "no"
-    word = sure if found.p < 0.05 else f"cannot be told ({smallest([compared], len(compared.scores_a)):.1f})"
+    word = sure if found.p < 0.05 else f"cannot be told ({smallest_difference([compared], len(compared.scores_a)):.1f})"
     return f"{word}, {found.value:+.1f} ± {found.interval.half_width:.1f}"
 
 

@@ -11,13 +11,13 @@ from click.core import ParameterSource
 
 from grue import files
 from grue.cli import options
-from grue.errors import ConfigError, SubmissionError
+from grue.errors import ConfigError, SubmissionError, UnknownName, instead
 from grue.render.formats import FORMATS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from grue.leaderboard.board import Board
+    from grue.leaderboard.board import Board, Row
     from grue.leaderboard.entries import LeftOut
     from grue.render.layout import TextTable
 
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     "form",
     type=click.Choice(["rich", *FORMATS]),
     help="[default: rich on a terminal, else markdown]",
+)
+@options.option(
+    "--pairs",
+    metavar="A,B,…",
+    help="Compare every two of these systems instead, tests over seeds corrected for their number; `ranked` names all "
+    "that have a rank. With --format json as JSON.",
 )
 @options.option("--iqm", is_flag=True, help="Show the interquartile mean too; it decides no rank.")
 @options.runs
@@ -53,7 +59,14 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def leaderboard(
-    context: click.Context, /, publish: Path | None, output: Path | None, check: bool, form: str | None, **asked: Any
+    context: click.Context,
+    /,
+    publish: Path | None,
+    output: Path | None,
+    check: bool,
+    form: str | None,
+    pairs: str | None,
+    **asked: Any,
 ) -> None:
     """Print the board: submissions, and the results of this folder's runs as local rows."""
     if publish is not None or (check and output is None):
@@ -63,6 +76,13 @@ def leaderboard(
     from grue.render.publish import is_current, render
 
     board, out = board_of(context, **asked)
+    if pairs is not None:
+        if output is not None or check or form not in (None, "rich", "json"):
+            raise ConfigError("--pairs prints a table, or JSON with --format json; leave out other formats and files.")
+        from grue.cli.pairs_view import show_pairs
+
+        show_pairs(board, _chosen(board, pairs), as_json=form == "json")
+        return
     board = replace(board, notes=(*board.notes, *(left_out.note for left_out in out)))
     form = form or _of_ending(output) or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
@@ -76,6 +96,30 @@ def leaderboard(
         click.echo(str(output))
     elif not is_current(output, render(board, form)):
         raise SubmissionError(f"{output} does not match the results; run `make leaderboard` and commit it.")
+
+
+def _chosen(board: "Board", names: str) -> "list[Row]":
+    """Return the rows of the given systems, or all that are ranked.
+
+    Raises:
+        UnknownName: The board has no such system.
+        ConfigError: There are fewer than two, or no task that all of them have.
+    """
+    from grue.leaderboard.pairs import common_tasks
+
+    rows = {row.system: row for row in board.rows}
+    asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if asked == ["ranked"]:
+        asked = [row.system for row in board.rows if row.rank is not None]
+    for name in asked:
+        if name not in rows:
+            raise UnknownName(f"The board has no system {name!r}.{instead(name, rows)}")
+    if len(asked) < 2:
+        raise ConfigError(f"--pairs {names!r}: name at least two systems, separated by commas.")
+    chosen = [rows[name] for name in asked]
+    if not common_tasks(chosen):
+        raise ConfigError(f"--pairs {names!r}: there is no task on which all of them have a preference.")
+    return chosen
 
 
 def _of_ending(output: Path | None) -> str | None:

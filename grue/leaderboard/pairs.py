@@ -1,0 +1,147 @@
+"""All pairs of several systems on a board: differences, tests, and the seeds that would decide.
+
+Examples are fixed, as for ranks: only seeds are random. Student's t (`judge_seeds`) decides, corrected over all pairs
+by Holm; the exact sign-flip test of paired seeds stands beside it and assumes no distribution. With n pairs it cannot
+give a p below 2 / 2^n.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Literal
+
+import numpy as np
+
+from grue.leaderboard.board import Cell, Estimate, Row
+from grue.leaderboard.lineage import are_pairs, made_on
+from grue.stats.intervals import Interval, mean, student_t_quantile
+from grue.stats.paired import LEVEL, Contrast, degrees_of_freedom, holm, judge_seeds
+
+CellScore = Literal["preference", "naturalness", "held_out"]
+
+POWER = 0.8
+MOST_SEEDS = 1000
+MOST_FLIPS = 16  # seeds up to which all signs are tried; beyond, the t test needs no second opinion
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPair:
+    """Two systems, compared on the tasks that all systems of the table have.
+
+    Attributes:
+        a: The first's name. Likewise `b`.
+        value: The first's mean minus the second's, in points of the board.
+        interval: Its interval by seeds; it covers everything where one has a single seed.
+        p: Of Student's t; 1 where one has a single seed.
+        p_signs: Of the sign-flip test; None where seeds are not pairs.
+        p_holm: `p`, corrected for the number of pairs.
+        seeds: Seeds each from which on a true difference of this size would be found four times in five, at as much
+            noise; None where that is unknown, or more than `MOST_SEEDS`.
+    """
+
+    a: str
+    b: str
+    value: float
+    interval: Interval
+    p: float
+    p_signs: float | None
+    p_holm: float
+    seeds: int | None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the corrected p is below 1 - level."""
+        return self.p_holm < 1 - LEVEL
+
+
+def all_pairs(rows: Sequence[Row], compared: Sequence[Row], score: CellScore = "preference") -> list[SystemPair]:
+    """Return every two of the compared systems, in their order.
+
+    Args:
+        rows: All rows of the board, which say what the runs began from.
+        compared: Those to compare, at least two, with at least one task in common that has the score.
+    """
+    made = made_on(rows)
+    tasks = common_tasks(compared, score)
+    pairs = []
+    for a, b in combinations(compared, 2):
+        contrasts = [
+            contrast(a.cells[task], b.cells[task], are_pairs(a.cells[task], b.cells[task], made.get(task, {})), score)
+            for task in tasks
+        ]
+        judged = judge_seeds(contrasts)
+        pairs.append(
+            SystemPair(
+                a=a.system,
+                b=b.system,
+                value=judged.value,
+                interval=judged.interval,
+                p=judged.p,
+                p_signs=sign_flip_p(contrasts),
+                p_holm=1.0,
+                seeds=seeds_to_decide(contrasts, judged.value),
+            )
+        )
+    corrected = holm([pair.p for pair in pairs])
+    return [replace(pair, p_holm=p) for pair, p in zip(pairs, corrected, strict=True)]
+
+
+def common_tasks(rows: Sequence[Row], score: CellScore = "preference") -> list[str]:
+    """Return the tasks on which every row has the score, in the order of the first."""
+    return [task for task in rows[0].cells if all(_estimate(row.cells.get(task), score) is not None for row in rows)]
+
+
+def _estimate(cell: Cell | None, score: CellScore) -> Estimate | None:
+    estimate: Estimate | None = None if cell is None else getattr(cell, score)
+    return estimate
+
+
+def contrast(a: Cell, b: Cell, paired: bool, score: CellScore = "preference") -> Contrast:
+    """Return two systems on a task as the tests read them; paired seeds are in one order."""
+    scores = []
+    for cell in (a, b):
+        estimate = _estimate(cell, score)
+        assert estimate is not None, "both have the score"
+        scores.append(tuple(value for _, value in sorted(estimate.by_seed.items())))
+    return Contrast(scores[0], scores[1], paired=paired)
+
+
+def sign_flip_p(contrasts: Sequence[Contrast]) -> float | None:
+    """Return the share of sign patterns of the seeds' differences whose mean is at least as far from 0.
+
+    Seed k's difference is its mean over tasks, since the tasks of one seed may share a start. None where the seeds of a
+    task are not pairs, or tasks have unlike numbers of them.
+    """
+    sizes = {len(each.scores_a) for each in contrasts}
+    if len(sizes) != 1 or not all(each.paired for each in contrasts) or sizes.pop() > MOST_FLIPS:
+        return None
+    tables = [np.subtract(each.scores_a, each.scores_b) for each in contrasts]
+    differences = np.mean(tables, axis=0)
+    signs = np.array(list(product((1, -1), repeat=len(differences))))
+    reached = np.abs(signs @ differences) >= abs(differences.sum()) * (1 - 1e-9)
+    return float(reached.mean())
+
+
+def seeds_to_decide(contrasts: Sequence[Contrast], value: float) -> int | None:
+    """Return the seeds each with which a true difference of `value` is found with probability `POWER`.
+
+    The noise of a seed is that of the given ones; the level is 5 %, without correction.
+    """
+    if not value or any(min(len(each.scores_a), len(each.scores_b)) < 2 for each in contrasts):
+        return None
+    for seeds in range(2, MOST_SEEDS + 1):
+        if smallest_difference(contrasts, seeds) <= abs(value):
+            return seeds
+    return None
+
+
+def smallest_difference(contrasts: Sequence[Contrast], seeds: int) -> float:
+    """Return the true mean difference that so many seeds each would find with probability `POWER`."""
+    variance = math.fsum(each.seed_variance for each in contrasts)
+    if not variance:
+        return 0.0
+    now = mean([len(each.scores_a) for each in contrasts])
+    degrees = degrees_of_freedom(contrasts) * (seeds - 1) / (now - 1)
+    quantiles = student_t_quantile((1 + LEVEL) / 2, degrees) + student_t_quantile(POWER, degrees)
+    return quantiles * math.sqrt(variance * now / seeds) / len(contrasts)

@@ -1,0 +1,122 @@
+"""All pairs of several systems: values, tests and seeds to decide, by hand or by SciPy; the table and its refusals."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from support.late import late
+from support.render_boards import SUITE
+
+from grue.cli.main import main
+from grue.leaderboard.board import Cell, Estimate
+from grue.leaderboard.pairs import all_pairs, common_tasks, seeds_to_decide, sign_flip_p, smallest_difference
+from grue.records import About
+from grue.stats.paired import Contrast
+
+stats = late("scipy.stats")
+
+
+def a_row(name, start=None, **tasks):
+    """A system with scores by task; those with one `start` are pairs, the start itself a row of the board."""
+    cells = {}
+    for task, values in tasks.items():
+        by_seed = dict(enumerate(values, start=1))
+        lineage = {seed: (f"{name}{task}{seed}", f"{start}{task}{seed}") for seed in by_seed}
+        lineage = lineage if start else {seed: line[:1] for seed, line in lineage.items()}
+        estimate = Estimate(sum(values) / len(values), None, by_seed)
+        cells[task] = Cell(tuple(by_seed), (), estimate, None, None, {}, lineage=lineage)
+    return replace(SUITE.rows[0], system=name, about=About(), cells=cells)
+
+
+def test_pairs_are_judged_by_t_and_by_signs_and_corrected_for_their_number():
+    base = a_row("base", x=[10, 12, 11, 13, 9])
+    one = a_row("one", "base", x=[13, 14, 14, 16, 13])
+    two = a_row("two", "base", x=[13.5, 14.2, 14.4, 16.1, 13.2])
+    rows = [base, one, two]
+    pairs = all_pairs(rows, rows)
+    assert [(pair.a, pair.b) for pair in pairs] == [("base", "one"), ("base", "two"), ("one", "two")]
+    values = {row.system: list(row.cells["x"].preference.by_seed.values()) for row in rows}
+    expected = [stats.ttest_rel(values[pair.a], values[pair.b]) for pair in pairs]
+    assert [pair.p for pair in pairs] == pytest.approx([test.pvalue for test in expected], abs=1e-9)
+    for pair, test in zip(pairs, expected, strict=True):
+        interval = test.confidence_interval(0.95)
+        assert (pair.interval.low, pair.interval.high) == pytest.approx((interval.low, interval.high))
+        assert pair.p_signs == 2 / 32, "all five differences have one sign"
+    first, second, third = sorted(test.pvalue for test in expected)
+    holm = {first: 3 * first, second: max(3 * first, 2 * second), third: max(3 * first, 2 * second, third)}
+    assert [pair.p_holm for pair in pairs] == pytest.approx([holm[test.pvalue] for test in expected])
+    assert [pair.is_decided for pair in pairs] == [pair.p_holm < 0.05 for pair in pairs]
+
+
+def test_systems_without_a_common_start_are_not_pairs():
+    rows = [a_row("a", x=[10, 12, 11]), a_row("b", x=[13, 14, 14])]
+    (pair,) = all_pairs(rows, rows)
+    assert pair.p == pytest.approx(stats.ttest_ind([10, 12, 11], [13, 14, 14], equal_var=False).pvalue)
+    assert pair.p_signs is None
+
+
+def test_only_tasks_that_all_have_are_compared():
+    rows = [a_row("a", x=[1, 2], y=[5, 6]), a_row("b", y=[7, 9]), a_row("c", x=[1, 1], y=[0, 0])]
+    assert common_tasks(rows) == ["y"]
+    assert [pair.value for pair in all_pairs(rows, rows)] == [-2.5, 5.5, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("differences", "expected"),
+    [([1, 2, 3], 2 / 8), ([3, -1, 1], 6 / 8), ([0, 0], 1.0), ([5, 5, 5, 5, -1], 4 / 32)],
+)
+def test_signs(differences, expected):
+    """Of 3, -1, 1 the sums that reach 3 are 3 + 1 - 1 in both orders, 3 + 1 + 1, and all of these turned round."""
+    contrast = Contrast(tuple(map(float, differences)), (0.0,) * len(differences), paired=True)
+    assert sign_flip_p([contrast]) == sign_flip_p([contrast, contrast]) == expected
+
+
+def test_signs_need_pairs_and_equal_numbers_of_seeds():
+    pair = Contrast((1.0, 2.0), (0.0, 0.0), paired=True)
+    assert sign_flip_p([replace(pair, paired=False)]) is None
+    assert sign_flip_p([pair, Contrast((1.0, 2.0, 3.0), (0.0,) * 3, paired=True)]) is None
+
+
+def test_seeds_to_decide_are_the_fewest_with_the_power():
+    contrast = Contrast((10.0, 12.0, 11.0), (9.0, 9.5, 8.5), paired=True)  # differences 1, 2.5, 2.5: sd .866
+    for seeds in (2, 3, 5, 10):
+        quantiles = stats.t.ppf(0.975, seeds - 1) + stats.t.ppf(0.8, seeds - 1)
+        assert smallest_difference([contrast], seeds) == pytest.approx(quantiles * 0.75**0.5 / seeds**0.5)
+    needed = seeds_to_decide([contrast], 1.0)
+    assert smallest_difference([contrast], needed) <= 1.0 < smallest_difference([contrast], needed - 1)
+    assert seeds_to_decide([contrast], 0.0) is None
+    assert seeds_to_decide([contrast], 0.01) is None, "more than a thousand"
+    assert seeds_to_decide([Contrast((10.0,), (9.0, 9.5))], 1.0) is None
+    assert seeds_to_decide([Contrast((10.0, 10.0), (9.0, 9.0))], 1.0) == 2
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["leaderboard", *arguments], env={"COLUMNS": "120"})
+
+
+def test_the_table_and_its_json():
+    shown = run("--no-local", "--pairs", "supervised+ppo, supervised,supervised+grpo")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.count("supervised+ppo") == 2
+    assert "of 3 pairs are decided" in shown.stdout
+    made = json.loads(run("--no-local", "--pairs", "supervised+ppo,supervised", "--format", "json").stdout)
+    assert len(made["tasks"]) == 7
+    (pair,) = made["pairs"]
+    assert pair["p_holm"] == pair["p"]
+    assert pair["interval"]["low"] < pair["value"] < pair["interval"]["high"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--pairs", "supervised+pppo,supervised"], "Did you mean 'supervised+ppo'?"),
+        (["--pairs", "supervised"], "name at least two systems"),
+        (["--pairs", "a,b", "--format", "csv"], "leave out other formats and files"),
+        (["--pairs", "a,b", "-o", "x.json"], "leave out other formats and files"),
+    ],
+)
+def test_refusals(arguments, words):
+    refused = run("--no-local", *arguments)
+    assert refused.exit_code != 0
+    assert words in " ".join(refused.output.split())
