@@ -31,7 +31,7 @@ def test_the_smallest_difference_is_seen_four_times_in_five(paired, seeds):
 def test_the_mean_of_tasks_that_are_equally_noisy_needs_less():
     one = Contrast((50.0, 51.5, 49.0, 50.5, 52.0), (48.0, 48.5, 48.0, 49.5, 49.0), paired=True)
     quantiles = [sum(stats.t.ppf((0.975, 0.8), degrees)) for degrees in (4, 16)]
-    ratio = validity.smallest_difference([one] * 4, 5) / validity.smallest([one], 5)
+    ratio = validity.smallest_difference([one] * 4, 5) / validity.smallest_difference([one], 5)
     assert ratio == pytest.approx(quantiles[1] / quantiles[0] / 2)
 
 
