@@ -1,4 +1,4 @@
-"""All pairs of several systems on a board: differences, tests, and the seeds that would decide.
+"""All pairs of several systems on a board: differences, tests, the seeds that would decide, and how firm the order is.
 
 Examples are fixed, as for ranks: only seeds are random. Student's t (`judge_seeds`) decides, corrected over all pairs
 by Holm; the exact sign-flip test of paired seeds stands beside it and assumes no distribution. With n pairs it cannot
@@ -6,12 +6,13 @@ give a p below 2 / 2^n.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from grue.leaderboard.board import Cell, Estimate, Row
 from grue.leaderboard.lineage import are_pairs, made_on
@@ -19,9 +20,12 @@ from grue.stats.intervals import Interval, mean, student_t_quantile
 from grue.stats.paired import LEVEL, Contrast, degrees_of_freedom, holm, judge_seeds
 
 CellScore = Literal["preference", "naturalness", "held_out"]
+FloatArray = NDArray[np.float64]
 
 POWER = 0.8
 MOST_SEEDS = 1000
+FEWEST_TASKS = 3  # to draw tasks from
+DRAWS = 10_000
 MOST_FLIPS = 16  # seeds up to which all signs are tried; beyond, the t test needs no second opinion
 
 
@@ -85,6 +89,63 @@ def all_pairs(rows: Sequence[Row], compared: Sequence[Row], score: CellScore = "
         )
     corrected = holm([pair.p for pair in pairs])
     return [replace(pair, p_holm=p) for pair, p in zip(pairs, corrected, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class RankRange:
+    """Where a system stands by its mean, and where it would stand had the suite other tasks.
+
+    Attributes:
+        mean: Over the tasks that all systems of the table have.
+        rank: 1 + the number of systems with a higher mean.
+        without: Task → the rank without it; empty on a single task.
+        low: The best rank in 95 % of draws of as many tasks, with replacement; `high` is the worst. None on fewer
+            than `FEWEST_TASKS` tasks.
+    """
+
+    system: str
+    mean: float
+    rank: int
+    without: Mapping[str, int]
+    low: int | None
+    high: int | None
+
+
+def rank_ranges(compared: Sequence[Row], score: CellScore = "preference", seed: int = 0) -> list[RankRange]:
+    """Return how far the order of systems depends on the choice of tasks, in their order."""
+    tasks = common_tasks(compared, score)
+    means = np.array([[_mean(row.cells[task], score) for task in tasks] for row in compared])
+    ranks = _ranks(means.mean(axis=1))
+    places = range(len(tasks) if len(tasks) > 1 else 0)
+    left_out = [_ranks(np.delete(means, place, axis=1).mean(axis=1)) for place in places]
+    ends: FloatArray | None = None
+    if len(tasks) >= FEWEST_TASKS:
+        chosen = np.random.default_rng(seed).integers(0, len(tasks), size=(DRAWS, len(tasks)))
+        drawn = np.array([_ranks(means[:, of].mean(axis=1)) for of in chosen])
+        ends = np.quantile(drawn, (0.025, 0.975), axis=0, method="inverted_cdf")
+    return [
+        RankRange(
+            system=row.system,
+            mean=float(means[i].mean()),
+            rank=int(ranks[i]),
+            without={task: int(of[i]) for task, of in zip(tasks, left_out, strict=False)},
+            low=None if ends is None else int(ends[0, i]),
+            high=None if ends is None else int(ends[1, i]),
+        )
+        for i, row in enumerate(compared)
+    ]
+
+
+def _ranks(means: FloatArray) -> NDArray[np.intp]:
+    """Return 1 + the number of higher means; rounding makes no rank."""
+    higher: NDArray[np.intp] = (means[None, :] > means[:, None] + 1e-9).sum(axis=1)
+    return 1 + higher
+
+
+def _mean(cell: Cell, score: CellScore) -> float:
+    estimate = _estimate(cell, score)
+    assert estimate is not None, "common_tasks looked"
+    return estimate.mean
 
 
 def common_tasks(rows: Sequence[Row], score: CellScore = "preference") -> list[str]:

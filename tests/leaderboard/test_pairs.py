@@ -10,7 +10,14 @@ from support.render_boards import SUITE
 
 from grue.cli.main import main
 from grue.leaderboard.board import Cell, Estimate
-from grue.leaderboard.pairs import all_pairs, common_tasks, seeds_to_decide, sign_flip_p, smallest_difference
+from grue.leaderboard.pairs import (
+    all_pairs,
+    common_tasks,
+    rank_ranges,
+    seeds_to_decide,
+    sign_flip_p,
+    smallest_difference,
+)
 from grue.records import About
 from grue.stats.paired import Contrast
 
@@ -91,6 +98,27 @@ def test_seeds_to_decide_are_the_fewest_with_the_power():
     assert seeds_to_decide([Contrast((10.0, 10.0), (9.0, 9.0))], 1.0) == 2
 
 
+def test_the_order_without_a_task_and_with_other_tasks():
+    rows = [
+        a_row("even", x=[50.0], y=[50.0], z=[50.0]),
+        a_row("one task", x=[95.0], y=[45.0], z=[45.0]),
+        a_row("last", x=[10.0], y=[10.0], z=[10.0]),
+        a_row("even again", x=[50.0], y=[50.0], z=[50.0]),
+    ]
+    even, one, last, again = rank_ranges(rows)
+    assert (one.rank, even.rank, again.rank, last.rank) == (1, 2, 2, 4), "equal means share a rank"
+    assert one.without == {"x": 3, "y": 1, "z": 1}
+    assert even.without == {"x": 1, "y": 2, "z": 2}
+    assert (last.low, last.high) == (4, 4)
+    assert (one.low, one.high) == (1, 3), "a draw without x comes in 8 of 27 cases"
+    assert even.mean == 50.0
+    few = [replace(row, cells={"x": row.cells["x"], "y": row.cells["y"]}) for row in rows]
+    assert [(place.low, place.high) for place in rank_ranges(few)] == [(None, None)] * 4
+    assert [place.without for place in rank_ranges([replace(row, cells={"x": row.cells["x"]}) for row in rows])] == [
+        {}
+    ] * 4
+
+
 def run(*arguments):
     return CliRunner().invoke(main, ["leaderboard", *arguments], env={"COLUMNS": "120"})
 
@@ -98,13 +126,14 @@ def run(*arguments):
 def test_the_table_and_its_json():
     shown = run("--no-local", "--pairs", "supervised+ppo, supervised,supervised+grpo")
     assert shown.exit_code == 0, shown.output
-    assert shown.stdout.count("supervised+ppo") == 2
+    assert shown.stdout.count("supervised+ppo") == 3
     assert "of 3 pairs are decided" in shown.stdout
     made = json.loads(run("--no-local", "--pairs", "supervised+ppo,supervised", "--format", "json").stdout)
     assert len(made["tasks"]) == 7
     (pair,) = made["pairs"]
     assert pair["p_holm"] == pair["p"]
     assert pair["interval"]["low"] < pair["value"] < pair["interval"]["high"]
+    assert [place["rank"] for place in made["ranks"]] == [1, 2]
 
 
 @pytest.mark.parametrize(
