@@ -20,7 +20,6 @@ from typing import Any
 from page import END, anchor, table, write_or_check
 from papers import Paper, read_papers
 
-from grue import files
 from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.bounds import bounds_of
 from grue.cli.options import shown
@@ -28,7 +27,6 @@ from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutC
 from grue.runs.algorithms import find_algorithm
 from grue.runs.figures import OF_UPDATES, RUN, LoggedFigure, figures_of
 from grue.runs.reference import OWN, SHARED_CLASSES, Setting, about, shared_settings, summary
-from grue.stats.intervals import satterthwaite_interval
 
 ROOT = Path(__file__).parent.parent
 INDEX = ROOT / "docs" / "reference" / "algorithms.md"
@@ -37,7 +35,7 @@ BOARD = ROOT / "leaderboard" / "mini.json"
 BEGIN = "<!-- written by tools/algorithms_page.py from the code and leaderboard/mini.json -->"
 BLANK = f"# {{name}}\n\n{BEGIN}\n\n{END}\n"
 
-INTERVALS = ("interval", "naturalness_interval")
+AXES, INTERVALS = ("preference", "naturalness"), ("interval", "naturalness_interval")
 LEGEND = (
     "*Samples*: draws responses and has the reward score them. *Critic*: trains a value network with the policy. *π₀*: "
     "compares the policy with the initial one. *A prompt*: how many responses to a prompt it needs. *File*: can learn "
@@ -234,28 +232,16 @@ def results(name: str, board: Mapping[str, Any]) -> Iterator[str]:
     if row is None:
         yield f"The board has no row yet of `{system(name)}`."
         return
-    cells = row["cells"].items()
-    axes = ("preference", "naturalness")
-    rows = [("mean", *(_score(row[axis], row[key]) for axis, key in zip(axes, INTERVALS, strict=True)))]
-    rows += [(f"`{task}`", *(_over_seeds(task, cell[axis], board["level"]) for axis in axes)) for task, cell in cells]
-    yield table(("task", "preference", "naturalness"), rows)
-    seeds, level = min(len(cell["seeds"]) for _, cell in cells), 100 * board["level"]
+    axes = (f"{axis} {_score(row[axis], row[key])}" for axis, key in zip(AXES, INTERVALS, strict=True))
+    seeds, level = min(len(cell["seeds"]) for cell in row["cells"].values()), 100 * board["level"]
     yield (
-        f"`{system(name)}`, means over {seeds} seeds with {level:.0f} % intervals, from "
-        "[the board](../../../leaderboard/mini.md). To train it with the tasks' recipes, and to repeat one of the "
-        "board's runs:"
+        f"`{system(name)}`, mean over {len(row['cells'])} tasks and {seeds} seeds with {level:.0f} % intervals: "
+        f"{', '.join(axes)}; [each task](../../../leaderboard/mini.md). To train it, and to repeat a run:"
     )
     yield (
         f"```\ngrue sweep --algos {system(name)} --seeds 1-5\n"
         f"grue submit retrain submissions/mini/{system(name)} --task imdb --seed 1\n```"
     )
-
-
-def _over_seeds(task: str, scores: Mapping[str, Any] | None, level: float) -> str:
-    if scores is None:
-        return "–"
-    interval = satterthwaite_interval({task: list(scores["by_seed"].values())}, level)
-    return _score(scores["mean"], interval and files.plain(interval))
 
 
 def _score(mean: float | None, interval: Mapping[str, float] | None) -> str:

@@ -6,14 +6,12 @@ of its answers, shaped to its centred rank among all 2n members, from −½ to �
 
     g = 1/(2nσ) · Σ_k (F(θ + σε_k) − F(θ − σε_k)) · ε_k
 
-estimates the gradient of the shaped fitness, smoothed by the noise. The optimiser takes −g, clipped as any other: of N
-weights its norm is about √(N/n)/(5σ), nearly all of it noise and far above any clipping norm, so that `max_grad_norm`
-makes all steps equally long before AdamW, which heeds no scale. How far a weight moves is up to `learning_rate`.
+estimates the gradient of the shaped fitness, smoothed by the noise. The optimiser takes −g. Its norm is far above any
+clipping norm, so `max_grad_norm` makes all steps equally long, and `learning_rate` alone decides how far weights move.
 
 What differs from the papers: members of equal fitness share their mean rank, where OpenAI's code orders them by
-position; where no pair differs, no step is taken, nor any weight decayed; weight decay is AdamW's, not a part of g.
-OpenAI's code leaves out 1/σ. Qiu et al. have neither pairs nor ranks nor an optimiser: they standardise the fitness,
-and their learning rate holds 1/σ.
+position; where no pair differs, no step is taken; weight decay is AdamW's. OpenAI's code leaves out 1/σ. Qiu et al.
+have neither pairs nor ranks nor an optimiser: they standardise the fitness, and their learning rate holds 1/σ.
 
 In the code: noise is drawn anew from the run's seed wherever it is needed, one stream for all weights of a pair. The
 policy's own weights come back from a copy: adding and subtracting would not return to the same bits. All prompts of a

@@ -3,10 +3,9 @@
 Williams (1992). A response is one action. It is worth its score less β times its summed KL, and every token of it has
 the same advantage: that worth less a baseline, the mean of the batch. RLOO (`rloo.py`) is this with another baseline.
 
-Several steps on the same rollouts are corrected token by token, with PPO's clipped ratio, though the action is the
-response: the ratio of a whole response is a product of dozens of factors, which leaves any clip range after a step or
-two. For the first step, where the ratio is 1, both are the gradient of A·log π. verl and OpenRLHF do the same for RLOO;
-TRL clips the response's ratio.
+Several steps on the same rollouts are corrected token by token, with PPO's clipped ratio, since the ratio of a whole
+response leaves any clip range after a step or two. verl and OpenRLHF do the same for RLOO; TRL clips the response's
+ratio.
 
 B = responses of an update, b = rows of a micro-batch, T = response time.
 """

@@ -355,7 +355,7 @@ def test_two_systems_of_a_grid_are_contrasted(whole, tmp_path, capsys):
 
 # Of the grids that are not here a page shows all tables; of these the first ones, and the command that prints the others.
 SHOWN = {"methods": 1} | dict.fromkeys(
-    ("mass", "data_budget", "dropout", "hacking", "mask_mu", "mask_source", "reward", "sampling"), 0
+    ("mass", "data_budget", "gamma", "dropout", "hacking", "mask_mu", "mask_source", "reward", "sampling"), 0
 )
 
 
