@@ -26,7 +26,7 @@ from grue.cli.options import shown
 from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
 from grue.runs.algorithms import find_algorithm
 from grue.runs.figures import OF_UPDATES, RUN, LoggedFigure, figures_of
-from grue.runs.reference import OWN, SHARED_CLASSES, Setting, about, shared_settings, summary
+from grue.runs.reference import OWN, SHARED_CLASSES, Setting, describe_algorithm, shared_settings, summary
 
 ROOT = Path(__file__).parent.parent
 INDEX = ROOT / "docs" / "reference" / "algorithms.md"
@@ -76,7 +76,7 @@ def _row(name: str) -> tuple[str, ...]:
     several = bounds_of(settings)["samples_per_prompt"].least if reads(name, "samples_per_prompt") else None
     return (
         f"[`{name}`](algorithms/{name}.md)",
-        f"{about(name).summary}.",
+        f"{describe_algorithm(name).summary}.",
         _yes(issubclass(settings, RewardedConfig)),
         _yes(issubclass(settings, ActorCriticConfig)),
         _yes(reads(name, "reference")),
@@ -126,7 +126,7 @@ def objective(name: str) -> str:
 def how_to_run(name: str) -> Iterator[str]:
     """Yield the commands that train, and the presets."""
     command = f"grue train --task commongen --algo {system(name)}"
-    lines = [command, *(f"{command} --preset {one} --system {name}-{one}" for one in about(name).presets)]
+    lines = [command, *(f"{command} --preset {one} --system {name}-{one}" for one in describe_algorithm(name).presets)]
     lines += [f"{command} --set data=FILE --system {name}-file"] * reads(name, "data")
     yield "```\n" + "\n".join([*lines, f"grue algorithms show {name}"]) + "\n```"
     if presets := find_algorithm(name).presets.items():
@@ -144,7 +144,7 @@ def settings(name: str) -> Iterator[str]:
     found = find_algorithm(name)
     inherited = found.settings.__mro__[1:]
     shared = {field.name for cls in inherited if is_dataclass(cls) for field in fields(cls)}
-    own = next((group.settings for group in about(name).groups if group.title == OWN), ())
+    own = next((group.settings for group in describe_algorithm(name).groups if group.title == OWN), ())
     if new := [one for one in own if one.name not in shared]:
         yield settings_table(new)
     if others := [f"{one.name} = {shown(one.default)}" for one in own if one.name in shared]:

@@ -243,7 +243,7 @@ MUTATIONS = (
         "predictions by their order",
         "grue/evaluation/predictions.py",
         "return [by_id[name] for name in expected]",
-        "return given",
+        "return predictions",
         ("tests/evaluation", "tests/submissions"),
     ),
     # --- statistics and the board ---

@@ -45,13 +45,13 @@ def show(name: str, as_json: bool) -> None:
     A task's recipe may set another value: `grue train --dry-run` prints what a run would use.
     """
     from grue.runs.algorithms import split_algorithm
-    from grue.runs.reference import about
+    from grue.runs.reference import describe_algorithm
 
     stages = split_algorithm(name)
     if len(stages) > 1:
         each = " and ".join(f"`grue algorithms show {stage}`" for stage in stages)
         raise ConfigError(f"{name} has two stages, each with its own settings; see {each}.")
-    reference = about(stages[0])
+    reference = describe_algorithm(stages[0])
     print_json(reference) if as_json else click.echo(described(reference))
 
 

@@ -2,7 +2,7 @@
 
 Sample 0 is the one that decoding by sampling gives; the others draw from seeds of their own, so that no sample depends
 on how many are drawn or on what else is in the batch. A reward that compares with references picks with knowledge that
-no system has: that is an oracle, a bound on what picking could bring, and is called so wherever it appears.
+no system has: it is an oracle, a bound on what picking could achieve, and is labelled so wherever it appears.
 """
 
 import math
@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.errors import ConfigError
-from grue.evaluation.predict import Response, as_predictions, as_responses, told
+from grue.evaluation.predict import Response, as_predictions, as_responses, reward_inputs
 from grue.evaluation.rewards import REWARDS, make_reward, parse_reward
 from grue.lm import distributions
 from grue.lm.forward import encode, forward
@@ -29,22 +29,22 @@ from grue.metrics.registry import METRICS, is_metric
 from grue.records import CONSENSUS, LIKELIHOOD, Example, Prediction
 from grue.tasks import Generation, Task
 
-OF_THE_REFERENCE = ("intent", "emotion", "label")  # what examples' meta says of their references
+OF_THE_REFERENCE = ("intent", "emotion", "label")  # keys of examples' meta that describe the reference
 
 Judge = Callable[[Rollout, Sequence[Example], Sequence[Response]], Sequence[float]]
-"""A rollout, its examples and its responses → one value a response; the highest is kept."""
+"""A rollout, its examples and its responses → a value for each response; the highest is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class BestOf:
-    """How many responses are drawn to a prompt, and how one is picked.
+    """How many responses are drawn to each prompt, and how one is picked.
 
     Attributes:
         n: Responses drawn.
         pick_by: "likelihood", the mean log-likelihood of a token under the sampler's distribution; "consensus", the
             agreement with the other responses (minimum Bayes risk); or a reward.
-        oracle: Whether that reward reads references, or what is known of them.
-        name: What is added to a system's name: "best-of-8", "best-of-8-oracle".
+        oracle: Whether that reward reads references or descriptions of them.
+        name: Suffix of a system's name: "best-of-8", "best-of-8-oracle".
     """
 
     n: int
@@ -62,23 +62,23 @@ def choose_best_of(task: Task, n: int, pick_by: str | None = None) -> BestOf:
     """
     if n < 2:
         raise ConfigError(f"Best of {n}: there is nothing to pick from; draw at least 2 samples.")
-    usual = LIKELIHOOD if is_oracle(task.reward) else task.reward
-    chosen = usual if pick_by is None else pick_by
+    default = LIKELIHOOD if is_oracle(task.reward) else task.reward
+    chosen = default if pick_by is None else pick_by
     oracle = is_oracle(chosen)
     name = f"best-of-{n}{'-oracle' if oracle else ''}"
-    if chosen not in (usual, task.reward):
+    if chosen not in (default, task.reward):
         name += "-by-" + re.sub(r"[^A-Za-z0-9_.]+", "-", chosen).strip("-")
     return BestOf(n, chosen, oracle, name)
 
 
 def is_oracle(pick_by: str) -> bool:
-    """Whether a rule reads references, or what is known of them.
+    """Whether a rule reads references or descriptions of them.
 
-    A metric's card states it; one without a card is assumed to. A user's functions are shown examples without
-    either, see `shown`.
+    A metric's card states it; one without a card is assumed to. A user's functions get examples without
+    either, see `without_references`.
 
     Raises:
-        UnknownName: A term is no metric and no function.
+        UnknownName: A term is neither a metric nor a function.
     """
     return pick_by not in (LIKELIHOOD, CONSENSUS) and any(_reads_references(name) for _, name in parse_reward(pick_by))
 
@@ -89,12 +89,12 @@ def _reads_references(name: str) -> bool:
         hidden = {"references", *(f"meta.{key}" for key in OF_THE_REFERENCE)}
         return not hidden.isdisjoint(CARDS[name].terms)
     if name not in REWARDS and not is_metric(name) and ":" not in name:
-        METRICS[name]  # raises, and says what there is
+        METRICS[name]  # raises UnknownName
     return is_metric(name)
 
 
-def shown(example: Example) -> Example:
-    """Return what may be known of an example when it is answered: everything but its references."""
+def without_references(example: Example) -> Example:
+    """Return an example as the system that answers it may see it, without references and descriptions of them."""
     meta = {key: value for key, value in example.meta.items() if key not in OF_THE_REFERENCE}
     return replace(example, references=(), meta=meta)
 
@@ -105,12 +105,12 @@ def sampling(task: Task) -> Generation:
 
 
 def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example]) -> Judge | None:
-    """Return what gives every response its value; None where they are judged by each other, by consensus.
+    """Return the function that values responses; None for consensus, where they are judged by each other.
 
     A response that the reward does not apply to is kept only if it applies to none.
 
     Args:
-        examples: Those that will be answered; metrics are prepared on them, without references if it is no oracle.
+        examples: Those to be answered; metrics are prepared on them, without references unless it is an oracle.
 
     Raises:
         ConfigError: The reward has no value for a single text, or cannot be imported.
@@ -119,11 +119,11 @@ def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Se
         return None
     if best_of.pick_by == LIKELIHOOD:
         return lambda rollout, examples, responses: likelihoods(model, rollout, sampling(task).temperature)
-    see: Callable[[Example], Example] = (lambda example: example) if best_of.oracle else shown
+    see: Callable[[Example], Example] = (lambda example: example) if best_of.oracle else without_references
     reward = make_reward(best_of.pick_by, task, list(map(see, examples)))
 
     def judge(rollout: Rollout, examples: Sequence[Example], responses: Sequence[Response]) -> list[float]:
-        values = reward(list(map(see, examples)), **told(responses))
+        values = reward(list(map(see, examples)), **reward_inputs(responses))
         return [-math.inf if value is None else value for value in values]
 
     return judge
@@ -131,7 +131,7 @@ def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Se
 
 @torch.no_grad()
 def likelihoods(model: PreTrainedModel, rollout: Rollout, temperature: float) -> list[float]:
-    """Return the mean log-likelihood of the tokens of each response, in nats, renormalised over the sampler's support.
+    """Return the mean log-likelihood of each response's tokens, in nats, renormalised over the sampler's support.
 
     The end token is one of them.
     """
@@ -154,7 +154,7 @@ def predict_best_of(
     n: int,
     judge: Judge | None,
 ) -> list[Prediction]:
-    """Answer a batch of examples with the best of n samples each; of equals, the one drawn first."""
+    """Answer a batch of examples with the best of n samples each; among equals, the first."""
     drawn: list[list[Prediction]] = []
     worth: list[Sequence[float]] = []
     for rollout, responses in draws(model, tokenizer, task, examples, sampling(task), seed, n):
@@ -165,7 +165,7 @@ def predict_best_of(
     if judge is None:
         return [responses[most_central([response.text for response in responses])] for responses in of_each]
     values = list(zip(*worth, strict=True))
-    return [responses[one.index(max(one))] for responses, one in zip(of_each, values, strict=True)]
+    return [responses[row.index(max(row))] for responses, row in zip(of_each, values, strict=True)]
 
 
 @torch.no_grad()
@@ -178,9 +178,9 @@ def draws(
     seed: int,
     n: int,
 ) -> Iterator[tuple[Rollout, list[Response]]]:
-    """Yield n samples of a batch: a response to each of its prompts, with the rollout that it is of.
+    """Yield n samples of a batch: its rollout, and the response to each of its prompts.
 
-    A response depends on seed, example id and number alone, not on its batch or on how many are drawn.
+    A response depends only on seed, example id and number, not on its batch or on how many are drawn.
     """
     eos, stops = eos_id(model, tokenizer), find_stops(tokenizer, settings.stop)
     prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)

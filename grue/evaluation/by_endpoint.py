@@ -1,7 +1,7 @@
-"""A split answered by an endpoint: every reply is kept as it comes, and what was answered is never asked again.
+"""A split answered by an endpoint: every reply is saved as it arrives, and no question is asked twice.
 
-`answers.jsonl` holds the replies as they are, a line each in the order in which they came, with what the server said of
-them. The predictions follow from it, in the order of the examples.
+`answers.jsonl` holds the unchanged replies in the order of arrival, a line each, with the server's metadata. The
+predictions follow from it, in the order of the examples.
 """
 
 from collections import Counter
@@ -21,10 +21,10 @@ from grue.shapes import from_dict
 from grue.tasks import Task, before_stop
 
 SAMPLED = "sampled by an endpoint"
-"""What a result says of its decoding: settings were sent, and nothing is known of what was done with them."""
+"""A result's decoding: settings were sent, but whether the server followed them is unknown."""
 CUT = "length"
-"""Why a reply ended that reached its length limit."""
-MOST_SHOWN = 20  # values that a server gave of one key
+"""The finish reason of a reply that reached its length limit."""
+MOST_SHOWN = 20  # distinct values of one key in a server's replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class KeptReply:
 
 
 def settings_for(task: Task, seed: int, chat: bool) -> dict[str, Any]:
-    """Return what is sent with every question: the task's length limit, and what asks for the same answer each time.
+    """Return the settings of every request: the task's length limit, and those that ask for reproducible answers.
 
     Args:
-        chat: Whether it is asked by the chat prompt: then nothing but the model ends a reply.
+        chat: Whether the chat prompt is used: then only the model ends a reply.
     """
-    asked = {"max_tokens": task.decoding.max_new_tokens, "temperature": 0, "seed": seed}
-    return asked | ({"stop": list(task.decoding.stop)} if task.decoding.stop and not chat else {})
+    settings = {"max_tokens": task.decoding.max_new_tokens, "temperature": 0, "seed": seed}
+    return settings | ({"stop": list(task.decoding.stop)} if task.decoding.stop and not chat else {})
 
 
 def answer_all(
@@ -51,17 +51,17 @@ def answer_all(
     path: Path,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Reply]:
-    """Return example id → reply, asking only what `path` does not hold.
+    """Return example id → reply, asking only the questions that `path` does not answer.
 
     Args:
-        questions: Example id → what is asked, in the order of asking.
+        questions: Example id → question, in the order of asking.
         path: The file of replies, `answers.jsonl`.
 
     Raises:
-        DataError: The server refuses, or the file holds answers to other examples. Replies that came are kept.
-        Unavailable: The server fails again and again. Likewise.
+        DataError: The server refuses, or the file holds answers to other examples. Received replies are kept.
+        Unavailable: The server fails repeatedly. Received replies are kept.
     """
-    done = kept(path)
+    done = read_replies(path)
     if strangers := done.keys() - questions.keys():
         raise DataError(
             f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere."
@@ -82,18 +82,18 @@ def answer_all(
 
 
 def first_reply(client: Client, questions: Mapping[str, Question]) -> KeptReply:
-    """Return the reply to the first question, which shows that there is a server that answers.
+    """Return the reply to the first question, to make sure that the server answers.
 
     Raises:
         DataError: The server refuses.
-        Unavailable: It fails again and again.
+        Unavailable: It fails repeatedly.
     """
     name, question = next(iter(questions.items()))
     return KeptReply(name, client.ask(question))
 
 
-def kept(path: Path) -> dict[str, Reply]:
-    """Return example id → reply of those that came before; a last line that a kill cut is dropped.
+def read_replies(path: Path) -> dict[str, Reply]:
+    """Return example id → reply of the replies received so far; a torn last line is dropped.
 
     Raises:
         DataError: The file cannot be read.
@@ -114,10 +114,10 @@ def _ask_each(
     keep: Callable[[str, Reply], None],
     progress: Callable[[], None],
 ) -> None:
-    """Ask all questions, several at once, and keep the replies as they come.
+    """Ask all questions, several at once, and keep the replies as they arrive.
 
-    After a fault, those on their way are waited for, then the fault is raised. Whoever interrupts does not wait: the
-    threads are daemons, and what they still bring is not kept.
+    After a fault, requests in flight are waited for, then the fault is raised. An interrupt does not wait: the
+    threads are daemons, and their later replies are dropped.
     """
     waiting, lock, interrupted = iter(questions.items()), Lock(), Event()
     faults: list[BaseException] = []
@@ -137,7 +137,7 @@ def _ask_each(
                         progress()
             except GivenUp:
                 return
-            except BaseException as error:  # raised below, where it is waited for
+            except BaseException as error:  # raised below, in the thread that waits
                 client.stop.set()
                 faults.append(type(error)(f"{name}: {error}") if isinstance(error, GrueError) else error)
 
@@ -158,10 +158,10 @@ def _ask_each(
 def predictions_of(
     replies: Mapping[str, Reply], asking: Asking, examples: Sequence[Example], stop: Sequence[str]
 ) -> list[Prediction]:
-    """Return the predictions that replies make, in the order of the examples.
+    """Return the predictions in replies, in the order of the examples.
 
     Args:
-        stop: The stop strings that were sent. A server may not know them, or leave them in a text.
+        stop: The stop strings that were sent. A server may ignore them, or leave them in a text.
     """
     predictions = []
     for example in examples:
@@ -173,7 +173,7 @@ def predictions_of(
 
 
 def mostly_empty(predictions: Sequence[Prediction], replies: Mapping[str, Reply]) -> str:
-    """Return a warning if more than half of the predictions are empty; else nothing."""
+    """Return a warning if more than half of the predictions are empty, or else ""."""
     empty = [prediction.id for prediction in predictions if not prediction.text]
     if 2 * len(empty) <= len(predictions):
         return ""
@@ -186,48 +186,48 @@ def mostly_empty(predictions: Sequence[Prediction], replies: Mapping[str, Reply]
 
 
 def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
-    """Return what a result says of an endpoint: where, what it said of itself, and what it took."""
-    every = list(replies.values())
+    """Return a result's record of an endpoint: its address, its models and their cost."""
+    answers = list(replies.values())
     tokens = {
-        "prompt": sum(reply.prompt_tokens or 0 for reply in every),
-        "completion": sum(reply.completion_tokens or 0 for reply in every),
+        "prompt": sum(reply.prompt_tokens or 0 for reply in answers),
+        "completion": sum(reply.completion_tokens or 0 for reply in answers),
     }
-    uncounted = sum(None in (reply.prompt_tokens, reply.completion_tokens) for reply in every)
+    uncounted = sum(None in (reply.prompt_tokens, reply.completion_tokens) for reply in answers)
     record = {
         "url": endpoint.url,
-        "urls": _counted(reply.url for reply in every),
+        "urls": _counted(reply.url for reply in answers),
         "path": endpoint.path,
         "model": endpoint.model,
-        "models": _counted(reply.model for reply in every),
-        "system_fingerprints": _counted(reply.fingerprint for reply in every),
-        "finish_reasons": _counted(reply.finish for reply in every),
-        "requests": sum(reply.requests for reply in every),
-        "retries": sum(reply.requests - 1 for reply in every),
+        "models": _counted(reply.model for reply in answers),
+        "system_fingerprints": _counted(reply.fingerprint for reply in answers),
+        "finish_reasons": _counted(reply.finish for reply in answers),
+        "requests": sum(reply.requests for reply in answers),
+        "retries": sum(reply.requests - 1 for reply in answers),
         "tokens": tokens,
         "answers_without_usage": uncounted,
-        "sent": _distinct(reply.sent for reply in every),
+        "sent": _distinct(reply.sent for reply in answers),
     }
     return record if endpoint.prices is None else priced(record, endpoint.prices)
 
 
 def priced(record: Mapping[str, Any], prices: tuple[float, float]) -> dict[str, Any]:
-    """Return what a result says of an endpoint, with what it cost.
+    """Return a result's record of an endpoint, with its cost.
 
     Args:
-        record: By `summary`, without prices or with others.
+        record: From `summary`, without prices or with other ones.
         prices: Of a million tokens of prompts and of answers.
     """
     into, out = prices
     spent = (record["tokens"]["prompt"] * into + record["tokens"]["completion"] * out) / 1e6
-    cost = None if record["answers_without_usage"] else spent  # a part of it would be taken for all
+    cost = None if record["answers_without_usage"] else spent  # a partial cost would be taken for the total
     return {**record, "prices_per_million": {"prompt": into, "completion": out}, "cost": cost}
 
 
 def _counted(values: Iterator[str]) -> dict[str, int]:
-    """Return value → how often a server said it, the most frequent first; "" where it said nothing."""
+    """Return value → count, the most frequent first; "" stands for no value."""
     counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
-    others = sum(count for _, count in counts[MOST_SHOWN:])
-    return dict(counts[:MOST_SHOWN]) | ({"others": others} if others else {})
+    rest = sum(count for _, count in counts[MOST_SHOWN:])
+    return dict(counts[:MOST_SHOWN]) | ({"others": rest} if rest else {})
 
 
 def _distinct(values: Iterator[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

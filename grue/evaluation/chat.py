@@ -1,4 +1,4 @@
-"""A chat model's answers: its own chat template around the task's conversation, decoded as the task says."""
+"""Answers of a chat model: the task's conversation in its own chat template, decoded as the task says."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from grue.tasks import Generation, Task
 
 @dataclass(frozen=True, slots=True)
 class Chatting:
-    """A model that is asked by a task's chat prompt.
+    """A model that answers a task's chat prompt.
 
     Attributes:
         settings: The task's decoding without its least length and stop strings: a reply ends where the model ends it.
@@ -37,16 +37,16 @@ class Chatting:
         drawn = []
         for number in range(self.settings.samples):
             seed, end = sample_seed(self.seed, number), self.template.end
-            made = continuations(self.model, self.tokenizer, prompts, examples, self.settings, seed, end)
-            replies = as_responses(self.tokenizer, *made, self.settings.stop)
-            drawn.append([replace(one, text=self.asking.answer_in(one.text)) for one in replies])
+            continued = continuations(self.model, self.tokenizer, prompts, examples, self.settings, seed, end)
+            replies = as_responses(self.tokenizer, *continued, self.settings.stop)
+            drawn.append([replace(reply, text=self.asking.answer_in(reply.text)) for reply in replies])
         return as_predictions(examples, *drawn)
 
     def count_tokens(self, examples: Sequence[Example]) -> int:
-        """Return how many tokens all conversations take.
+        """Return the number of tokens of all conversations.
 
         Raises:
-            ConfigError: One does not fit into the model; names the longest.
+            ConfigError: One does not fit into the model; the message names the longest.
         """
         rows = [rendered_ids(self.tokenizer, text) for text in self._texts(examples)]
         tokens, name = max((len(row), example.id) for row, example in zip(rows, examples, strict=True))
@@ -60,10 +60,10 @@ class Chatting:
 def chatting(
     name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, task: Task, asking: Asking, seed: int
 ) -> Chatting:
-    """Return a model that is asked by a task's chat prompt.
+    """Return a model that answers a task's chat prompt.
 
     Args:
-        name: The model's, for messages.
+        name: The model's name in messages.
 
     Raises:
         ConfigError: Its tokenizer has no chat template.
@@ -74,7 +74,7 @@ def chatting(
 
 
 def unbounded(decoding: Generation) -> Generation:
-    """Return how a chat model's replies are decoded: as the task says, but ended by the model alone."""
+    """Return how a chat model's replies are decoded: as the task says, but only the model ends them."""
     return replace(decoding, min_new_tokens=0, stop=())
 
 

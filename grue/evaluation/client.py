@@ -1,7 +1,7 @@
-"""How one question is asked of a model behind an address: by OpenAI's library, which waits and asks again.
+"""Ask a model behind an HTTP address one question, by OpenAI's library, which waits and retries.
 
-The API key is held by the client alone, and is taken out of whatever the server says, before that is cut. Redirections
-are refused, since they would carry it elsewhere.
+Only the client holds the API key, and removes it from everything the server says, before that is cut. Redirections
+are refused, since they would carry the key elsewhere.
 """
 
 import json
@@ -17,34 +17,34 @@ from grue.errors import DataError, Unavailable, escaped
 from grue.evaluation.endpoint import Endpoint, api_key, is_local
 from grue.evaluation.prompting import Question, content_text
 
-ATTEMPTS = 7  # the waits between them double, or are as the server asks
+ATTEMPTS = 7  # the waits between them double, or are what the server asks for
 FIRST_WAIT = 0.5  # seconds
-SECONDS = 300.0  # that a server may be silent
+SECONDS = 300.0  # timeout
 HIDDEN = "***"
 SHORTEST_SECRET = 8  # characters; a shorter key is a placeholder, which an answer may well contain
 
 RENAMED = {"max_tokens": "max_completion_tokens"}
-"""Settings that some servers know by another name only."""
+"""Settings that some servers know only by another name."""
 OPTIONAL = ("temperature", "seed", "stop")
-"""Settings that some servers refuse; they are then left out, and the result says so."""
+"""Settings that are left out if a server refuses them; the result says so."""
 _REFUSAL = re.compile(r"unsupported|not support|unexpected|unknown|unrecognized|not permitted|not allowed|extra", re.I)
 _FILTERED = ("content_filter", "content_policy_violation")
 _FAILED = ("error", "abort")
-"""Why a reply ended that the server, or one behind it, could not finish; the answer is a 200 all the same."""
+"""Finish reasons of a reply that the server, or one behind it, could not finish, although the status is 200."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered.
+    """A server's answer.
 
     Attributes:
-        text: The reply; empty where it wrote nothing, or its filter let nothing through.
-        finish: Why it ended, in the server's words: "stop", "length".
-        model, fingerprint: The model and the state of the server, as it says.
-        prompt_tokens, completion_tokens: As it counted them; None where it does not say.
-        requests: How often it was asked until it answered.
+        text: The reply; empty if there is none, or if a filter blocked it.
+        finish: The server's finish reason: "stop", "length".
+        model, fingerprint: The model and the state of the server, as it reports them.
+        prompt_tokens, completion_tokens: The server's counts; None if it reports none.
+        requests: How many requests it took.
         sent: The settings that were sent.
-        url: The base address of the server; empty in replies that were kept without it.
+        url: The base address of the server; empty in replies saved by older versions.
     """
 
     text: str
@@ -59,11 +59,11 @@ class Reply:
 
 
 class GivenUp(Exception):
-    """Asking was given up elsewhere; nothing is wrong with this question."""
+    """Asking was stopped because of another question."""
 
 
 class Unfinished(Exception):
-    """An answer that says 200 and is none; a server under load cuts its answers, or sends errors in their place."""
+    """The status is 200, but the answer is incomplete: a server under load may cut it, or send an error instead."""
 
 
 @dataclass(slots=True)
@@ -71,10 +71,10 @@ class Client:
     """Asks one endpoint; several threads may share it.
 
     Attributes:
-        settings: What is sent with every question: length limit, temperature, seed.
-        warn: Called where the server refuses a setting.
-        seconds: How long it may be silent.
-        stop: Set to end asking.
+        settings: Sent with every question: length limit, temperature, seed.
+        warn: Called if the server refuses a setting.
+        seconds: The timeout.
+        stop: Set to stop asking.
 
     Raises:
         Unavailable: The package openai is not installed.
@@ -99,7 +99,7 @@ class Client:
             self._key = api_key(self.endpoint.key_env)
         hidden = ["OpenAI-Organization", "OpenAI-Project", *([] if self._key else ["Authorization"])]
         self._headers = {"User-Agent": f"grue/{__version__}", **dict.fromkeys(hidden, openai.Omit())}
-        local = is_local(urlsplit(self.endpoint.url).hostname or "")  # then no proxy is asked
+        local = is_local(urlsplit(self.endpoint.url).hostname or "")  # then no proxy is used
         self._server = openai.OpenAI(
             api_key=self._key or "none",
             base_url=self.endpoint.url,
@@ -108,12 +108,12 @@ class Client:
         )
 
     def ask(self, question: Question) -> Reply:
-        """Return the reply to a question, asked again after what may pass.
+        """Return the reply to a question, retrying after transient failures.
 
         Raises:
-            DataError: The server refuses the question or the key, or is no such server.
-            Unavailable: It cannot be reached, is too slow, or fails again and again.
-            GivenUp: Asking was given up.
+            DataError: The server refuses the question or the key, or speaks another protocol.
+            Unavailable: It cannot be reached, is too slow, or fails repeatedly.
+            GivenUp: `stop` was set.
         """
         import openai
 
@@ -125,8 +125,10 @@ class Client:
             try:
                 answer = self._create(question, sent)
             except openai.APIStatusError as error:
-                refusal = error.response  # read below: an error that is raised here would carry this one, and its text
-            except openai.APIConnectionError as error:  # a time-out is one, too
+                refusal = (
+                    error.response
+                )  # read below: an error raised here would have this one, with its text, as context
+            except openai.APIConnectionError as error:  # or a timeout
                 raise self._given_up(self._quoted(error.__cause__ or error) or type(error.__cause__).__name__) from None
             if refusal is not None:
                 requests += 1
@@ -145,8 +147,8 @@ class Client:
 
     def _create(self, question: Question, sent: Mapping[str, Any]) -> Any:
         completions, server = self.endpoint.completions, self._server
-        calls, asked = (server.completions, "prompt") if completions else (server.chat.completions, "messages")
-        settings = {"model": self.endpoint.model, asked: question, **sent}
+        calls, field = (server.completions, "prompt") if completions else (server.chat.completions, "messages")
+        settings = {"model": self.endpoint.model, field: question, **sent}
         return calls.with_raw_response.create(**settings, extra_headers=self._headers)
 
     def _given_up(self, why: str) -> Unavailable:
@@ -157,9 +159,9 @@ class Client:
         return f"{self.endpoint.url}/{self.endpoint.path}"
 
     def _fault(self, response: Any, sent: Mapping[str, Any]) -> str | None:
-        """Raise what a status means; return why the reply ended where the server's filter kept it.
+        """Raise the error that a status means; return the finish reason if the server's filter blocked the reply.
 
-        None if a setting was refused that can be left out or renamed.
+        Return None if a setting was refused that can be left out or renamed.
         """
         status, error = response.status_code, _error_of(response.content)
         text = self._quoted(error.get("message") or response.content.decode("utf-8", "replace") or "nothing more")
@@ -178,7 +180,7 @@ class Client:
     def _do_without(self, setting: str) -> None:
         """Rename or leave out a setting that the server refuses, for this question and all later ones."""
         with self._lock:
-            if setting not in self.settings:  # another thread did so
+            if setting not in self.settings:  # another thread removed it
                 return
             value = self.settings.pop(setting)
             if setting in RENAMED:
@@ -204,8 +206,8 @@ class Client:
         """Return the reply in the body of an answer.
 
         Raises:
-            Unfinished: It is not one.
-            DataError: The server streams, or its answers are of another protocol.
+            Unfinished: There is none.
+            DataError: The server streams, or speaks another protocol.
         """
         start = self._quoted(content.decode("utf-8", "replace"), 100)
         if content.lstrip().startswith((b"data:", b"event:", b":")):
@@ -242,7 +244,7 @@ class Client:
         )
 
     def _quoted(self, text: object, longest: int = 200) -> str:
-        """Return what a server says in one line, without the key."""
+        """Return a server's text on one line, without the key."""
         return escaped(self._without_key(_whole(str(text)).strip()), longest).rstrip(".")
 
     def _without_key(self, text: str) -> str:
@@ -252,7 +254,7 @@ class Client:
 
 
 def _refused_setting(error: Mapping[str, Any], text: str, sent: Mapping[str, Any]) -> str | None:
-    """Return the setting that a server refuses, if that is what its error says, and something can be done about it."""
+    """Return the setting that an error refuses, if it can be renamed or left out; else None."""
     for setting in (*RENAMED, *OPTIONAL):
         named = error.get("param") == setting or re.search(rf"\b{setting}\b", text)
         if setting in sent and named and _REFUSAL.search(text):
@@ -261,7 +263,7 @@ def _refused_setting(error: Mapping[str, Any], text: str, sent: Mapping[str, Any
 
 
 def _error_of(content: bytes) -> Mapping[str, Any]:
-    """Return what a server says of an error: `error`, an object or a text; FastAPI's `detail`."""
+    """Return a server's description of an error: `error`, an object or a text; or FastAPI's `detail`."""
     answer = _object_of(content) or {}
     return _error_in(answer.get("error") or answer.get("detail") or answer.get("message"))
 
@@ -279,7 +281,7 @@ def _object_of(content: bytes) -> dict[str, Any] | None:
 
 
 def _text_of(choice: Mapping[str, Any], completions: bool) -> str | None:
-    """Return the text of a choice; None if it has none. A message may have no content: all was thought, or filtered."""
+    """Return the text of a choice; None if it has none. A message without content counts as empty."""
     message = choice if completions else choice.get("message")
     text = message.get("text" if completions else "content") if isinstance(message, dict) else None
     if text is None and isinstance(message, dict) and not completions:
@@ -294,5 +296,5 @@ def _count(value: Any) -> int | None:
 
 
 def _whole(text: str) -> str:
-    """Return a text that UTF-8 can encode: JSON may hold halves of surrogate pairs."""
+    """Return a text that UTF-8 can encode: JSON may hold lone surrogates."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Comparing two systems' predictions for a task: what each example is worth to a score, and where they differ most.
+"""Compare two systems' predictions for a task: what each example contributes to a score, and where they differ most.
 
 BLEU, TER and perplexity are values of a whole corpus. The effect of one example is measured by leaving it out, and the
 resulting pseudo-value behaves like the value of that example: the mean of the pseudo-values is the score up to a small
@@ -43,7 +43,7 @@ class Worth:
         return standard_error(self.values)
 
     def gain_on(self, other: "Worth") -> tuple[float, float | None]:
-        """Return the score less another one on the same examples, and its standard error, paired by example."""
+        """Return the difference from another score on the same examples, and its standard error, paired by example."""
         return self.score - other.score, standard_error(self.values - other.values)
 
 
@@ -76,30 +76,30 @@ def compare_task(
 
 
 def contrast_of(a: Sequence[Worth], b: Sequence[Worth], paired: bool = False) -> Contrast:
-    """Return the contrast of two systems' runs, one entry per seed; `paired` says whether these are pairs."""
+    """Return the contrast of two systems' runs, one entry per seed; `paired` says whether the seeds are paired."""
     values_a, values_b = (np.stack([run.values for run in runs]) for runs in (a, b))
     return contrast(values_a, values_b, [run.score for run in a], [run.score for run in b], paired)
 
 
-# --- what an example is worth ----------------------------------------------------------------------------------------
+# --- the worth of an example -----------------------------------------------------------------------------------------
 
 
 def axis_metrics(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics:
-    """Return the metrics of an axis, prepared on the examples, for any number of runs.
+    """Return the metrics of an axis, prepared on the examples.
 
     Raises:
-        ConfigError: The task has no metric there.
+        ConfigError: The task has no metric on this axis.
         Unavailable: This machine cannot compute one of them.
     """
-    given = list(map(as_scored, examples))
-    found = [(spec, prepared_metric(spec, given, task.folder)) for spec in task.metrics if spec.axis == axis]
-    if not found:
+    examples = list(map(as_scored, examples))
+    metrics = [(spec, prepared_metric(spec, examples, task.folder)) for spec in task.metrics if spec.axis == axis]
+    if not metrics:
         raise ConfigError(f"The task {task.name} has no metric that counts towards {axis}.")
-    return found
+    return metrics
 
 
 def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[Prediction] | None) -> Worth:
-    """Score one prediction for each example, and again without each of the examples.
+    """Score one prediction for each example, and the same again without each of the examples.
 
     What a metric prepared stays fixed: CIDEr's document frequencies are those of all examples.
 
@@ -117,9 +117,11 @@ def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[P
         raise DataError(f"{count} example: nothing is left when one is left out; compare on two or more.")
     if predictions is None:
         return Worth(0.0, np.zeros(count))
-    drawn = drawn_texts(match(examples, predictions))
+    draws = drawn_texts(match(examples, predictions))
     examples = list(map(as_scored, examples))
-    return worth_of([(spec, metric, [metric.statistics(examples, one) for one in drawn]) for spec, metric in metrics])
+    return worth_of(
+        [(spec, metric, [metric.statistics(examples, texts) for texts in draws]) for spec, metric in metrics]
+    )
 
 
 def worth_of(measured: Sequence[tuple[MetricSpec, Metric, Sequence[FloatArray]]]) -> Worth:
@@ -133,31 +135,31 @@ def worth_of(measured: Sequence[tuple[MetricSpec, Metric, Sequence[FloatArray]]]
     score, without = 0.0, np.zeros(count)
     for spec, metric, of_draws in measured:
         value = float(np.mean([metric.corpus(statistics) for statistics in of_draws]))
-        others = np.mean([_without_each(metric, statistics) for statistics in of_draws], axis=0)
-        if not np.isfinite([value, *others]).all():
+        without_each = np.mean([_without_each(metric, statistics) for statistics in of_draws], axis=0)
+        if not np.isfinite([value, *without_each]).all():
             raise DataError(f"The metric {spec.name!r} gave a value that is not a finite number; is its model damaged?")
         score += _scaled(spec, value) / len(measured)
-        without += np.array([_scaled(spec, float(other)) for other in others]) / len(measured)
+        without += np.array([_scaled(spec, float(each)) for each in without_each]) / len(measured)
     return Worth(score, count * score - (count - 1) * without)
 
 
 def worth_of_mean(values: Sequence[float | None]) -> Worth:
-    """Return what each example is worth to the mean of values, which some examples do not have.
+    """Return the worth of each example for the mean of values, which some examples do not have.
 
-    The mean is a ratio of two sums, over the examples that have a value: one that has none is worth the mean, and the
-    distance of the others from it grows by the share that they are, so that the spread gives the ratio's error.
+    The mean is a ratio of two sums, over the examples that have a value: an example without one is worth the mean, and
+    the others' distances from it are divided by their share, so that the spread gives the ratio's error.
 
     Args:
-        values: One an example; at least one is not None.
+        values: One per example; at least one is not None.
     """
-    found = np.array([np.nan if value is None else value for value in values])
-    mean = float(np.nanmean(found))
-    grown = len(found) / np.count_nonzero(~np.isnan(found))
-    return Worth(mean, mean + grown * np.nan_to_num(found - mean))
+    array = np.array([np.nan if value is None else value for value in values])
+    mean = float(np.nanmean(array))
+    growth = len(array) / np.count_nonzero(~np.isnan(array))
+    return Worth(mean, mean + growth * np.nan_to_num(array - mean))
 
 
 def _without_each(metric: Metric, statistics: FloatArray) -> FloatArray:
-    """Return [N] corpus values, each without one example."""
+    """Return the corpus values [N] without each of the examples."""
     count = len(statistics)
     if isinstance(metric, Average):
         means: FloatArray = (statistics.sum() - statistics[:, 0]) / (count - 1)

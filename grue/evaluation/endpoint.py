@@ -1,6 +1,6 @@
-"""A model behind an address that speaks OpenAI's protocol: where it is, and what is refused of an address or a key.
+"""A model behind an address that speaks OpenAI's protocol, and the checks of its address and key.
 
-The API key is read from the environment when it is needed. `grue/evaluation/client.py` asks the server.
+The API key is read from the environment when it is needed. `grue/evaluation/client.py` sends the requests.
 """
 
 import ipaddress
@@ -16,15 +16,15 @@ MOST_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model answers over HTTP, and how it is asked; `checked` refuses what cannot be.
+    """Where a model answers over HTTP, and how it is asked; `checked` refuses invalid values.
 
     Attributes:
         url: The base address, without /chat/completions; without a path, /v1 is added.
-        model: The model's name there; empty where a call names it, as `grue.evaluate` does.
-        completions: Whether the plain prompt is completed (/completions), instead of asking the chat prompt.
+        model: The model's name at the server; empty if a call names it, as `grue.evaluate` does.
+        completions: Whether the plain prompt is completed (/completions) instead of using the chat prompt.
         key_env: The environment variable that holds the API key; empty for a server that needs none.
-        concurrency: How many questions are asked at once.
-        prices: What a million tokens of prompts and of answers cost, in any currency; None if unknown.
+        concurrency: Number of requests at once.
+        prices: Of a million tokens of prompts and of answers, in any currency; None if unknown.
         unencrypted: Whether the key may travel over plain HTTP to another machine.
     """
 
@@ -38,15 +38,15 @@ class Endpoint:
 
     @property
     def path(self) -> str:
-        """The path below the base address that questions go to."""
+        """The path of requests below the base address."""
         return "completions" if self.completions else "chat/completions"
 
 
 def checked(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint with its address in one form.
+    """Return an endpoint with its address normalised.
 
     Raises:
-        ConfigError: The address, the model's name, the number of requests or a price cannot be; the key is not set, or
+        ConfigError: The address, the model's name, the number of requests or a price is invalid; the key is not set, or
             would travel unencrypted.
     """
     url = checked_url(endpoint.url)
@@ -68,10 +68,10 @@ def checked(endpoint: Endpoint) -> Endpoint:
 
 
 def checked_url(url: str) -> str:
-    """Return the base address of a server, which ends without "/".
+    """Return the base address of a server without a trailing "/".
 
     Raises:
-        ConfigError: It is none, or holds what would be shown: a password, or a query.
+        ConfigError: It is not an address, or contains a password or a query.
     """
     cure = "give the server's base address, such as http://localhost:8000/v1"
     if not (url.isascii() and url.isprintable()) or " " in url or not url.startswith(("http://", "https://")):
@@ -115,7 +115,7 @@ def api_key(variable: str) -> str:
     """
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise ConfigError(  # what was given is not shown: it may be the key itself
+        raise ConfigError(  # the name is not shown: it may be the key itself
             "--api-key-env: the environment variable of the name given there is not set. Export it first, and give its "
             "name, never the key."
         )

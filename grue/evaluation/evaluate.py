@@ -1,4 +1,4 @@
-"""Evaluation: a system's predictions for a split, their scores, and the record of how both came about."""
+"""Evaluation: a system's predictions for a split, their scores, and the record of how both were made."""
 
 import time
 import warnings
@@ -13,7 +13,7 @@ import torch
 from grue import files
 from grue.data.load import Loaded, file_id, is_file, load_examples, local_data_id
 from grue.errors import DataError, GrueError, Unavailable
-from grue.evaluation.best_of import make_judge, predict_best_of, sampling, shown
+from grue.evaluation.best_of import make_judge, predict_best_of, sampling, without_references
 from grue.evaluation.by_endpoint import (
     SAMPLED,
     KeptReply,
@@ -56,7 +56,7 @@ READING = ("null", *LOOKUPS)  # baselines that read the training split
 
 Progress = Callable[[int, int], None]
 Cut = Callable[[str], str]
-"""Prompt → the part of it that the task lets a system see."""
+"""Prompt → the part of it that the task shows to a system."""
 
 
 def evaluate(
@@ -76,21 +76,21 @@ def evaluate(
 ) -> Result:
     """Write `predictions.jsonl`, `scores.jsonl` and `result.json` into `folder`, and return the result.
 
-    An interrupted evaluation resumes after the predictions that are there; a finished one is only read. The replies of
-    an endpoint are kept in `answers.jsonl`, answers that were searched beside in `searched.jsonl`.
+    An interrupted evaluation resumes after its predictions so far; a finished one is only read. The replies of
+    an endpoint are saved in `answers.jsonl`, the answers of a task's `[search]` in `searched.jsonl`.
 
     Args:
         split: A split of the task, or a file of rows (.jsonl, .jsonl.gz) in the data set's columns.
-        force: Replace an evaluation that is there, once everything for this one is at hand.
-        search: Whether a model's answers are also searched as the task says; a finished evaluation that lacks them is
-            added to.
-        warn: Called where a finished evaluation is scored again, because its files are not what was written.
+        force: Replace an existing evaluation, once everything that this one needs is loaded.
+        search: Whether a model also answers by the task's `[search]`; a finished evaluation without such answers is
+            completed.
+        warn: Called if a finished evaluation is scored again because its files were changed.
 
     Raises:
         ConfigError: The folder holds an evaluation of another system or with other settings.
-        DataError: Data is not available, something cannot be written, the predictions of a finished evaluation were
+        DataError: Data is not available, a file cannot be written, the predictions of a finished evaluation were
             changed, or a baseline looks answers up in a training split that has none.
-        Unavailable: No metric of the task can be computed on this machine, or an endpoint fails again and again.
+        Unavailable: No metric of the task can be computed on this machine, or an endpoint fails repeatedly.
     """
     split = split or task.data.evaluation
     if system.record.get(UNFINISHED):
@@ -128,8 +128,8 @@ def evaluate(
     try:
         scored = score_predictions(task, split, ready.examples, predictions, prepare=prepare)
     except DataError as error:
-        kept = f"The answers are kept: `grue score {folder / PREDICTIONS}` scores them, by --metrics of your choice."
-        raise type(error)(f"{error} {kept}") from error
+        cure = f"The answers are kept: `grue score {folder / PREDICTIONS}` scores them, by --metrics of your choice."
+        raise type(error)(f"{error} {cure}") from error
     _refuse_unscored(task, scored, folder / PREDICTIONS)
     timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
     searched = None
@@ -153,20 +153,20 @@ def evaluate(
 def _search(
     task: Task, split: str, ready: "_Ready", folder: Path, batch_size: int, progress: Progress, prepare: Prepare
 ) -> Searched:
-    """Write what a model's search answers, going on where an earlier evaluation was cut off, and score it."""
-    system, settings, (asked, shown) = ready.system, task.search, ready.asked
+    """Write and score a model's answers by the task's `[search]`, resuming an interrupted evaluation."""
+    system, settings, (cut_task, prompted) = ready.system, task.search, ready.prompts
     assert system.model is not None and system.tokenizer is not None and settings is not None
     model, tokenizer = system.model, system.tokenizer
     predictions = predict_file(
         model,
         tokenizer,
-        asked,
-        shown,
+        cut_task,
+        prompted,
         system.seed,
         folder / SEARCHED,
         batch_size,
-        lambda done: progress(done, len(shown)),
-        lambda batch: predict(model, tokenizer, asked, batch, settings, system.seed),
+        lambda done: progress(done, len(prompted)),
+        lambda batch: predict(model, tokenizer, cut_task, batch, settings, system.seed),
     )
     scored = score_predictions(task, split, ready.examples, predictions, prepare=prepare)
     return Searched(
@@ -180,7 +180,7 @@ def _search(
 
 
 def _identity(task: Task, system: System, split: str, limit: int | None, data_dir: Path | None) -> dict[str, Any]:
-    """Return what an evaluation is known by: a folder that holds one with another identity is not resumed."""
+    """Return an evaluation's identity: a folder that holds one with another identity is not resumed."""
     identity = {
         "task_hash": task.hash,
         "split": split,
@@ -209,30 +209,30 @@ def _identity(task: Task, system: System, split: str, limit: int | None, data_di
 
 
 def _at_prices(finished: Result, system: System, folder: Path, identity: Mapping[str, Any]) -> Result:
-    """Return a finished evaluation, written again if an endpoint's prices were not known before or were others."""
+    """Return a finished evaluation, written again if the prices of its endpoint changed."""
     if system.endpoint is None or system.endpoint.prices is None:
         return finished
-    said = priced(finished.system["endpoint"], system.endpoint.prices)
-    if said != finished.system["endpoint"]:
-        finished = replace(finished, system={**finished.system, "endpoint": said})
+    record = priced(finished.system["endpoint"], system.endpoint.prices)
+    if record != finished.system["endpoint"]:
+        finished = replace(finished, system={**finished.system, "endpoint": record})
         seal(folder, identity, finished)
     return finished
 
 
-Asked = tuple[Task, Sequence[Example]]
-"""What a model's plain prompts are: the task that says how they are cut, and the examples that have them."""
+Prompts = tuple[Task, Sequence[Example]]
+"""A model's plain prompts: the task that says how they are cut, and the examples that have them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What an evaluation needs to begin: data, and how the system answers."""
+    """What an evaluation needs to begin: data, and a system that is ready to answer."""
 
     system: System
     loaded: Loaded
     examples: Sequence[Example]
     train: Loaded | None
     asking: Asking | None
-    asked: Asked
+    prompts: Prompts
     answer: Answer | None
     client: Client | None
     questions: Mapping[str, Question]
@@ -263,25 +263,25 @@ def _make_ready(
     if asking is not None and (prompting := asking.record()) is not None:
         counted = {} if chat is None else {"prompt_tokens": chat.count_tokens(examples)}
         system = replace(system, prompting={**prompting, **counted})
-    asked: Asked = task, examples
+    prompts: Prompts = task, examples
     if asking is not None and system.shots:
-        asked = _after_shots(task, asking, examples)
+        prompts = _after_shots(task, asking, examples)
     if chat is None and system.model is not None:
-        check_lengths(system.model, asked[0])
+        check_lengths(system.model, prompts[0])
     client, questions = None, {}
     if system.endpoint is not None:
         assert asking is not None
         client = Client(system.endpoint, settings_for(task, system.seed, system.chat), warn)
         questions = {example.id: asking.question(example.prompt) for example in examples}
     answer = _answerer(task, system, examples) if chat is None else chat.answer
-    return _Ready(system, loaded, examples, train, asking, asked, answer, client, questions)
+    return _Ready(system, loaded, examples, train, asking, prompts, answer, client, questions)
 
 
 def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
-    """Refuse a task of which this machine can compute no metric, and warn of those that will be missing.
+    """Refuse a task if this machine can compute none of its metrics, and warn of those that will be missing.
 
     Raises:
-        Unavailable: It can compute none.
+        Unavailable: It can compute none of them.
     """
     errors = unavailable(task)
     if errors and len(errors) == len(task.metrics):
@@ -295,7 +295,7 @@ def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
 
 
 def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
-    """Refuse scores of which none is of a metric of the task.
+    """Refuse scores without any metric of the task.
 
     Raises:
         Unavailable: This machine can compute none of them.
@@ -314,13 +314,13 @@ def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
 
 
 def _reads_training(task: Task, system: System) -> bool:
-    """Whether the training split is read: looked things up in, or shown from."""
+    """Whether the training split is read, to look up answers or to show examples."""
     shows = (system.chat or system.shots) and task.prompt.chat is not None and task.prompt.chat.shots > 0
     return shows or _looks_up(system)
 
 
 def _looks_up(system: System) -> bool:
-    """Whether a system answers with what the training split's references say."""
+    """Whether a system answers with references of the training split."""
     return system.model is None and system.endpoint is None and system.name in READING
 
 
@@ -338,9 +338,9 @@ def _refuse_unanswered(task: Task, system: System, train: Sequence[Example]) -> 
 
 
 def _cut(task: Task, system: System) -> Cut | None:
-    """Return what cuts a prompt for a system that is asked in text; None where its own tokenizer does that.
+    """Return the function that cuts a prompt for a system that reads text; None if its own tokenizer cuts.
 
-    Where the tokenizer of the task's backbone is not to be had on this machine, nothing is cut (`_uncut`).
+    If the tokenizer of the task's backbone is not available on this machine, nothing is cut (`_uncut`).
     """
     if not (system.chat or system.shots) and system.endpoint is None:
         return None
@@ -352,7 +352,7 @@ def _cut(task: Task, system: System) -> Cut | None:
 
 
 def uncut_note(task: Task) -> str:
-    """Return in a sentence that prompts were asked whole."""
+    """Return the note that prompts were not cut."""
     return (
         f"Prompts are not cut to {task.prompt.max_tokens} tokens: the tokenizer of {task.backbone.model}, which cuts "
         "them for everybody, is not on this machine."
@@ -363,16 +363,16 @@ def _uncut(text: str) -> str:
     return text
 
 
-def _after_shots(task: Task, asking: Asking, examples: Sequence[Example]) -> Asked:
-    """Return examples with what is shown before their prompts, and the task with room for the longest of these."""
-    shown = [replace(example, prompt=asking.after_shots(example.prompt)) for example in examples]
+def _after_shots(task: Task, asking: Asking, examples: Sequence[Example]) -> Prompts:
+    """Return the examples with the shots before their prompts, and the task with room for the longest prompt."""
+    prompted = [replace(example, prompt=asking.after_shots(example.prompt)) for example in examples]
     tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
-    longest = max(map(len, tokenizer([one.prompt for one in shown], verbose=False)["input_ids"]))
-    return replace(task, prompt=replace(task.prompt, max_tokens=longest)), shown
+    longest = max(map(len, tokenizer([example.prompt for example in prompted], verbose=False)["input_ids"]))
+    return replace(task, prompt=replace(task.prompt, max_tokens=longest)), prompted
 
 
 def _chatting(task: Task, system: System, asking: Asking | None) -> Chatting | None:
-    """Return the chat model that answers; None where none does, or not here."""
+    """Return the chat model that answers; None if none does, or not on this machine."""
     if asking is None or system.model is None or system.shots:
         return None
     assert system.tokenizer is not None
@@ -380,7 +380,7 @@ def _chatting(task: Task, system: System, asking: Asking | None) -> Chatting | N
 
 
 def _answerer(task: Task, system: System, examples: Sequence[Example]) -> Answer | None:
-    """Return what answers a batch in place of the task's decoding, if anything does."""
+    """Return the function that answers a batch instead of the task's decoding, if there is one."""
     if system.best_of is None:
         return None
     assert system.model is not None and system.tokenizer is not None
@@ -390,7 +390,7 @@ def _answerer(task: Task, system: System, examples: Sequence[Example]) -> Answer
 
 
 def _generation(task: Task, system: System) -> dict[str, Any]:
-    """Return what a result says of its decoding, and of its prompting where that is not the plain one."""
+    """Return a result's record of its decoding, and of its prompting unless that is plain."""
     prompting = {} if system.prompting is None else {"prompting": system.prompting}
     if system.endpoint is not None:
         settings = {key: value for key, value in settings_for(task, system.seed, system.chat).items() if key != "seed"}
@@ -411,13 +411,13 @@ def _answer(
     progress: Progress,
     warn: Callable[[str], None],
 ) -> tuple[System, Sequence[Prediction]]:
-    """Write a system's predictions, continuing where an earlier evaluation was cut off.
+    """Write a system's predictions, resuming an interrupted evaluation.
 
     Args:
-        first: Replies of an endpoint that are there already.
+        first: Replies that an endpoint has given already.
 
     Returns:
-        The system, with what its record says of how it answered; and its predictions.
+        The system, with how it answered in its record; and its predictions.
     """
     system, path, examples = ready.system, folder / PREDICTIONS, ready.examples
 
@@ -426,9 +426,9 @@ def _answer(
 
     if system.model is not None:
         assert system.tokenizer is not None
-        asked, shown = ready.asked
+        cut_task, prompted = ready.prompts
         return system, predict_file(
-            system.model, system.tokenizer, asked, shown, system.seed, path, batch_size, report, ready.answer
+            system.model, system.tokenizer, cut_task, prompted, system.seed, path, batch_size, report, ready.answer
         )
     if ready.client is not None:
         assert system.endpoint is not None and ready.asking is not None
@@ -437,13 +437,14 @@ def _answer(
         replies = answer_all(ready.client, ready.questions, folder / ANSWERS, report)
         system = replace(system, record={**system.record, "endpoint": summary(system.endpoint, replies)})
         predictions = predictions_of(replies, ready.asking, examples, ready.client.settings.get("stop", ()))
-        if told := mostly_empty(predictions, replies):
-            warn(f"{folder / ANSWERS}: {told}")
+        if problem := mostly_empty(predictions, replies):
+            warn(f"{folder / ANSWERS}: {problem}")
     else:
         train = () if ready.train is None else ready.train.examples
         predictions = _answer_without_model(task, system, examples, train)
         if ready.train is not None:
-            system = replace(system, record={**system.record, "read": _read(ready.train)})
+            read = {"split": "train", "examples": len(ready.train.examples), "ids_sha256": ready.train.ids_sha256}
+            system = replace(system, record={**system.record, "read": read})
     write_predictions(path, predictions)
     return system, predictions
 
@@ -458,19 +459,16 @@ def _answer_without_model(
     elif system.name == "oracle":
         texts = [example.references[0] if example.references else "" for example in examples]
     elif system.name in LOOKUPS:
-        texts = find_lookup(task, system.name)(task, train, [shown(example) for example in examples], system.seed)
+        texts = find_lookup(task, system.name)(
+            task, train, [without_references(example) for example in examples], system.seed
+        )
     else:
         texts = [next(example.references[0] for example in train if example.references)] * len(examples)
     return [Prediction(example.id, text) for example, text in zip(examples, texts, strict=True)]
 
 
-def _read(train: Loaded) -> dict[str, Any]:
-    """Return what a result says of the training split that was looked things up in."""
-    return {"split": "train", "examples": len(train.examples), "ids_sha256": train.ids_sha256}
-
-
 def lead(example: Example) -> str:
-    """Return the first three sentences of an example's document, a line each; of its prompt where it has none."""
+    """Return the first three sentences of an example's document, or else of its prompt, a line each."""
     return "\n".join(sentences(str(example.meta.get("document", example.prompt)))[:LEAD_SENTENCES])
 
 
@@ -485,7 +483,7 @@ def make_result(
     limited: bool,
     batch_size: int,
 ) -> Result:
-    """Put together everything that `result.json` says."""
+    """Return the content of `result.json`."""
     return Result(
         schema=SCHEMA_VERSION,
         status="complete",
@@ -514,12 +512,12 @@ def make_result(
 
 
 def _determinism(task: Task, system: System, batch_size: int) -> dict[str, Any]:
-    """Return what the answers may depend on beside the model; what a server does is its own affair."""
+    """Return what the answers may depend on besides the model; an endpoint promises nothing."""
     if system.endpoint is not None:
-        asked = {
+        settings = {
             key: value for key, value in settings_for(task, system.seed, system.chat).items() if key != "max_tokens"
         }
-        return {"decoding": SAMPLED, **asked, "promised": False, "concurrency": system.endpoint.concurrency}
+        return {"decoding": SAMPLED, **settings, "promised": False, "concurrency": system.endpoint.concurrency}
     parameter = next(system.model.parameters(), None) if system.model is not None else None
     device = "none" if parameter is None else str(parameter.device)
     return {

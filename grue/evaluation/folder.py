@@ -1,7 +1,7 @@
-"""The folder of an evaluation: whose it is, whether it is finished, and whether its files are still what was written.
+"""The folder of an evaluation: what it evaluates, whether it is finished, and whether its files are unchanged.
 
 `evaluation.json` says what is evaluated (the claim) and, once everything is scored, the sha256 of the other files. The
-result is written last: it makes the evaluation finished.
+result is written last: with it, the evaluation is finished.
 """
 
 import re
@@ -16,26 +16,26 @@ from grue.records import UNFINISHED, Result
 
 CLAIM, PREDICTIONS, SCORES, RESULT = "evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"
 SEARCHED = "searched.jsonl"
-"""The answers that were searched beside the predictions, where a task's `[search]` says how."""
+"""Answers by the task's `[search]`, in addition to the predictions."""
 ANSWERS = "answers.jsonl"
-"""What an endpoint replied, from which the predictions of such an evaluation follow."""
+"""An endpoint's replies, from which the predictions of its evaluation follow."""
 CODE = "code"
-"""The key of the claim that holds the hashes of the files of metrics that are the user's own."""
+"""Key of the claim: hashes of the files of the user's own metrics."""
 ASKED = "asked"
-"""The key of the claim that holds the hash of what an endpoint is asked by a chat prompt, without what is cut out."""
+"""Key of the claim: hash of a chat prompt as an endpoint is asked, without how answers are cut out of replies."""
 SHA256 = "sha256"
-"""The key of the claim that holds the hashes of the files."""
+"""Key of the claim: hashes of the files."""
 
 
 def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]) -> Result | None:
-    """Return the result if the folder holds this very evaluation, finished; make the folder ours if it holds none.
+    """Return the result if the folder holds this very evaluation, finished; claim the folder if it holds none.
 
-    An evaluation whose scores or result are not what was written is warned of, and is not finished. Answers of an
-    endpoint are gone on with at another host or port; where the chat prompt cuts out others, they are cut out again.
+    An evaluation whose scores or result were changed is not finished; this warns of it. Answers of an
+    endpoint may be continued at another host or port; if the chat prompt cuts answers out differently, this is redone.
 
     Raises:
         ConfigError: It holds another evaluation.
-        DataError: Its predictions are not those that were made, or whose it is cannot be read.
+        DataError: Its predictions were changed, or the claim cannot be read.
     """
     path = folder / CLAIM
     if not path.exists():
@@ -57,51 +57,51 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         return None
     cut_again = "chat" in changed and held.get(ASKED) == identity.get(ASKED, "")
     if changed and changed <= ({CODE, "chat"} if cut_again else {CODE}):
-        what = (
+        change = (
             "the chat prompt cuts other answers out of the replies" if cut_again else "the code of a metric has changed"
         )
-        warn(f"{folder}: {what}; scoring again.")
+        warn(f"{folder}: {change}; scoring again.")
         (folder / RESULT).unlink(missing_ok=True)
         if cut_again:
             (folder / PREDICTIONS).unlink(missing_ok=True)
         files.write_json(path, {**({} if cut_again else held), **identity})
         return None
     if changed:
-        wanted = {key: identity[key] for key in identity if key in changed}
+        differing = {key: identity[key] for key in identity if key in changed}
         cure = "Write elsewhere with --output, or replace it with --force."
-        claims.refuse_other(folder, "an evaluation", held, wanted, cure)
+        claims.refuse_other(folder, "an evaluation", held, differing, cure)
     fault = fault_of(folder)
     if fault is None:
         return files.load_json(folder / RESULT, Result)
-    name, what = fault
+    name, change = fault
     if name in (PREDICTIONS, SEARCHED) and (folder / name).exists():
         raise DataError(
-            f"{folder / name}: {what}: these are not the answers that were scored. Restore the file, or answer and "
+            f"{folder / name}: {change}: these are not the answers that were scored. Restore the file, or answer and "
             "score anew with `grue evaluate --force`; `grue score` scores any file of predictions as it is."
         )
     if (folder / RESULT).exists():
-        warn(f"{folder / name}: {what}; {'answering' if name in (PREDICTIONS, SEARCHED) else 'scoring'} again.")
+        warn(f"{folder / name}: {change}; {'answering' if name in (PREDICTIONS, SEARCHED) else 'scoring'} again.")
         (folder / RESULT).unlink()
     if name in (PREDICTIONS, SEARCHED):
-        files.write_json(path, identity)  # else answers made until the next kill would be taken for changed ones
+        files.write_json(path, identity)  # else new answers would be taken for changed ones after a kill
     return None
 
 
 def _begin(folder: Path, identity: Mapping[str, Any]) -> None:
-    """Make the folder that of this evaluation; a kill in between leaves one that holds nothing."""
+    """Claim the folder for this evaluation; if killed in between, it holds nothing."""
     if folder.is_dir():
         discard(folder)
     files.write_json(folder / CLAIM, identity)
 
 
-def _has_moved(found: Any, wanted: Any) -> bool:
-    """Whether two endpoints are the same model at the same path, behind another host or port."""
-    paths = [re.sub(r"^https?://[^/]+", "", address) for address in (found, wanted) if isinstance(address, str)]
+def _has_moved(held: Any, current: Any) -> bool:
+    """Whether two endpoints are the same model at the same path, at another host or port."""
+    paths = [re.sub(r"^https?://[^/]+", "", address) for address in (held, current) if isinstance(address, str)]
     return len(paths) == 2 and paths[0] == paths[1]
 
 
 def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:
-    """Write the result of an evaluation whose predictions and scores are written, and what identifies all three.
+    """Write the result of an evaluation, after its predictions and scores, and the hashes of all three.
 
     Raises:
         DataError: The folder cannot be written.
@@ -114,12 +114,12 @@ def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:
 
 
 def fault_of(folder: Path) -> tuple[str, str] | None:
-    """Return the file of an evaluation that is not what was written, and what is wrong with it; None if all are.
+    """Return the file of an evaluation that was changed or is missing, and what is wrong with it; None if none is.
 
-    Evaluations of older versions, which kept no hashes of files, are held against the predictions' hash in the result.
+    Older versions recorded no hashes of files: there, only the predictions are checked, by their hash in the result.
 
     Raises:
-        DataError: A file is there and cannot be read.
+        DataError: A file cannot be read.
     """
     sums = _read_claim(folder).get(SHA256) if (folder / CLAIM).exists() else None
     if not isinstance(sums, dict):
@@ -135,22 +135,22 @@ def fault_of(folder: Path) -> tuple[str, str] | None:
 def _fault_by_result(folder: Path) -> tuple[str, str] | None:
     path = folder / PREDICTIONS
     try:
-        made = files.load_json(folder / RESULT, Result).hashes.get("predictions")
+        expected = files.load_json(folder / RESULT, Result).hashes.get("predictions")
     except DataError as error:
         return RESULT, str(error).removeprefix(f"{folder / RESULT}: ").rstrip(".")
-    if made is None:
+    if expected is None:
         return None
     if not path.exists():
         return PREDICTIONS, "is missing"
     try:
-        found = files.sha256_json(read_predictions(path))
+        actual = files.sha256_json(read_predictions(path))
     except GrueError as error:
         return PREDICTIONS, str(error).removeprefix(str(path)).lstrip(":, ").rstrip(".")
-    return None if found == made else (PREDICTIONS, "was changed after the evaluation")
+    return None if actual == expected else (PREDICTIONS, "was changed after the evaluation")
 
 
 def weights_of(folder: Path) -> str:
-    """Return what identifies the weights that were evaluated; empty if the folder does not say.
+    """Return the hash of the evaluated weights; empty if the folder does not say.
 
     Raises:
         DataError: The claim cannot be read.
@@ -159,17 +159,17 @@ def weights_of(folder: Path) -> str:
 
 
 def discard(folder: Path) -> None:
-    """Remove an evaluation, and nothing else, from a run's folder."""
+    """Remove the files of an evaluation, and nothing else, from a folder."""
     for name in (CLAIM, ANSWERS, PREDICTIONS, SEARCHED, SCORES, RESULT):
         (folder / name).unlink(missing_ok=True)
 
 
 def withdraw(folder: Path) -> None:
-    """Remove an evaluation that never began, and its folders `<system>/seed-<n>` if nothing else is in them."""
+    """Remove an evaluation that produced nothing, and its folders `<system>/seed-<n>` if they are empty."""
     discard(folder)
-    for place in (folder, folder.parent) if folder.name.startswith("seed-") else ():
-        if not any(place.iterdir()):
-            place.rmdir()
+    for parent in (folder, folder.parent) if folder.name.startswith("seed-") else ():
+        if not any(parent.iterdir()):
+            parent.rmdir()
 
 
 def _read_claim(folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A file of predictions that somebody named, and `FILE.claim.json` beside it, which says whose they are."""
+"""A file of predictions at a path of the user's choice, and `FILE.claim.json` beside it, which says what made it."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,11 +13,11 @@ from grue.evaluation.systems import System
 from grue.records import Example
 from grue.tasks import Task
 
-WHAT = "responses"
+CONTENT = "responses"
 
 
 def check_output(path: Path) -> None:
-    """Refuse what cannot be a file of lines that we write.
+    """Refuse a path that cannot be written as JSON lines.
 
     Raises:
         ConfigError: It is a folder, or its name says that it is compressed.
@@ -40,12 +40,12 @@ def write_generated(
     batch_size: int = 64,
     progress: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Answer all examples into a file, going on where an interrupted call stopped; a whole file is only read.
+    """Answer all examples into a file, resuming an interrupted call; a finished file is only read.
 
     Args:
-        examples: Those of `split` that are answered.
-        file: sha256 of the file of rows that `split` names; None where it is a split of the task.
-        data_dir: Where the rows were read instead of the task's sources.
+        examples: Those of `split` to answer.
+        file: sha256 of the file of rows that `split` names; None if it is a split of the task.
+        data_dir: Folder that the rows were read from, instead of the task's sources.
 
     Raises:
         ConfigError: The file holds something else, or another process writes it.
@@ -60,23 +60,23 @@ def write_generated(
 
     def write(partial: Path) -> None:
         assert system.model is not None and system.tokenizer is not None
-        made = partial / PREDICTIONS
-        predict_file(system.model, system.tokenizer, task, examples, system.seed, made, batch_size, progress)
-        # The claim first: without its file, it stops nobody.
-        files.write_json(claim_path(path), {**claim, "sha256": files.sha256_file(made)})
-        files.write_text(path, files.read_text(made))
+        predictions = partial / PREDICTIONS
+        predict_file(system.model, system.tokenizer, task, examples, system.seed, predictions, batch_size, progress)
+        # The claim first: without a file of predictions, it blocks nothing.
+        files.write_json(claim_path(path), {**claim, "sha256": files.sha256_file(predictions)})
+        files.write_text(path, files.read_text(predictions))
 
-    claims.carry_out(path, claim, WHAT, PREDICTIONS, lambda: _check_finished(path, claim), write)
+    claims.carry_out(path, claim, CONTENT, PREDICTIONS, lambda: _check_finished(path, claim), write)
 
 
 def claim_of(
     task: Task, system: System, examples: Sequence[Example], split: str, file: str | None, data_dir: Path | None
 ) -> dict[str, Any]:
-    """Return which system answers which prompts.
+    """Return the record of which system answers which prompts.
 
     Args:
-        file: sha256 of the file of rows that `split` names; None where it is a split of the task.
-        data_dir: Where the rows were read instead of the task's sources.
+        file: sha256 of the file of rows that `split` names; None if it is a split of the task.
+        data_dir: Folder that the rows were read from, instead of the task's sources.
     """
     return {
         "suite": task.suite,
@@ -93,7 +93,7 @@ def claim_of(
 
 
 def claim_path(path: Path) -> Path:
-    """Return the file that says whose answers a whole file of predictions holds."""
+    """Return the file that says which system a file of predictions is from."""
     return path.with_name(f"{path.name}.{claims.CLAIM}")
 
 
@@ -104,4 +104,4 @@ def _check_finished(path: Path, claim: dict[str, Any]) -> None:
     held = claims.read_claim(beside, f"Write elsewhere with --output, or remove {path}.")
     if files.sha256_file(path) != held.get("sha256"):
         raise ConfigError(f"{path}: its content is not what {beside.name} describes. {claims.CURE}")
-    claims.refuse_other(path, WHAT, held, claim, claims.CURE)
+    claims.refuse_other(path, CONTENT, held, claim, claims.CURE)

@@ -1,4 +1,4 @@
-"""Which models a task needs: what is to be downloaded in advance, and what of it is wrong or not on this machine."""
+"""Which models a task needs, to download them in advance, and which of them are wrong or missing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,24 +12,26 @@ from grue.tasks import Task
 
 
 def needed_models(task: Task) -> list[tuple[str, str]]:
-    """Return the models that a task trains and scores with and that are fetched, as (name, revision).
+    """Return the models that a task trains and scores with and that have to be fetched, as (name, revision).
 
-    Those are the hub's and those of packages, `small:<model>`, which have no revision.
+    They come from the hub or from packages, `small:<model>`; the latter have no revision.
     """
-    found = [(task.backbone.model, task.backbone.revision), *_scoring(task)]
-    return [pair for pair in dict.fromkeys(found) if not pair[0].startswith("mini:") and not Path(pair[0]).exists()]
+    models = [(task.backbone.model, task.backbone.revision), *_scoring(task)]
+    return [pair for pair in dict.fromkeys(models) if not pair[0].startswith("mini:") and not Path(pair[0]).exists()]
 
 
 def _scoring(task: Task) -> Iterator[tuple[str, str]]:
     for spec in task.metrics:
         parameters = metric_parameters(spec.name, task.folder)
-        options: dict[str, Any] = {name: known.default for name, known in parameters.items()} | dict(spec.options)
+        options: dict[str, Any] = {name: parameter.default for name, parameter in parameters.items()} | dict(
+            spec.options
+        )
         if isinstance(options.get("model"), str):
             yield options["model"], options.get("revision") or ""
 
 
 def check_models(task: Task) -> None:
-    """Refuse names that can be no models, and a backbone on this machine that is no model of its family.
+    """Refuse invalid names of models, and a backbone on this machine that is not a model of its family.
 
     Raises:
         UnknownName, DataError: There is one.
@@ -43,10 +45,10 @@ def check_models(task: Task) -> None:
 
 
 def absent_models(task: Task) -> Iterator[str]:
-    """Yield in a sentence each what a task needs and this machine does not have."""
+    """Yield a sentence for each model that a task needs and this machine does not have."""
     for name, revision in needed_models(task):
         if name.startswith(packaged.PREFIX):
-            if what := packaged.problem(name):
-                yield what
+            if problem := packaged.problem(name):
+                yield problem
         elif not is_here(name, revision):
             yield f"{name} is not on this machine: `grue data fetch … --models` fetches it, from the hub."

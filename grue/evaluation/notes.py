@@ -1,4 +1,4 @@
-"""What a table of scores does not say of itself: references that are blank, and metrics that see nothing of them."""
+"""Notes on a table of scores: blank references, and metrics that cannot read the references."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,18 +12,18 @@ CURES = {
     "bleu": "A corpus needs as long n-grams between blanks; for short texts, or scripts without blanks, take chrf.",
     "sacrebleu": "It needs four words in a row; for Chinese set sacrebleu.tokenize=zh, for short texts take chrf.",
 }
-"""Beginning of a metric's name → why it may see nothing, and what to do."""
+"""Prefix of a metric's name → why it may see nothing, and what to do."""
 
 
 def notes_on_references(examples: Sequence[Example]) -> Iterator[str]:
-    """Yield how many examples have blank references, beside others or alone."""
-    some = sum(len(usable(one.references)) < len(one.references) for one in examples)
+    """Yield how many examples have some blank references, and how many have no other."""
+    some = sum(len(usable(example.references)) < len(example.references) for example in examples)
     if some:
         yield (
             f"{some:,} of {len(examples):,} examples have a blank reference beside others: it counts as missing, "
             "as in sacreBLEU."
         )
-    none = sum(bool(one.references) and not any(map(str.strip, usable(one.references))) for one in examples)
+    none = sum(bool(example.references) and not any(map(str.strip, usable(example.references))) for example in examples)
     if none:
         yield f"{none:,} of {len(examples):,} examples have only blank references, which no text can match."
 
@@ -31,30 +31,32 @@ def notes_on_references(examples: Sequence[Example]) -> Iterator[str]:
 def notes_on_metric(
     score: Score, metric: Metric, examples: Sequence[Example], values: Sequence[float] | None
 ) -> Iterator[str]:
-    """Yield if a metric gave its lowest value, and gives it to exact copies of the references, too.
+    """Yield a note if a metric gave its lowest value and also gives it to exact copies of the references.
 
-    That is told where it does so for all examples together, or for some whose references are mostly of another script
-    than a–z; not where single texts are too short for its n-grams.
+    It is yielded if this holds for all examples together, or for some whose references are mostly in another script
+    than a–z; not if single texts are too short for its n-grams.
 
     Args:
-        score: What it gave.
+        score: The metric's score.
         metric: Prepared on the examples.
-        values: What it gave each example, on its own scale.
+        values: Its value of each example, on its own scale.
     """
     card = CARDS.get(score.metric)
     if card is None or "references" not in card.terms or card.direction == "lower" or values is None:
         return
     low, blind = card.range[0], 0
-    written = [(one, value) for one, value in zip(examples, values, strict=True) if "".join(one.references).strip()]
-    foreign = [(one, value) for one, value in written if _is_of_another_script(one.references[0])]
-    if score.value == low and written and metric.corpus(_of_copies(metric, [one for one, _ in written])) == low:
+    written = [
+        (example, value) for example, value in zip(examples, values, strict=True) if "".join(example.references).strip()
+    ]
+    foreign = [(example, value) for example, value in written if _is_of_another_script(example.references[0])]
+    if score.value == low and written and metric.corpus(_of_copies(metric, [example for example, _ in written])) == low:
         blind = len(written)
     elif isinstance(metric, Average):
-        some = [one for one, value in foreign if value == low]
-        blind = int((metric.per_example(_of_copies(metric, some)) == low).sum()) if some else 0
-    elif not isinstance(metric, Subset):  # n-grams are counted over the corpus, and a sentence without blanks is a word
-        some = [one for one, _ in foreign if len(one.references[0].split()) == 1]
-        blind = len(some) if some and metric.corpus(_of_copies(metric, some)) == low else 0
+        lowest = [example for example, value in foreign if value == low]
+        blind = int((metric.per_example(_of_copies(metric, lowest)) == low).sum()) if lowest else 0
+    elif not isinstance(metric, Subset):  # n-grams of the corpus, where a sentence without blanks is one word
+        single = [example for example, _ in foreign if len(example.references[0].split()) == 1]
+        blind = len(single) if single and metric.corpus(_of_copies(metric, single)) == low else 0
     if blind:
         cure = next((f" {cure}" for name, cure in CURES.items() if score.metric.startswith(name)), "")
         yield (
@@ -65,7 +67,7 @@ def notes_on_metric(
 
 def _of_copies(metric: Metric, examples: Sequence[Example]) -> FloatArray:
     """Return the statistics of exact copies of the examples' references, [N, K]."""
-    return metric.statistics(examples, [one.references[0] for one in examples])
+    return metric.statistics(examples, [example.references[0] for example in examples])
 
 
 def _is_of_another_script(text: str) -> bool:

@@ -27,7 +27,7 @@ Answer = Callable[[Sequence[Example]], list[Prediction]]
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A response: its text, its ids, the end token last, and whether it reached the length limit before that."""
+    """A response: its text, its ids with the end token, and whether it reached the length limit before ending."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -44,7 +44,9 @@ def predict(
 ) -> list[Prediction]:
     """Answer a batch of examples, with as many samples as the settings say."""
     seeds = (sample_seed(seed, number) for number in range(settings.samples))
-    return as_predictions(examples, *(respond(model, tokenizer, task, examples, settings, one) for one in seeds))
+    return as_predictions(
+        examples, *(respond(model, tokenizer, task, examples, settings, draw_seed) for draw_seed in seeds)
+    )
 
 
 @torch.no_grad()
@@ -58,13 +60,13 @@ def respond(
 ) -> list[Response]:
     """Return the responses to a batch of examples.
 
-    Sampling draws from uniforms of seed and example id alone, so that an answer does not depend on its neighbours;
+    Sampling uses random numbers that depend only on seed and example id, so answers do not depend on their batch;
     greedy and beam search are Hugging Face's.
     """
     prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
     eos = eos_id(model, tokenizer)
-    made = continuations(model, tokenizer, prompts, examples, settings, seed, eos)
-    return as_responses(tokenizer, *made, settings.stop)
+    continued = continuations(model, tokenizer, prompts, examples, settings, seed, eos)
+    return as_responses(tokenizer, *continued, settings.stop)
 
 
 @torch.no_grad()
@@ -77,10 +79,10 @@ def continuations(
     seed: int,
     eos: int,
 ) -> tuple[Tokens, torch.Tensor]:
-    """Return what a model writes after the prompts of a batch, [B, T], and whether each reached the length limit, [B].
+    """Return a model's continuations of a batch of prompts, [B, T], and whether each reached the length limit, [B].
 
     Args:
-        eos: The id that ends a response, beside the model's own end tokens.
+        eos: The id that ends a response, besides the model's own end tokens.
     """
     if settings.do_sample:
         uniforms = example_uniforms(seed, examples, settings.max_new_tokens)
@@ -90,35 +92,35 @@ def continuations(
 
 
 def plain_sampling(task: Task, temperature: float = 1.0) -> Generation:
-    """Return how the policy itself is sampled, with nothing cut off: what KL and the frontier are measured under."""
+    """Return the settings that sample the policy without truncation, as KL and the frontier are measured."""
     return replace(task.rollout, do_sample=True, temperature=temperature, top_k=0, top_p=1.0)
 
 
 def as_responses(
     tokenizer: PreTrainedTokenizerBase, tokens: Tokens, truncated: torch.Tensor, stop: Sequence[str]
 ) -> list[Response]:
-    """Return tokens [B, T] as responses; `truncated` [B] is True where one reached the length limit.
+    """Return tokens [B, T] as responses; `truncated` [B] is True where the length limit was reached.
 
     Args:
         stop: The stop strings that they were drawn with.
     """
     columns = decode_responses(tokenizer, tokens, truncated, stop), map(tuple, tokens.lists()), truncated.tolist()
-    return [Response(*one) for one in zip(*columns, strict=True)]
+    return [Response(*row) for row in zip(*columns, strict=True)]
 
 
-def told(responses: Sequence[Response]) -> dict[str, Any]:
-    """Return what a reward is called with for responses, besides examples and step."""
+def reward_inputs(responses: Sequence[Response]) -> dict[str, Any]:
+    """Return a reward's arguments for responses, besides examples and step."""
     return {
-        "texts": [one.text for one in responses],
-        "token_ids": [one.token_ids for one in responses],
-        "truncated": [one.truncated for one in responses],
+        "texts": [response.text for response in responses],
+        "token_ids": [response.token_ids for response in responses],
+        "truncated": [response.truncated for response in responses],
     }
 
 
 def as_predictions(examples: Sequence[Example], *drawn: Sequence[Response]) -> list[Prediction]:
-    """Return responses to examples as predictions; `drawn` holds one to each example, or several times one."""
+    """Return responses as predictions; each of `drawn` has one response to each example."""
     return [
-        Prediction(example.id, first.text, first.truncated, tuple(Draw(one.text, one.truncated) for one in more))
+        Prediction(example.id, first.text, first.truncated, tuple(Draw(draw.text, draw.truncated) for draw in more))
         for example, first, *more in zip(examples, *drawn, strict=True)
     ]
 
@@ -165,12 +167,12 @@ def _checked(model: PreTrainedModel, ids: torch.Tensor, scores: torch.Tensor) ->
 
 
 def batches_left(examples: Sequence[Example], done: Container[str], size: int) -> Iterator[list[Example]]:
-    """Yield batches of prompts of similar length, but those of which all examples are done.
+    """Yield batches of prompts of similar length, without those whose examples are all done.
 
-    One of which only a part is done is answered whole: rounding depends on the neighbours.
+    A batch that is partly done is answered as a whole: rounding depends on the batch.
 
     Args:
-        done: The ids of the examples that are answered.
+        done: The ids of the examples that have an answer.
     """
     order = sorted(examples, key=lambda example: len(example.prompt))
     for start in range(0, len(order), size):
@@ -190,12 +192,12 @@ def predict_file(
     progress: Callable[[int], None] = lambda done: None,
     answer: Answer | None = None,
 ) -> list[Prediction]:
-    """Answer all examples into a predictions file, going on where an interrupted call stopped.
+    """Answer all examples into a predictions file, resuming an interrupted call.
 
-    Batches are appended as they are made; the finished file is in the examples' order.
+    Batches are appended one by one; the finished file is in the examples' order.
 
     Args:
-        answer: What answers a batch in place of `predict` with the task's decoding.
+        answer: Answers a batch instead of `predict` with the task's decoding.
 
     Raises:
         DataError: The file holds answers to other examples.
@@ -211,8 +213,8 @@ def predict_file(
         )
     progress(len(done))
     for batch in batches_left(examples, done, batch_size):
-        made = answer(batch) if answer else predict(model, tokenizer, task, batch, task.decoding, seed)
-        new = [prediction for prediction in made if prediction.id not in done]
+        answers = answer(batch) if answer else predict(model, tokenizer, task, batch, task.decoding, seed)
+        new = [prediction for prediction in answers if prediction.id not in done]
         files.append_jsonl(path, map(prediction_record, new))
         done |= {prediction.id: prediction for prediction in new}
         progress(len(done))

@@ -1,4 +1,4 @@
-"""Predictions, and examples of the user's own, read from files; predictions put into the order of examples."""
+"""Read predictions and the user's own examples from files; put predictions into the order of examples."""
 
 import json
 from collections import Counter
@@ -17,24 +17,23 @@ def match(examples: Sequence[Example], predictions: Iterable[Prediction]) -> lis
     """Return the predictions in the order of the examples.
 
     Raises:
-        SubmissionError: Ids are missing, unknown or repeated; the message counts them and names the first few.
+        SubmissionError: Ids are missing, unknown or repeated; the message has their numbers and names the first few.
     """
-    given = list(predictions)
-    by_id = {prediction.id: prediction for prediction in given}
+    predictions = list(predictions)
+    by_id = {prediction.id: prediction for prediction in predictions}
     expected = {example.id: None for example in examples}
     problems = {
         "missing": [name for name in expected if name not in by_id],
         "unknown": [name for name in by_id if name not in expected],
-        "given more than once": [name for name, count in Counter(p.id for p in given).items() if count > 1],
+        "given more than once": [name for name, count in Counter(p.id for p in predictions).items() if count > 1],
     }
-    counted = {len(prediction.draws) for prediction in given}
-    if len(counted) > 1:
-        odd = next(prediction for prediction in given if len(prediction.draws) != len(given[0].draws))
-        raise SubmissionError(of_unequal_draws(given[0], odd))
+    for other in predictions:
+        if len(other.draws) != len(predictions[0].draws):
+            raise SubmissionError(unequal_draws(predictions[0], other))
     if any(problems.values()):
-        found = "; ".join(f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names)
+        faults = "; ".join(f"{len(names)} {kind} ({_few(names)})" for kind, names in problems.items() if names)
         raise SubmissionError(
-            f"The predictions do not fit the {len(expected)} examples: {found}. "
+            f"The predictions do not fit the {len(expected)} examples: {faults}. "
             "Write exactly one prediction for each example; an empty text is allowed."
         )
     return [by_id[name] for name in expected]
@@ -47,8 +46,8 @@ def _few(names: Sequence[str]) -> str:
 def read_predictions(path: Path) -> list[Prediction]:
     """Read a predictions file: one JSON object per line, {"id": string, "text": string, "truncated": true or false}.
 
-    `truncated` is optional. Where several texts were drawn for each example, the others stand in `more`, a list of
-    objects like these without ids, as many in each line.
+    `truncated` is optional. If several texts were drawn for each example, `more` holds the others, a list of
+    such objects without ids, equally many in each line.
 
     Raises:
         DataError: The file is missing, or a line is not UTF-8 or not a JSON object.
@@ -58,16 +57,16 @@ def read_predictions(path: Path) -> list[Prediction]:
 
 
 def _read(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Prediction]:
-    found: list[Prediction] = []
+    predictions: list[Prediction] = []
     for number, record in lines:
-        found.append(prediction_of(record, f"{path}, line {number}"))
-        if len(found[-1].draws) != len(found[0].draws):
-            raise SubmissionError(f"{path}, line {number}: {of_unequal_draws(found[0], found[-1])}")
-    return found
+        predictions.append(prediction_of(record, f"{path}, line {number}"))
+        if len(predictions[-1].draws) != len(predictions[0].draws):
+            raise SubmissionError(f"{path}, line {number}: {unequal_draws(predictions[0], predictions[-1])}")
+    return predictions
 
 
-def of_unequal_draws(first: Prediction, other: Prediction) -> str:
-    """Return what is wrong with two predictions of which one has more texts than the other."""
+def unequal_draws(first: Prediction, other: Prediction) -> str:
+    """Return the message about two predictions with different numbers of texts."""
     return (
         f"{other.id!r} has {len(other.draws)} of the texts that were drawn for an example, and {first.id!r} has "
         f"{len(first.draws)}; give all examples equally many."
@@ -75,9 +74,9 @@ def of_unequal_draws(first: Prediction, other: Prediction) -> str:
 
 
 def read_predictions_in_order(path: Path) -> list[Prediction]:
-    """Read predictions that need no ids: as `read_predictions`, or the same lines without ids, or one text a line.
+    """Read predictions that need no ids: as `read_predictions`, or the same lines without ids, or one text per line.
 
-    What has no ids gets the numbers of its lines.
+    Without ids, the line numbers are the ids.
 
     Raises:
         DataError, SubmissionError: As for `read_predictions`.
@@ -88,7 +87,7 @@ def read_predictions_in_order(path: Path) -> list[Prediction]:
 
 
 def _numbered(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    """Return the numbered objects of a file, with their numbers as ids if none has an id."""
+    """Return the numbered objects of a file, with their places as ids if none has an id."""
     lines = list(files.read_jsonl(path))
     if any("id" in record for _, record in lines):
         return lines
@@ -99,7 +98,7 @@ def prediction_of(record: Mapping[str, Any], where: str) -> Prediction:
     """Return the prediction that a line of a predictions file holds; `prediction_record` returns the line.
 
     Args:
-        where: What messages call it.
+        where: The line's name in messages.
 
     Raises:
         SubmissionError: It has an unknown or missing key, or a value of another type.
@@ -117,7 +116,7 @@ def read_plain_predictions(path: Path) -> list[Prediction]:
 
 
 def prediction_record(prediction: Prediction) -> dict[str, object]:
-    """Return the line of a predictions file: id and text, and `truncated` and `more` where they say something."""
+    """Return the line of a predictions file: id and text, and `truncated` and `more` unless they are empty."""
     record = dict(files.plain(prediction))
     return record if prediction.truncated else {key: value for key, value in record.items() if key != "truncated"}
 
@@ -136,7 +135,7 @@ def read_examples(path: Path) -> list[Example]:
     If no line has an id, the numbers of the lines are the ids.
 
     Raises:
-        DataError: The file cannot be read or is empty, an id is repeated, or a line is no example.
+        DataError: The file cannot be read or is empty, an id is repeated, or a line is not an example.
     """
     examples: dict[str, Example] = {}
     for number, record in _numbered(path):
@@ -149,32 +148,32 @@ def read_examples(path: Path) -> list[Example]:
     return list(examples.values())
 
 
-def checked_examples(given: Sequence[Example], name: str) -> list[Example]:
-    """Return examples that were made in Python, held to what those of a file are.
+def checked_examples(examples: Sequence[Example], name: str) -> list[Example]:
+    """Return examples that were made in Python, checked like those of a file.
 
     Args:
-        name: What messages call them.
+        name: Their name in messages.
 
     Raises:
-        DataError: There are none, an id is repeated, or something of one cannot be: references that are one text, say.
+        DataError: There are none, an id is repeated, or a field is invalid: references that are one text, say.
     """
-    if not given:
+    if not examples:
         raise DataError(f"{name} is empty; there is nothing to score against.")
     ids: set[str] = set()
     checked = []
-    for place, one in enumerate(given):
+    for place, example in enumerate(examples):
         where = f"{name}[{place}]"
         try:
-            record = {field.name: getattr(one, field.name) for field in fields(Example)}
+            record = {field.name: getattr(example, field.name) for field in fields(Example)}
             checked.append(from_dict(Example, record, where, DataError))
             files.sha256_json(checked[-1])
         except AttributeError as error:
-            raise DataError(f"{where}: expected a grue.Example, found {one!r}.") from error
-        except (TypeError, ValueError) as error:  # no JSON
+            raise DataError(f"{where}: expected a grue.Example, found {example!r}.") from error
+        except (TypeError, ValueError) as error:  # JSON cannot hold it
             raise DataError(f"{where}: no file can hold it: {error}.") from error
-        if one.id in ids:
-            raise DataError(f"{where}: the id {one.id!r} is repeated; ids must be distinct.")
-        ids.add(one.id)
+        if example.id in ids:
+            raise DataError(f"{where}: the id {example.id!r} is repeated; ids must be distinct.")
+        ids.add(example.id)
     return checked
 
 
@@ -198,7 +197,7 @@ def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
 
 
 def _plain_lines(path: Path) -> list[str]:
-    r"""Return a file's lines, ended by "\n" or "\r\n" only: other characters that Unicode calls line ends are text.
+    r"""Return a file's lines, which only "\n" and "\r\n" end, not Unicode's other line ends.
 
     Raises:
         DataError: The file cannot be read, or its lines are JSON objects, whose keys would be scored as text.

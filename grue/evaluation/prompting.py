@@ -1,6 +1,6 @@
-"""How a system is asked: by the plain prompt that training uses, after examples of it, or by the task's chat prompt.
+"""How a system is prompted: by the plain prompt that training uses, with or without examples, or by a chat prompt.
 
-Everybody who is asked by a chat prompt is asked the same: the conversation depends on the task and its data alone. An
+The conversation of a chat prompt is the same for all systems: it depends only on the task and its data. An
 example's prompt is cut as the task says, by the tokenizer of the task's own backbone, whatever the system's is.
 """
 
@@ -21,26 +21,26 @@ SHOTS: Final = "shots"
 BETWEEN_SHOTS = "\n\n"
 Prompting = Literal["plain", "chat", "shots"]
 ENDPOINT = "endpoint"
-"""The algorithm of systems that answer over HTTP: nothing is said of how they were made."""
+"""The algorithm of systems that answer over HTTP: how they were trained is not stated."""
 
 Message = Mapping[str, str]
 """A turn of a conversation: `role` (system, user or assistant) and `content`."""
 
 
 Question = str | Sequence[Message]
-"""What is asked: a prompt, or a conversation that ends with it."""
+"""A prompt, or a conversation that ends with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How a system is asked where that is not left to its tokenizer: by a task's chat prompt, by examples, or plainly.
+    """How a system is prompted in text: by a task's chat prompt, after its examples, or plainly.
 
     Attributes:
-        cut: Prompt → the part of it that the task lets a system see.
-        kind: CHAT, or SHOTS for the plain prompt after the examples that the chat prompt shows, and nothing else of it.
+        cut: Prompt → the part of it that the task shows to a system.
+        kind: CHAT, or SHOTS for the plain prompt after the examples of the chat prompt.
         chat: The chat prompt; None for the plain one.
         hash: Of the chat prompt.
-        shown: The examples that it shows, those that are written out first; their prompts are cut as all are.
+        shown: The examples that it shows, those of the task file first; their prompts are cut like all others.
         ids: The ids of those drawn from the training split.
     """
 
@@ -52,7 +52,7 @@ class Asking:
     ids: tuple[str, ...] = ()
 
     def question(self, prompt: str) -> Question:
-        """Return what a system is asked: the prompt, or what is said to a chat model before it answers."""
+        """Return the prompt, or the conversation that a chat model answers."""
         if self.chat is None:
             return self.cut(prompt)
         if self.kind == SHOTS:
@@ -64,16 +64,16 @@ class Asking:
         return [*turns, {"role": "user", "content": filled(self.chat.user, self.cut(prompt))}]
 
     def after_shots(self, prompt: str) -> str:
-        """Return a prompt after the examples that are shown, each with its answer on one line behind a space."""
+        """Return a prompt after the examples, each with its answer on one line behind a space."""
         shown = [f"{shot.prompt.strip()} {' '.join(shot.answer.split())}" for shot in self.shown]
         return BETWEEN_SHOTS.join([*shown, self.cut(prompt).strip()])
 
     def answer_in(self, reply: str) -> str:
-        """Return the answer in a reply, as the chat prompt says; the whole of it where nothing is said."""
+        """Return the answer in a reply; see `answer_in`."""
         return answer_in(self.chat, reply)
 
     def record(self) -> dict[str, Any] | None:
-        """Return what a result says of its prompting; nothing of plain prompts."""
+        """Return a result's record of its prompting; None for plain prompts."""
         if self.chat is None:
             return None
         return {"kind": self.kind, "version": self.chat.version, "hash": self.hash, "shots": list(self.ids)}
@@ -86,14 +86,14 @@ def by_chat(
     cut: Callable[[str], str],
     kind: Literal["chat", "shots"] = CHAT,
 ) -> Asking:
-    """Return how a task asks by its chat prompt, or with the examples of that alone, with its examples drawn.
+    """Return how a task prompts by its chat prompt, or only with its examples, which are drawn here.
 
     Args:
-        evaluated: The examples that will be asked, none of which may be shown.
+        evaluated: The examples to be answered, none of which may be shown.
         train: The training split; not read without shots.
 
     Raises:
-        ConfigError: The task has no chat prompt, or an example that it shows is one of those asked.
+        ConfigError: The task has no chat prompt, or shows an example that is to be answered.
         DataError: The training split has too few examples with a reference.
     """
     chat = chat_prompt(task)
@@ -125,7 +125,7 @@ def chat_prompt(task: Task) -> Chat:
 
 
 def require_shots(task: Task) -> None:
-    """Check that a task says which examples are shown to a model before its prompts.
+    """Check that a task shows examples before its prompts.
 
     Raises:
         ConfigError: It shows none.
@@ -139,12 +139,12 @@ def require_shots(task: Task) -> None:
 
 
 def asked_hash(task: Task) -> str:
-    """Return the sha256 of what of a task's chat prompt is asked; what is cut out of a reply follows from the reply."""
+    """Return the sha256 of a task's chat prompt as it is asked, without how answers are cut out of replies."""
     return files.sha256_json(without_defaults(replace(chat_prompt(task), version=0, marker="", pattern="", lines=0)))
 
 
 def draw(chat: Chat, train: Iterable[Example]) -> list[Example]:
-    """Return the examples of the training split that a chat prompt shows: those first by the hash of seed and id."""
+    """Return the training examples that a chat prompt shows: the first by the hash of seed and id."""
     if not chat.shots:
         return []
     order = {example.id: hashlib.sha256(f"{chat.seed}\n{example.id}".encode()).digest() for example in train}
@@ -163,30 +163,30 @@ def _refuse_overlap(task: Task, shown: Sequence[Shot], ids: Sequence[str], evalu
 
 
 def filled(template: str, prompt: str) -> str:
-    """Return a template of a task file with a prompt in its places; nothing within the prompt is read."""
+    """Return a task file's template with a prompt filled in; braces in the prompt have no meaning."""
     parts = string.Formatter().parse(template)
     return "".join(text + (prompt if place is not None else "") for text, place, _, _ in parts)
 
 
 def answer_in(chat: Chat | None, reply: str) -> str:
-    """Return the answer in a reply, as the chat prompt says; the whole of it where nothing is said.
+    """Return the answer in a reply, cut out as the chat prompt says; by default the whole reply.
 
-    Surrounding white space and characters that nobody sees are left out, as in every answer.
+    Surrounding white space and invisible characters are removed, as in every answer.
     """
     text = legible(reply)
     if chat is None:
         return text.strip()
     if chat.marker:
         text = text.rpartition(chat.marker)[2]
-    elif chat.pattern and (found := re.search(chat.pattern, text)):
-        text = (found[1] if found.re.groups else found[0]) or ""
+    elif chat.pattern and (match := re.search(chat.pattern, text)):
+        text = (match[1] if match.re.groups else match[0]) or ""
     if chat.lines:
         text = "\n".join([line for line in text.split("\n") if line.strip()][: chat.lines])
     return text.strip()
 
 
 def content_text(content: Any) -> str:
-    """Return the text of a message's content, a text or a list of parts; none of one that only calls a tool."""
+    """Return the text of a message's content, a text or a list of parts; "" if it only calls a tool."""
     if content is None or isinstance(content, str):
         return content or ""
     texts = (part.get("text") for part in content if isinstance(part, Mapping))
@@ -194,19 +194,19 @@ def content_text(content: Any) -> str:
 
 
 def chat_of(result: Result) -> Mapping[str, Any] | None:
-    """Return what a result says of its chat prompt; None for one of plain prompts. A stranger may have written it."""
-    said = result.generation.get("prompting")
-    if said is None:
+    """Return a result's record of its chat prompt; None for plain prompts. The result may be malformed."""
+    prompting = result.generation.get("prompting")
+    if prompting is None:
         return None
-    return said if isinstance(said, Mapping) else {"kind": said}
+    return prompting if isinstance(prompting, Mapping) else {"kind": prompting}
 
 
 def prompting_of(result: Result) -> Prompting:
-    """Return how a result's system was asked."""
-    said = chat_of(result)
-    return "plain" if said is None else SHOTS if said.get("kind") == SHOTS else CHAT
+    """Return how a result's system was prompted."""
+    prompting = chat_of(result)
+    return "plain" if prompting is None else SHOTS if prompting.get("kind") == SHOTS else CHAT
 
 
 def is_by_endpoint(result: Result) -> bool:
-    """Whether a model behind an address answered, whose weights nobody here has seen."""
+    """Whether a model behind an address answered, whose weights are unknown."""
     return result.system.get("algorithm") == ENDPOINT or "endpoint" in result.system

@@ -1,11 +1,11 @@
-"""The reward models that a reward or a metric names: which they are, and whether they are of the task."""
+"""The reward models that a reward or a metric names, and whether they are of the task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from grue.errors import ConfigError
-from grue.evaluation.rewards import GIVEN, MODEL_OPTION, check_model, parse_reward
+from grue.evaluation.rewards import MODEL_OPTION, PASSED, check_model, parse_reward
 from grue.lm.reward_folder import read_reward_manifest
 from grue.metrics.card import MODEL
 from grue.tasks import MetricSpec, Task
@@ -14,35 +14,35 @@ Recorded = dict[str, str]
 
 
 def named_in(expression: str) -> list[str]:
-    """Return the names of the reward models in a reward, `model:DIR`, each once; none in what cannot be read as one."""
+    """Return the names of the reward models in a reward, `model:DIR`, each once; none if it cannot be parsed."""
     try:
-        names = [] if expression in GIVEN else [name for _, name in parse_reward(expression)]
+        names = [] if expression in PASSED else [name for _, name in parse_reward(expression)]
     except ConfigError:
         return []
     return [name for name in dict.fromkeys(names) if name.startswith(MODEL)]
 
 
 def recorded(expression: str, task: Task | None = None) -> list[Recorded]:
-    """Return what a run's record and its result say of the reward models in a reward.
+    """Return what a run and its result record of the reward models in a reward.
 
     Each has its name; `sha256`, which identifies it; `judge`, the reward that its pairs were judged by, or "people";
-    and `split`, whose prompts it has seen.
+    and `split`, the split of its pairs' prompts.
 
     Args:
-        task: Where the reward names the metric `model` of a task file, that task.
+        task: The task whose file defines the metric `model`, if the reward names it.
 
     Raises:
-        DataError: One is not there, or is damaged.
+        DataError: One is missing or damaged.
     """
-    found = []
+    models = []
     for name in [*named_in(expression), *_of_task_file(expression, task)]:
         manifest = read_reward_manifest(Path(name.removeprefix(MODEL)))
-        found.append({"name": name, "sha256": manifest.sha256, "judge": manifest.judge, "split": manifest.split})
-    return found
+        models.append({"name": name, "sha256": manifest.sha256, "judge": manifest.judge, "split": manifest.split})
+    return models
 
 
 def _of_task_file(expression: str, task: Task | None) -> Iterator[str]:
-    if task is None or expression in GIVEN:
+    if task is None or expression in PASSED:
         return
     options: Mapping[str, Any] = next((spec.options for spec in task.metrics if spec.name == "model"), {})
     if MODEL_OPTION in options and any(name == "model" for _, name in parse_reward(expression)):
@@ -50,10 +50,10 @@ def _of_task_file(expression: str, task: Task | None) -> Iterator[str]:
 
 
 def check_metrics(specs: Sequence[MetricSpec], task: Task) -> None:
-    """Refuse metrics of which one is a reward model of another task.
+    """Refuse metrics that are reward models of another task.
 
     Raises:
-        DataError: One is, is not there, or is damaged.
+        DataError: One is of another task, is missing, or is damaged.
     """
     for spec in specs:
         check_model(spec.name, spec.options, task)

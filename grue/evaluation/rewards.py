@@ -1,11 +1,11 @@
-"""Rewards: what a text is worth, as a weighted sum of terms; higher is better.
+"""Rewards: a text's value as a weighted sum of terms; higher is better.
 
 A reward is written as in a task file: a metric's name, one of `COMBINATIONS`, a reward model or a metric of the library
 `evaluate` (`model:DIR`, `evaluate:NAME`, which a blank ends), a function that is not a metric (`REWARDS`,
 `module:function`), or a weighted sum of such terms, "0.25*meteor + 0.75*coverage - 0.01*mean_length".
 Values keep the metric's own scale: sacreBLEU counts to 100, CIDEr to 10. Where lower is better they are negated.
 
-A function takes (examples, texts); one with parameters named as in `ASKED` also gets those. It returns for each text a
+A function takes (examples, texts), and parameters named as in `INPUTS` if it has them. It returns for each text a
 number; None where it does not apply; or a number for each token of the response, the end token included.
 """
 
@@ -42,24 +42,24 @@ from grue.records import Example, as_scored
 from grue.registry import Registry
 from grue.tasks import Task
 
-ASKED = ("token_ids", "truncated", "step")
-"""What a function may ask for by the names of its parameters.
+INPUTS = ("token_ids", "truncated", "step")
+"""Further inputs that a function gets if it has parameters of these names.
 
-`token_ids` has for each text the ids of its response as they were drawn, the end token last unless it never ended;
-`truncated` for each text whether it never ended; `step` is how many updates the policy has behind it.
+`token_ids` has for each text the ids of its response as they were drawn, with the end token unless it never ended;
+`truncated` for each text whether it never ended; `step` is the number of updates that the policy has had.
 """
 
-# Of a text: a number, one for each of its tokens, or None where the term does not apply.
+# Of a text: a number, one for each of its tokens, or None if the term does not apply.
 Value = float | list[float] | None
-# (examples, texts), and by keyword what is known of `ASKED` → a value a text, checked.
+# (examples, texts), and by keyword the known `INPUTS` → a checked value for each text.
 TermFunction = Callable[..., list[Value]]
-# The same as a user writes it: it takes what it asks for, and nothing is checked yet.
+# The same as a user writes it: with the inputs it wants, and unchecked.
 RewardFunction = Callable[..., Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term of a reward: a weight and what it weighs."""
+    """A term of a reward."""
 
     weight: float
     name: str
@@ -68,10 +68,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """A weighted sum of terms, called with examples, a text for each, and what is known of `ASKED`.
+    """A weighted sum of terms, called with examples, a text for each, and the known `INPUTS`.
 
     Calling it gives the sum for each text: a number, or None where no term applies. A TrainingError names the first
-    example whose value cannot be used, a ConfigError a term that asks for what is not known.
+    example whose value cannot be used, a ConfigError a term that needs an unknown input.
     """
 
     terms: tuple[Term, ...]
@@ -85,7 +85,7 @@ class Reward:
         truncated: Sequence[bool] | None = None,
         step: int | None = None,
     ) -> list[float | None]:
-        """Return what each text is worth."""
+        """Return the reward of each text."""
         return self.sums(self.parts(examples, texts, token_ids=token_ids, truncated=truncated, step=step))
 
     def parts(
@@ -100,13 +100,13 @@ class Reward:
         """Return the values of each term for all texts, not weighted."""
         known = {"token_ids": token_ids, "truncated": truncated, "step": step}
         examples = list(map(as_scored, examples))
-        found = [term.values(examples, texts, **known) for term in self.terms]
-        for example, text, values in zip(examples, texts, zip(*found, strict=True), strict=True):
+        parts = [term.values(examples, texts, **known) for term in self.terms]
+        for example, text, values in zip(examples, texts, zip(*parts, strict=True), strict=True):
             self._check_size(example, text, values)
-        return found
+        return parts
 
     def _check_size(self, example: Example, text: str, values: Sequence[Value]) -> None:
-        """Refuse what could not be standardised."""
+        """Refuse values too large to be standardised."""
         sizes = [abs(term.weight) * _size(value) for term, value in zip(self.terms, values, strict=True)]
         if not sum(sizes) <= LARGEST_REWARD:
             terms = " and ".join(f"{term.name!r} with {size:g}" for term, size in zip(self.terms, sizes, strict=True))
@@ -116,7 +116,7 @@ class Reward:
             )
 
     def sums(self, parts: Sequence[Sequence[Value]]) -> list[float | None]:
-        """Return what each text is worth by what `parts` returned: the weighted sum of the terms that apply."""
+        """Return the reward of each text from the `parts`: the weighted sum of the terms that apply."""
         totals = [[total(value) for value in column] for column in parts]
         return [self._sum(values) for values in zip(*totals, strict=True)]
 
@@ -126,7 +126,7 @@ class Reward:
 
 
 def total(value: Value) -> float | None:
-    """Return what a text got of a term: the sum over its tokens, if it has a value for each."""
+    """Return a text's value of a term: the sum over its tokens, if it has a value for each."""
     return math.fsum(value) if isinstance(value, list) else value
 
 
@@ -137,12 +137,12 @@ def _size(value: Value) -> float:
 
 def mean(values: Sequence[Value]) -> float | None:
     """Return the mean over the texts that have a value; None if none has."""
-    found = [one for one in map(total, values) if one is not None]
-    return sum(found) / len(found) if found else None
+    totals = [value for value in map(total, values) if value is not None]
+    return sum(totals) / len(totals) if totals else None
 
 
 REWARDS: Registry[RewardFunction] = Registry("reward", entry_points="grue.rewards")
-"""Rewards that are no metrics: functions of (examples, texts)."""
+"""Rewards that are not metrics: functions of (examples, texts)."""
 
 COMBINATIONS: dict[str, tuple[tuple[float, str], ...]] = {
     "spider": ((0.5, "spice"), (0.5, "cider")),
@@ -171,14 +171,14 @@ def make_reward(expression: str, task: Task, examples: Sequence[Example]) -> Rew
         UnknownName: No metric has that name.
         ConfigError: The expression cannot be read, or names a function that cannot be imported.
     """
-    named = [(1.0, expression)] if expression in GIVEN else parse_reward(expression)
+    named = [(1.0, expression)] if expression in PASSED else parse_reward(expression)
     examples = ScoredExamples(examples)
     return Reward(tuple(Term(weight, name, _values_of(name, task, examples)) for weight, name in named))
 
 
 def check_reward(expression: str, task: Task) -> None:
-    """Check what an expression names without making it, which may load a model; errors as for `make_reward`."""
-    for _, name in [] if expression in GIVEN else parse_reward(expression):
+    """Check the terms of an expression without loading a model; errors as for `make_reward`."""
+    for _, name in [] if expression in PASSED else parse_reward(expression):
         if name in REWARDS:
             continue
         if not is_metric(name) and ":" in name:
@@ -196,7 +196,7 @@ def code_of(expression: str, task: Task) -> dict[str, str]:
     Raises:
         ConfigError: The expression cannot be read, or names a module that cannot be imported.
     """
-    named = [] if expression in GIVEN else parse_reward(expression)
+    named = [] if expression in PASSED else parse_reward(expression)
     own = (name for _, name in named if ":" in name and name not in REWARDS and not is_metric(name))
     return {name: code_sha256(name, "reward", _folders(task)) for name in own}
 
@@ -240,7 +240,7 @@ def metric_reward(name: str, options: Mapping[str, Any], examples: Sequence[Exam
         return [sign * float(value) for value in metric.per_example(metric.statistics(examples, texts))]
 
     checked = checked_values("reward", name, values)
-    return lambda examples, texts, **known: [*checked(examples, texts)]
+    return lambda examples, texts, **inputs: [*checked(examples, texts)]
 
 
 def imported_reward(path: str, folders: Sequence[Path] = ()) -> TermFunction:
@@ -250,7 +250,7 @@ def imported_reward(path: str, folders: Sequence[Path] = ()) -> TermFunction:
 
     Raises:
         ConfigError: There is no such module or function, importing it fails, or it cannot be called with (examples,
-            texts) and what it asks for.
+            texts) and the inputs it names.
     """
     return function_reward(path, attribute_of(import_from(path, "reward", folders), path, "reward"))
 
@@ -259,87 +259,89 @@ def function_reward(name: str, function: RewardFunction) -> TermFunction:
     """Return a user's function as a term, its calls and values checked.
 
     Raises:
-        ConfigError: It cannot be called with (examples, texts) and what it asks for.
+        ConfigError: It cannot be called with (examples, texts) and the inputs it names.
     """
-    asked = _asked_by(function)
-    check_signature("reward", name, function, asked)
+    parameters = _inputs_of(function)
+    check_signature("reward", name, function, parameters)
 
-    def values(examples: Sequence[Example], texts: Sequence[str], **known: Any) -> list[Value]:
-        given = {key: known[key] for key in asked if known.get(key) is not None}
-        missing = next((key for key, required in asked.items() if required and key not in given), None)
+    def values(examples: Sequence[Example], texts: Sequence[str], **inputs: Any) -> list[Value]:
+        arguments = {key: inputs[key] for key in parameters if inputs.get(key) is not None}
+        missing = next((key for key, required in parameters.items() if required and key not in arguments), None)
         if missing is not None:
             raise ConfigError(
                 f"The reward {name!r} asks for {missing}, which is not known here: step is known in training only, "
                 "token_ids and truncated where the responses come from a model. Give the parameter a default."
             )
-        call = partial(function, step=given.pop("step")) if "step" in given else function
-        found = guarded("reward", name, call)(examples, texts, **given)
-        check_count("reward", name, found, len(texts))
-        lengths = [None] * len(texts) if known.get("token_ids") is None else list(map(len, known["token_ids"]))
-        return [_checked(name, *each) for each in zip(examples, texts, found, lengths, strict=True)]
+        call = partial(function, step=arguments.pop("step")) if "step" in arguments else function
+        results = guarded("reward", name, call)(examples, texts, **arguments)
+        check_count("reward", name, results, len(texts))
+        lengths = [None] * len(texts) if inputs.get("token_ids") is None else list(map(len, inputs["token_ids"]))
+        return [_checked(name, *each) for each in zip(examples, texts, results, lengths, strict=True)]
 
     return values
 
 
-def _asked_by(function: RewardFunction) -> dict[str, bool]:
-    """Return the parameters named in `ASKED` behind the first two, and whether each lacks a default."""
+def _inputs_of(function: RewardFunction) -> dict[str, bool]:
+    """Return the parameters after the first two that `INPUTS` names, and whether each is required."""
     try:
         more = list(inspect.signature(function).parameters.values())[2:]
     except (TypeError, ValueError):
         return {}  # a function without a signature, as some written in C
-    return {one.name: one.default is one.empty for one in more if one.name in ASKED}
+    return {parameter.name: parameter.default is parameter.empty for parameter in more if parameter.name in INPUTS}
 
 
 def _checked(name: str, example: Example, text: str, value: Any, tokens: int | None) -> Value:
-    """Return what a function gave for a text of so many tokens as a value."""
+    """Return a function's result for a text of `tokens` tokens as a checked value."""
     value = value.tolist() if hasattr(value, "tolist") else value  # of numpy or torch
     if value is None:
         return None
     if is_finite(value):
         return float(value)
-    where, said = f"the example {example.id!r}", f"The text was {text[:80]!r}."
+    where, cited = f"the example {example.id!r}", f"The text was {text[:80]!r}."
     if not isinstance(value, list | tuple):
-        raise TrainingError(f"The reward {name!r} gave {value!r} for {where}; a reward must be a finite number. {said}")
+        raise TrainingError(
+            f"The reward {name!r} gave {value!r} for {where}; a reward must be a finite number. {cited}"
+        )
     if tokens is None:
         raise TrainingError(
-            f"The reward {name!r} gave {len(value)} values for {where}, whose tokens are not known. {said}"
+            f"The reward {name!r} gave {len(value)} values for {where}, whose tokens are not known. {cited}"
         )
     if len(value) != tokens:
         raise TrainingError(
             f"The reward {name!r} gave {len(value)} values for {where}, whose response has {tokens} tokens; return one "
-            f"for each of its token_ids, the end token included. {said}"
+            f"for each of its token_ids, the end token included. {cited}"
         )
-    for place, one in enumerate(value):
-        if not is_finite(one):
+    for place, number in enumerate(value):
+        if not is_finite(number):
             raise TrainingError(
-                f"The reward {name!r} gave {one!r} for token {place} of {where}; it must be a finite number. {said}"
+                f"The reward {name!r} gave {number!r} for token {place} of {where}; it must be a finite number. {cited}"
             )
-    return [float(one) for one in value]
+    return [float(number) for number in value]
 
 
 # --- functions without a name ----------------------------------------------------------------------------------------
 
 
-GIVEN: dict[str, RewardFunction] = {}
+PASSED: dict[str, RewardFunction] = {}
 """Functions that were passed as objects, by the names that `give_name` gave them."""
 
 
 def give_name(function: RewardFunction) -> str:
-    """Keep a function as a reward and return the name that a run's record gives it.
+    """Register a function as a reward and return its name in a run's record.
 
     The name is "module:function" and the sha256 of its source, of the values it captured and of the global numbers and
-    texts it reads, so that a run resumes only with the same function. What it calls is not covered. Where source or
+    texts it reads, so that a run resumes only with the same function. What it calls is not covered. If source or
     values cannot be read (a callable object, a method, a captured model), the name has a random part instead: no other
     process can resume such a run.
     """
     module, qualname = (str(getattr(function, key, "")) for key in ("__module__", "__qualname__"))
     name = f"{module}:{qualname or type(function).__qualname__} ({_fingerprint(function)})"
-    GIVEN[name] = function
+    PASSED[name] = function
     return name
 
 
 def _fingerprint(function: RewardFunction) -> str:
-    known = next((name for name, given in GIVEN.items() if given is function), None)
+    known = next((name for name, value in PASSED.items() if value is function), None)
     try:
         return f"sha256 {sha256_json(source_of(function))[:16]}"
     except NO_SOURCE:
@@ -356,15 +358,15 @@ def repeat_penalty(examples: Sequence[Example], texts: Sequence[str]) -> list[fl
 
     def repeats(example: Example, text: str) -> bool:
         listed = " ".join(str(concept).lower() for concept in example.meta.get("concepts", ()))
-        said = text.lower()
-        return "generate" in said or "sentence" in said or (bool(listed) and listed in said)
+        lowered = text.lower()
+        return "generate" in lowered or "sentence" in lowered or (bool(listed) and listed in lowered)
 
     return [-1.0 if repeats(example, text) else 0.0 for example, text in zip(examples, texts, strict=True)]
 
 
 def _values_of(name: str, task: Task, examples: Sequence[Example]) -> TermFunction:
-    if name in GIVEN:
-        return function_reward(name, GIVEN[name])
+    if name in PASSED:
+        return function_reward(name, PASSED[name])
     if name in REWARDS:
         return function_reward(name, REWARDS[name])
     if not is_metric(name) and ":" in name:
@@ -378,10 +380,10 @@ def check_model(name: str, options: Mapping[str, Any], task: Task) -> None:
     """Refuse a reward model of another task; any other metric passes.
 
     Args:
-        options: The metric's, one of which may name the model's folder.
+        options: Of the metric; one may name the model's folder.
 
     Raises:
-        DataError: It is of another task, is not there, or is damaged.
+        DataError: It is of another task, is missing, or is damaged.
     """
     place = name.removeprefix(MODEL) if name.startswith(MODEL) else options.get(MODEL_OPTION)
     if name.startswith(MODEL) or (name == "model" and isinstance(place, str)):

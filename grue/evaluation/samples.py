@@ -1,4 +1,4 @@
-"""Scored samples: several responses to each prompt of a split, drawn from a system and rewarded, to learn from."""
+"""Scored samples for training: several responses to each prompt of a split, drawn from a system and rewarded."""
 
 import math
 import time
@@ -13,8 +13,8 @@ from grue.data.scored import read_header, read_scored
 from grue.data.scored_lines import KIND, SCHEMA_VERSION, RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError
 from grue.evaluation.best_of import draws
-from grue.evaluation.generated import WHAT, check_output, claim_of
-from grue.evaluation.predict import batches_left, told
+from grue.evaluation.generated import CONTENT, check_output, claim_of
+from grue.evaluation.predict import batches_left, reward_inputs
 from grue.evaluation.reward_models import recorded
 from grue.evaluation.rewards import Reward, make_reward
 from grue.evaluation.systems import System
@@ -26,17 +26,17 @@ from grue.tasks import Generation, Task
 
 RESPONSES = "responses.jsonl"
 COUNTED = ("responses", "generated_tokens", "reward_calls", "seconds")
-"""What a header says of the work done."""
+"""Keys of a header that describe the work done."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The responses to one prompt, and what they took: a line of unfinished work.
+    """The responses to one prompt and their cost: a line of an unfinished file.
 
     Attributes:
-        rewards: One for each text; None where the reward does not apply.
+        rewards: One for each text; None if the reward does not apply.
         truncated, token_ids: Of each text; see `ScoredResponse`.
         seconds: The prompt's share of its batch's.
     """
@@ -51,7 +51,7 @@ class Drawn:
 
 
 def as_rollouts(task: Task, temperature: float | None = None) -> Generation:
-    """Return how samples are drawn: as the task's rollouts, at that temperature if one is given.
+    """Return how samples are drawn: as the task's rollouts, by default at their temperature.
 
     Raises:
         ConfigError: It is not above 0.
@@ -80,27 +80,26 @@ def write_samples(
 ) -> ScoredHeader:
     """Draw responses to all examples, score them, and write them as a file; return its header.
 
-    An interrupted call is gone on with, a finished file only read. Responses to which the reward does not apply are
+    An interrupted call is resumed, a finished file only read. Responses to which the reward does not apply are
     left out.
 
     Args:
-        examples: Those of `split` that are answered.
-        file: sha256 of the file of rows that `split` names; None where it is a split of the task.
-        data_dir: Where the rows were read instead of the task's sources.
-        train: The training examples, which the reward is prepared on, as in training.
+        examples: Those of `split` to answer.
+        file: sha256 of the file of rows that `split` names; None if it is a split of the task.
+        data_dir: Folder that the rows were read from, instead of the task's sources.
+        train: The training examples, on which the reward is prepared, as in training.
         reward: As for training. [default: the task's]
         temperature: Of the sampler. [default: that of the task's rollouts]
 
     Raises:
-        ConfigError: An argument is invalid, the file holds something else, or another process writes
-            it.
-        DataError: The reward applies to no response, or something cannot be read or written.
+        ConfigError: An argument is invalid, the file holds something else, or another process writes it.
+        DataError: The reward applies to no response, or a file cannot be read or written.
         TrainingError: The reward gave no number.
     """
     if samples < 1:
         raise ConfigError(f"samples {samples}: draw at least one to each prompt.")
     check_output(path)
-    wanted = ScoredHeader(
+    header = ScoredHeader(
         grue=KIND,
         schema=SCHEMA_VERSION,
         **claim_of(task, system, examples, split, file, data_dir),
@@ -111,7 +110,7 @@ def write_samples(
         generated_tokens=0,
         reward_calls=0,
         seconds=0.0,
-        reward_models={one["name"]: one["sha256"] for one in recorded(reward or task.reward, task)},
+        reward_models={model["name"]: model["sha256"] for model in recorded(reward or task.reward, task)},
         data_sha256=local_data_id(task, data_dir, split, "train"),
     )
     if system.model is None:
@@ -119,16 +118,16 @@ def write_samples(
     check_lengths(system.model, task)
 
     def write(partial: Path) -> ScoredHeader:
-        function = make_reward(wanted.reward, task, train)
-        return _write(path, wanted, _draw_all(task, system, examples, partial, wanted, function, batch_size, progress))
+        function = make_reward(header.reward, task, train)
+        return _write(path, header, _draw_all(task, system, examples, partial, header, function, batch_size, progress))
 
     return claims.carry_out(
-        path, _claim(wanted), WHAT, RESPONSES, lambda: _finished(path, wanted, task, examples), write
+        path, _claim(header), CONTENT, RESPONSES, lambda: _finished(path, header, task, examples), write
     )
 
 
 def _claim(header: ScoredHeader) -> dict[str, Any]:
-    """Return what a header says of which work it is of; all else it says of the work done."""
+    """Return the part of a header that identifies the work, without what describes the work done."""
     return {key: value for key, value in files.plain(header).items() if key not in COUNTED}
 
 
@@ -137,23 +136,23 @@ def _draw_all(
     system: System,
     examples: Sequence[Example],
     partial: Path,
-    wanted: ScoredHeader,
+    header: ScoredHeader,
     reward: Reward,
     batch_size: int,
     progress: Progress,
 ) -> list[Drawn]:
-    """Draw what is not there yet, batch by batch."""
-    done = _resumed(partial, wanted, examples)
+    """Draw the responses that are missing, batch by batch."""
+    done = _resumed(partial, header, examples)
     progress(len(done), len(examples))
     for batch in batches_left(examples, done, batch_size):
-        new = [one for one in _draw(task, system, batch, wanted, reward) if one.id not in done]
+        new = [drawn for drawn in _draw(task, system, batch, header, reward) if drawn.id not in done]
         files.append_jsonl(partial / RESPONSES, new)
-        done |= {one.id: one for one in new}
+        done |= {drawn.id: drawn for drawn in new}
         progress(len(done), len(examples))
     return [done[example.id] for example in examples]
 
 
-def _draw(task: Task, system: System, batch: Sequence[Example], wanted: ScoredHeader, reward: Reward) -> list[Drawn]:
+def _draw(task: Task, system: System, batch: Sequence[Example], header: ScoredHeader, reward: Reward) -> list[Drawn]:
     assert system.model is not None and system.tokenizer is not None
     began = time.monotonic()
     texts: list[list[str]] = []
@@ -161,79 +160,80 @@ def _draw(task: Task, system: System, batch: Sequence[Example], wanted: ScoredHe
     truncated: list[list[bool]] = []
     token_ids: list[list[tuple[int, ...] | None]] = []
     tokens = [0] * len(batch)
-    sampled = draws(system.model, system.tokenizer, task, batch, wanted.generation, system.seed, wanted.samples)
+    sampled = draws(system.model, system.tokenizer, task, batch, header.generation, system.seed, header.samples)
     for _, responses in sampled:
-        known = told(responses)
-        texts.append(known["texts"])
-        rewards.append(reward(batch, **known))
-        truncated.append(known["truncated"])
-        token_ids.append(ids_beside_text(system.model, system.tokenizer, **known, stop=wanted.generation.stop))
-        tokens = [count + len(one.token_ids) for count, one in zip(tokens, responses, strict=True)]
+        inputs = reward_inputs(responses)
+        texts.append(inputs["texts"])
+        rewards.append(reward(batch, **inputs))
+        truncated.append(inputs["truncated"])
+        token_ids.append(ids_beside_text(system.model, system.tokenizer, **inputs, stop=header.generation.stop))
+        tokens = [count + len(response.token_ids) for count, response in zip(tokens, responses, strict=True)]
     seconds = (time.monotonic() - began) / len(batch)
     of_each = (zip(*column, strict=True) for column in (texts, rewards, truncated, token_ids))
     rows: Any = zip(batch, *of_each, tokens, strict=True)
     return [
-        Drawn(example.id, said, worth, cut, drawn, count, seconds) for example, said, worth, cut, drawn, count in rows
+        Drawn(example.id, answers, worth, cut, drawn, count, seconds)
+        for example, answers, worth, cut, drawn, count in rows
     ]
 
 
-def _write(path: Path, wanted: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHeader:
-    lines = [line for one in drawn if (line := _line(one)).responses]
-    made = replace(
-        wanted,
+def _write(path: Path, header: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHeader:
+    lines = [line for prompt in drawn if (line := _line(prompt)).responses]
+    result = replace(
+        header,
         responses=sum(len(line.responses) for line in lines),
-        generated_tokens=sum(one.tokens for one in drawn),
-        reward_calls=sum(len(one.texts) for one in drawn),
-        seconds=math.fsum(one.seconds for one in drawn),
+        generated_tokens=sum(prompt.tokens for prompt in drawn),
+        reward_calls=sum(len(prompt.texts) for prompt in drawn),
+        seconds=math.fsum(prompt.seconds for prompt in drawn),
     )
     if not lines:
         raise DataError(
-            f"{path}: not written: the reward {made.reward!r} applies to none of the {made.reward_calls:,} responses. "
-            "Choose another with --reward."
+            f"{path}: not written: the reward {result.reward!r} applies to none of the {result.reward_calls:,} "
+            "responses. Choose another with --reward."
         )
-    files.write_jsonl(path, as_records(made, lines))
-    return made
+    files.write_jsonl(path, as_records(result, lines))
+    return result
 
 
 def _line(drawn: Drawn) -> RewardedLine:
     columns = zip(drawn.texts, drawn.rewards, drawn.truncated, drawn.token_ids, strict=True)
-    given = (ScoredResponse(text, worth, cut, ids) for text, worth, cut, ids in columns if worth is not None)
-    return RewardedLine(tuple(given), drawn.id)
+    responses = (ScoredResponse(text, worth, cut, ids) for text, worth, cut, ids in columns if worth is not None)
+    return RewardedLine(tuple(responses), drawn.id)
 
 
-# --- what is there already -------------------------------------------------------------------------------------------
+# --- reading what was written ----------------------------------------------------------------------------------------
 
 
-def _finished(path: Path, wanted: ScoredHeader, task: Task, examples: Sequence[Example]) -> ScoredHeader:
-    """Return the header of the file that was asked for, once it is known to be whole."""
+def _finished(path: Path, header: ScoredHeader, task: Task, examples: Sequence[Example]) -> ScoredHeader:
+    """Return the header of the finished file, after checking that it is whole and the requested one."""
     try:
-        found = read_header(path)
+        written = read_header(path)
     except DataError as error:
         raise ConfigError(f"{error} It is there already: write elsewhere with --output, or remove it.") from error
-    if not isinstance(found, ScoredHeader):
+    if not isinstance(written, ScoredHeader):
         raise ConfigError(f"{path}: holds something else; write elsewhere with --output, or remove it.")
-    claims.refuse_other(path, WHAT, _claim(found), _claim(wanted), claims.CURE)
+    claims.refuse_other(path, CONTENT, _claim(written), _claim(header), claims.CURE)
     read_scored(path, task, examples)
-    return found
+    return written
 
 
-def _resumed(partial: Path, wanted: ScoredHeader, examples: Sequence[Example]) -> dict[str, Drawn]:
-    """Return what an interrupted call drew."""
+def _resumed(partial: Path, header: ScoredHeader, examples: Sequence[Example]) -> dict[str, Drawn]:
+    """Return the responses that an interrupted call drew."""
     lines = partial / RESPONSES
     if not lines.exists():
         return {}
     files.drop_torn_line(lines)
     done: dict[str, Drawn] = {}
-    known = {example.id for example in examples}
+    ids = {example.id for example in examples}
     for number, record in files.read_jsonl(lines):
         where, cure = f"{lines}, line {number}", f"Remove {partial} to start again."
         try:
-            one = from_dict(Drawn, record, where)
+            drawn = from_dict(Drawn, record, where)
         except ConfigError as error:
             raise DataError(f"{error} {cure}") from error
-        if one.id not in known or {*map(len, (one.texts, one.rewards, one.truncated, one.token_ids))} != {
-            wanted.samples
+        if drawn.id not in ids or {*map(len, (drawn.texts, drawn.rewards, drawn.truncated, drawn.token_ids))} != {
+            header.samples
         }:
             raise DataError(f"{where}: not of this call's prompts and samples. {cure}")
-        done[one.id] = one
+        done[drawn.id] = drawn
     return done

@@ -29,7 +29,7 @@ Measured = Callable[[MetricSpec, Metric, Sequence[FloatArray]], None]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What scoring one system on one split gives; the caller adds the run's context to make a `Result`.
+    """The scores of one system on one split; the caller adds the run's context to make a `Result`.
 
     Attributes:
         scores: One for each metric: the task's in the file's order, then the diversity set.
@@ -41,7 +41,7 @@ class Scored:
             for each example, if several.
         hashes: sha256 of the examples, prompts and predictions, in the split's order.
         errors: Metrics that this machine cannot compute, and why.
-        notes: What to know before the scores are believed: blank references, metrics that see nothing of them.
+        notes: Caveats: blank references, metrics that cannot read the references.
     """
 
     split: str
@@ -57,10 +57,10 @@ class Scored:
 
 
 def check_examples(task: Task, examples: Iterable[Example]) -> None:
-    """Refuse examples without what the task's metrics need, as far as their cards say it: before there are answers.
+    """Refuse examples that lack what the task's metrics need according to their cards, before anything is answered.
 
     Raises:
-        DataError: An example has no reference, or its meta not the keys.
+        DataError: An example has no reference, or lacks a key of its meta.
     """
     needs = {spec.name: CARDS[spec.name].terms for spec in task.metrics if spec.name in CARDS}
     keys = {name: [term[5:] for term in terms if term.startswith("meta.")] for name, terms in needs.items()}
@@ -86,20 +86,20 @@ def score_predictions(
     progress: Progress = lambda done, total: None,
     measured: Measured = lambda spec, metric, of_draws: None,
 ) -> Scored:
-    """Score one prediction for each example of a task's split; of several draws, each is scored as a corpus.
+    """Score one prediction for each example of a task's split; with several draws, each is scored as a corpus.
 
     Args:
         task: The task.
         split: Name of the split, for the record.
         examples: The split's examples; metrics are prepared on them.
         predictions: One for each example, in any order.
-        metrics: What to compute (see `chosen_metrics`); None for the task's metrics and the diversity set, without
+        metrics: Those to compute (see `chosen_metrics`); None for the task's metrics and the diversity set, without
             those that this machine cannot compute, which `errors` reports.
         skip_unavailable: Whether such metrics are left out of the given `metrics` too.
         prepare: Returns a prepared metric; None for `prepared_metric`, `prepared_once()` to score several systems on
             the same examples.
         progress: Called with (done, total) metrics.
-        measured: Called with each metric that was computed and its statistics of the examples, [N, K] for each draw.
+        measured: Called with each computed metric and its statistics of the examples, [N, K] for each draw.
 
     Raises:
         SubmissionError: An example has no prediction or two, or a prediction no example.
@@ -144,9 +144,9 @@ def score_examples(
     progress: Progress = lambda done, total: None,
     measured: Measured = lambda spec, metric, of_draws: None,
 ) -> Scored:
-    """Score one prediction for each example, of a task or not; errors as in `score_predictions`.
+    """Score one prediction for each example, which need not be of a task; errors as in `score_predictions`.
 
-    Texts are scored as answers are kept, `legible`, and against the references that are `usable`.
+    Texts are made `legible` as in saved answers, and scored against the `usable` references.
     """
     notes = list(notes_on_references(examples))
     hashes = {
@@ -160,7 +160,7 @@ def score_examples(
     per_example: dict[str, tuple[float, ...]] = {}
     errors: list[str] = []
     ready: list[tuple[MetricSpec, Metric]] = []
-    for spec in specs:  # all are prepared before any is computed, which may take long
+    for spec in specs:  # prepare all before computing any, which may take long
         with _skipping(spec, errors, skip_unavailable):
             ready.append((spec, (prepare or prepared_metric)(spec, examples)))
     for done, (spec, metric) in enumerate(ready):
@@ -189,36 +189,39 @@ def score_examples(
 
 
 def example_hashes(examples: Sequence[Example]) -> dict[str, str]:
-    """Return the hashes by which `grue.records.other_examples` tells data apart; the first depends on the order."""
+    """Return the hashes by which `grue.records.other_examples` compares data; the first depends on the order."""
     return {"examples": files.sha256_json(examples), "references": references_hash(examples)}
 
 
 def references_hash(examples: Sequence[Example]) -> str:
-    """Return the sha256 of the ids with their references, whatever the order of the examples."""
+    """Return the sha256 of the ids with their references, which does not depend on the order of the examples."""
     return files.sha256_json(sorted([example.id, list(example.references)] for example in examples))
 
 
 def drawn_texts(predictions: Sequence[Prediction]) -> list[list[str]]:
-    """Return the texts of each draw, `legible`, in the order of the predictions, which have equally many."""
-    return [[legible(one.text) for one in draw] for draw in zip(*(each.draws for each in predictions), strict=True)]
+    """Return the `legible` texts of each draw, in the order of the predictions, which have equally many draws."""
+    return [
+        [legible(text.text) for text in draw]
+        for draw in zip(*(prediction.draws for prediction in predictions), strict=True)
+    ]
 
 
 def counts_of(predictions: Sequence[Prediction]) -> dict[str, int]:
-    """Return the counts of `Scored`, of one prediction for each example."""
-    texts = [one for prediction in predictions for one in prediction.draws]
+    """Return the counts of `Scored` for one prediction for each example."""
+    texts = [draw for prediction in predictions for draw in prediction.draws]
     samples = len(predictions[0].draws) if predictions else 1
     return {
         "expected": len(predictions),
         "scored": len(predictions),
-        "empty": sum(not legible(one.text).strip() for one in texts),
-        "truncated": sum(one.truncated for one in texts),
+        "empty": sum(not legible(draw.text).strip() for draw in texts),
+        "truncated": sum(draw.truncated for draw in texts),
         **({"samples": samples} if samples > 1 else {}),
     }
 
 
 @contextmanager
 def _skipping(spec: MetricSpec, errors: list[str], skip: bool) -> Iterator[None]:
-    """Note that a metric cannot be computed here, and go on with the others, if `skip` says so."""
+    """If `skip`, note that a metric cannot be computed here instead of raising."""
     try:
         yield
     except Unavailable as error:
@@ -228,10 +231,10 @@ def _skipping(spec: MetricSpec, errors: list[str], skip: bool) -> Iterator[None]
 
 
 def unavailable(task: Task) -> list[str]:
-    """Return the metrics of a task that this machine cannot compute, each with why; the others' models are loaded.
+    """Return the metrics of a task that this machine cannot compute, each with its reason; loads the others' models.
 
     Raises:
-        ConfigError, DataError: One cannot be made on any: it has no such label, say, or its model is damaged.
+        ConfigError, DataError: One cannot be made on any machine: it has no such label, say, or its model is damaged.
     """
     errors: list[str] = []
     for spec in task.metrics:
@@ -243,7 +246,7 @@ def unavailable(task: Task) -> list[str]:
 def score_draws(
     spec: MetricSpec, metric: Metric, of_draws: Sequence[FloatArray]
 ) -> tuple[Score, tuple[float, ...] | None]:
-    """Return `score_metric` of several draws, each a corpus: means of the values, of which the mean is scaled."""
+    """Return the means of `score_metric` over several draws, each a corpus; the mean value is scaled."""
     scores, columns = zip(*(score_metric(spec, metric, statistics) for statistics in of_draws), strict=True)
     if len(scores) == 1:
         return scores[0], columns[0]
@@ -253,7 +256,7 @@ def score_draws(
 
 
 def score_metric(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[Score, tuple[float, ...] | None]:
-    """Return a metric's score from its statistics, [N, K], and each example's value; None for one of whole corpora."""
+    """Return a metric's score from its statistics [N, K], and each example's value; None for metrics of corpora."""
     value = metric.corpus(statistics)
     values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
     if not (np.abs([value, *(values or ())]) <= FIGURE.most).all():
@@ -291,17 +294,17 @@ def prepared_metric(spec: MetricSpec, examples: Sequence[Example], folder: str =
 
 
 def prepared_once(folder: str = "") -> Prepare:
-    """Return a `prepared_metric` that keeps the metrics it made: for one task, whose examples are always the same.
+    """Return a `prepared_metric` that caches its metrics, for a task whose examples are always the same.
 
     Args:
         folder: The task file's.
     """
-    known: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
 
     def prepare(spec: MetricSpec, examples: Sequence[Example]) -> Metric:
-        if spec.name not in known:
-            known[spec.name] = prepared_metric(spec, examples, folder)
-        return known[spec.name]
+        if spec.name not in metrics:
+            metrics[spec.name] = prepared_metric(spec, examples, folder)
+        return metrics[spec.name]
 
     return prepare
 
@@ -317,22 +320,22 @@ def _values(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[f
 
 def chosen_metrics(
     task: Task | None = None,
-    wanted: Sequence[str] | None = None,
+    requested: Sequence[str] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[MetricSpec]:
-    """Return what to compute.
+    """Return the metrics to compute.
 
     Args:
-        task: Gives its own metrics axis, range and options.
-        wanted: Names of metrics, of the task or any other; None for the task's and the rest of the diversity set.
+        task: Defines axis, range and options of its metrics.
+        requested: Names of metrics, of the task or any other; None for the task's and the rest of the diversity set.
         options: Metric → options that override those of the task file.
 
     Raises:
-        UnknownName: No metric has a wanted name.
+        UnknownName: No metric has a requested name.
         ConfigError: Options are for a metric that is not computed, or unknown to their metric.
     """
     listed = {spec.name: spec for spec in task.metrics} if task is not None else {}
-    names = list(dict.fromkeys([*listed, *DIVERSITY] if wanted is None else wanted))
+    names = list(dict.fromkeys([*listed, *DIVERSITY] if requested is None else requested))
     folder = task.folder if task is not None else ""
     options = options or {}
     for name in options:
@@ -345,13 +348,13 @@ def chosen_metrics(
     for name in names:
         spec = listed.get(name) or MetricSpec(name, "diversity" if name in DIVERSITY else "none")
         spec = replace(spec, options={**spec.options, **options.get(name, {})})
-        metric_factory(name, spec.options, folder)  # a wrong name or option is reported before anything is computed
+        metric_factory(name, spec.options, folder)  # reports a wrong name or option before anything is computed
         chosen.append(spec)
     return chosen
 
 
 def axis_mean(task: Task, scores: Sequence[Score], axis: Axis) -> float | None:
-    """Return the mean scaled score of an axis; None if the task has no metric there, or one of them was not scored."""
+    """Return the mean scaled score of an axis; None if the task has no metric there, or one was not computed."""
     names = [spec.name for spec in task.metrics if spec.axis == axis]
     scaled = {score.metric: score.scaled for score in scores}
     values = [value for name in names if (value := scaled.get(name)) is not None]

@@ -1,4 +1,4 @@
-"""What is evaluated: a checkpoint of ours, a model made elsewhere, one behind an address, or a baseline."""
+"""Systems to evaluate: a checkpoint of GRUE, a model made elsewhere, one behind an address, or a baseline."""
 
 import re
 from collections.abc import Mapping
@@ -22,22 +22,22 @@ from grue.lookups.find import find_lookup
 from grue.records import BASELINES, EXTERNAL, LAST, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name, model_word
 from grue.tasks import Family, Task
 
-LONGEST_MODEL = 40  # characters of a model's name in that of its system
+LONGEST_MODEL = 40  # characters of a model's name in its system's name
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What is evaluated.
+    """A system to evaluate.
 
     Attributes:
-        record: What the result says of it.
+        record: Its description in the result.
         seed: The seed that it was trained with, and that its sampling draws from.
-        weights: sha256 of the weights, so that predictions of other weights are never taken for its own.
-        best_of: How it picks one of several samples; None where it decodes as the task says.
-        chat: Whether it is asked by the task's chat prompt.
+        weights: sha256 of the weights, so that predictions of other weights are not mistaken for its own.
+        best_of: How it picks one of several samples; None if it decodes as the task says.
+        chat: Whether it gets the task's chat prompt.
         shots: Whether it is shown examples of the training split before each prompt.
-        endpoint: Where it answers, if that is not here; it has no model then, and no weights.
-        prompting: What a result says of its chat prompt or examples, once that is known.
+        endpoint: Its address if it answers elsewhere; it then has no model and no weights.
+        prompting: A result's record of its chat prompt or examples, once it is known.
     """
 
     name: str
@@ -54,10 +54,10 @@ class System:
 
 
 def checkpoint_system(task: Task, folder: Path) -> System:
-    """Return the system of a checkpoint of ours; the last of a run that keeps its best is one of its own, NAME+last.
+    """Return the system of a checkpoint of GRUE; for the last of a run that keeps its best, this is NAME+last.
 
     Raises:
-        DataError: It is no checkpoint, is damaged, or belongs to another task.
+        DataError: It is not a checkpoint, is damaged, or belongs to another task.
     """
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, task)
@@ -94,9 +94,9 @@ def checkpoint_system(task: Task, folder: Path) -> System:
 
 
 def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | None:
-    """Return the reward that a checkpoint in its run's folder was trained on, "" if on none; None if that is unknown.
+    """Return the reward that a checkpoint in its run's folder was trained on, "" for none; None if it is unknown.
 
-    A run that learned from a file which does not say how it was rewarded records "".
+    A run that learned from a file without a stated reward records "".
 
     Raises:
         DataError: The run's configuration cannot be read.
@@ -108,15 +108,15 @@ def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | N
 
 
 def _reward_models_of(folder: Path, manifest: checkpoint.CheckpointManifest, reward: str | None) -> Any:
-    """Return what a checkpoint's run recorded of the reward models that it was trained on; nothing if of none."""
+    """Return the reward models that a checkpoint's run recorded; None if there are none."""
     return _configuration(folder, manifest).get("reward_models") if reward else None
 
 
 def _configuration(folder: Path, manifest: checkpoint.CheckpointManifest) -> dict[str, Any]:
-    """Return the configuration of a checkpoint's run, if that is beside it; else nothing.
+    """Return the configuration of a checkpoint's run if it is beside it, or else {}.
 
-    A checkpoint that was copied beside another run has another `config_sha256` than that run's own checkpoints. The
-    file itself cannot be hashed here: it lacks the settings that are turned off, whose names `rl` knows.
+    A checkpoint that was copied to another run has another `config_sha256` than that run's own checkpoints. The
+    file itself cannot be hashed here: it lacks the settings that are turned off, whose names only `rl` knows.
     """
     run = folder.resolve().parent
     if not (run / "config.toml").is_file():
@@ -125,7 +125,7 @@ def _configuration(folder: Path, manifest: checkpoint.CheckpointManifest) -> dic
     same = all(config.get(key) == getattr(manifest, key) for key in ("suite", "task", "algorithm", "seed"))
     places = [run / name / checkpoint.MANIFEST for name in ("checkpoint", checkpoint.FINAL)]
     own = [files.load_json(place, checkpoint.CheckpointManifest) for place in places if place.is_file()]
-    return config if same and all(one.config_sha256 == manifest.config_sha256 for one in own) else {}
+    return config if same and all(of_run.config_sha256 == manifest.config_sha256 for of_run in own) else {}
 
 
 def external_system(
@@ -134,13 +134,13 @@ def external_system(
     """Return the system of a model that was made elsewhere.
 
     Args:
-        model: A folder or a hub id; with `endpoint` the name that the model has there.
-        chat: Whether a model that answers here is asked by the task's chat prompt.
+        model: A folder or a hub id; with `endpoint` the model's name at the server.
+        chat: Whether a model on this machine gets the task's chat prompt.
         name: Of the system. [default: `external_name`]
 
     Raises:
-        ConfigError: The task has no chat prompt, the tokenizer no chat template, the endpoint or the name cannot be, or
-            the endpoint names another model.
+        ConfigError: The task has no chat prompt, the tokenizer no chat template, the endpoint or the name is invalid,
+            or the endpoint names another model.
         DataError: The model is not available.
     """
     if endpoint is not None and endpoint.model not in ("", model):
@@ -152,13 +152,13 @@ def external_system(
 
 
 def external_name(model: str, *, chat: bool = False, endpoint: Endpoint | None = None) -> str:
-    """Return the name of the system of a model made elsewhere: the model's, with what it is asked by.
+    """Return the name of the system of a model made elsewhere: the model's, with how it is prompted.
 
     Raises:
-        ConfigError: An endpoint's name for its model gives none.
+        ConfigError: An endpoint's name for its model cannot be made into one.
     """
     if endpoint is None:
-        name = model_word(str(Path(model).resolve()) if Path(model).is_dir() else model)  # "." and ".." name no folder
+        name = model_word(str(Path(model).resolve()) if Path(model).is_dir() else model)  # "." and ".." are no names
         return f"{name}+{CHAT}" if chat else name
     last = re.sub(r"[^A-Za-z0-9_.+-]+", "-", model.rstrip("/").rpartition("/")[2])
     name = f"{last.lstrip('_.+-')[:LONGEST_MODEL]}+{'completions' if endpoint.completions else CHAT}"
@@ -168,10 +168,10 @@ def external_name(model: str, *, chat: bool = False, endpoint: Endpoint | None =
 
 
 def check_name(name: str) -> str:
-    """Return a name of one's own for the system of a model made elsewhere.
+    """Return the user's name for the system of a model made elsewhere, checked.
 
     Raises:
-        ConfigError: It cannot be one, or is a baseline's.
+        ConfigError: It is invalid, or a baseline's.
     """
     if check_system_name(name) in BASELINES:
         raise ConfigError(f"--system {name}: is the name of a baseline; choose another.")
@@ -179,12 +179,12 @@ def check_name(name: str) -> str:
 
 
 def _family(family: Family, task: Task) -> dict[str, str]:
-    """Return what a result says of a model's family: nothing where it is that of the task's backbone."""
+    """Return a result's record of a model's family: nothing if it is that of the task's backbone."""
     return {} if family == task.backbone.family else {"family": family}
 
 
 def _as_it_is(task: Task, model: str, seed: int, name: str) -> System:
-    """Return the system of a Hugging Face model that answers the plain prompts here: a folder, or a hub id."""
+    """Return the system of a Hugging Face model, a folder or a hub id, that answers the plain prompts."""
     return _loaded(task, model, seed, name, family_of(model))
 
 
@@ -201,13 +201,13 @@ def _loaded(task: Task, model: str, seed: int, name: str, family: Family) -> Sys
 
 
 def _asked_by_chat(task: Task, model: str, seed: int, name: str) -> System:
-    """Return the system of a chat model that is asked by the task's chat prompt: another system than the model itself.
+    """Return the system of a chat model with the task's chat prompt: another system than the model with plain prompts.
 
     It is a causal model, whatever family the task's backbone is of.
 
     Raises:
         ConfigError: The task has no chat prompt, or the model's tokenizer no chat template.
-        DataError: The model is not available, or no causal one.
+        DataError: The model is not available, or not causal.
     """
     chat_prompt(task)
     plain = _loaded(task, model, seed, name, "causal")
@@ -217,10 +217,10 @@ def _asked_by_chat(task: Task, model: str, seed: int, name: str) -> System:
 
 
 def _behind_address(task: Task, endpoint: Endpoint, seed: int, name: str) -> System:
-    """Return the system of a model behind an address: asked by the task's chat prompt, or with its plain prompts.
+    """Return the system of a model behind an address, with the task's chat prompt or its plain prompts.
 
     Raises:
-        ConfigError: The endpoint cannot be used as it is, or the task has no chat prompt.
+        ConfigError: The endpoint is invalid, or the task has no chat prompt.
     """
     endpoint = checked(endpoint)
     if not endpoint.completions:
@@ -234,7 +234,7 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
 
     Raises:
         UnknownName: There is no such baseline.
-        ConfigError: It is a lookup that the task does not have, or few-shot, and the task shows no examples.
+        ConfigError: The task does not have this lookup, or shows no examples for few-shot.
         DataError: The backbone of zero-shot or few-shot is not available.
     """
     if baseline not in BASELINES:
@@ -254,14 +254,14 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
 
 
 def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
-    """Load a model to where models answer: on the GPU, if there is one."""
+    """Load a model onto the GPU, if there is one."""
     model, tokenizer = load_language_model(family, name, revision)
     model.to(scoring_device())  # type: ignore[arg-type]  # a decorated method that the checker cannot read
     return model, tokenizer
 
 
 def require_plain(system: System) -> None:
-    """Check that a system is not shown examples, for what draws from plain prompts.
+    """Check that a system is not shown examples, where samples are drawn from plain prompts.
 
     Raises:
         ConfigError: It is.
@@ -271,10 +271,10 @@ def require_plain(system: System) -> None:
 
 
 def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
-    """Return the system that draws several samples and picks one: another system, with a name of its own.
+    """Return the system that draws several samples and picks one; it is another system with its own name.
 
     Args:
-        task: May name the reward model that the metric `model` picks by.
+        task: Its file may name the reward model that the metric `model` picks by.
 
     Raises:
         ConfigError: It has no model to draw from.
@@ -287,6 +287,6 @@ def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
     name = f"{system.name}+{best_of.name}"
     record = {**system.record, "name": name}
     if models := reward_models.recorded(best_of.pick_by, task):
-        known = [one for one in record.get("reward_models", ()) if one not in models]
-        record["reward_models"] = [*known, *models]
+        others = [model for model in record.get("reward_models", ()) if model not in models]
+        record["reward_models"] = [*others, *models]
     return replace(system, name=name, record=record, best_of=best_of)

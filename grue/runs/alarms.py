@@ -14,29 +14,29 @@ from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutC
 Line = Mapping[str, float]
 Check = Callable[[Line, Sequence[Line], Any], str | None]
 
-# Updates for which a condition must not have held before it is reported again: a flickering one is reported once.
+# Updates without the condition before it is reported again, so that a flickering one is reported once.
 QUIET = 20
-# Updates over which a condition must hold without a break: one batch of 64 responses can be anything.
+# Consecutive updates over which a condition must hold: one batch of 64 responses is too noisy.
 PATIENCE = 3
-# Clipping is high for some updates after every refresh of a mask or change of the reward; only much of it is a sign.
+# The same for clipping, which is high for some updates after every refresh of a mask or change of the reward.
 CLIP_PATIENCE = 5
-# Nats a token. An estimate of a small KL may fall below 0 by chance, by some thousandths over a thousand tokens.
+# Nats a token. The estimate of a small KL may be below 0 by chance, by some thousandths over a thousand tokens.
 NEGATIVE_KL = -0.01
-# Share of the first update's entropy. A policy that learns a task loses some; at a tenth it says the same to everyone.
+# Share of the first update's entropy. Learning a task costs some; at a tenth, all answers are nearly the same.
 COLLAPSED_ENTROPY = 0.1
-# Probability inside the mask. It was .26 to .51 in runs that then burst into garbage, above .9 in those that did not.
+# Probability inside the mask. It was .26 to .51 in runs that then produced garbage, above .9 in the others.
 LOW_MASS = 0.5
-# Shares of responses that end before the limit: hardly any, though it was a good part at first.
+# Shares of responses that end before the limit: hardly any now, though a good part did at first.
 FEW_ENDED = 0.05
 SOME_ENDED = 0.2
-# Equal rewards differ by the rounding of their mean.
+# Standard deviation of equal rewards, by rounding of their mean.
 NO_SPREAD = 1e-6
 # Share of tokens whose ratio leaves the clip range; healthy runs have .05 to .2.
 MUCH_CLIPPED = 0.3
 # Updates in which a critic must have been worse than a constant, and by how much; a new one is about as good.
 CRITIC_PATIENCE = 5
 WORSE_THAN_A_CONSTANT = -0.05
-# Lines that `alarms` looks at: what decides the latest one and each of the quiet ones before.
+# Lines that `alarms` reads.
 RECENT = QUIET + CLIP_PATIENCE
 
 
@@ -46,7 +46,7 @@ class Alarm:
 
     Attributes:
         code: What kind it is.
-        message: What is seen, what it means, and what to do about it.
+        message: What happened, what it means, and what to do about it.
     """
 
     code: str
@@ -54,25 +54,25 @@ class Alarm:
 
 
 def alarms(first: Line, recent: Sequence[Line], config: Common) -> list[Alarm]:
-    """Return what the latest line of a run's log gives reason to say.
+    """Return the alarms that the latest line of a run's log raises.
 
     Args:
         first: Line of the run's first update.
         recent: Lines of the updates up to now, the latest last; more than the last `RECENT` are not looked at. Lines
             of validations are not among them.
-        config: The run's; supervised training has no alarms.
+        config: The run's settings; supervised training has no alarms.
     """
     if not isinstance(config, RewardedConfig):
         return []
     recent = recent[-RECENT:]
-    found = []
+    given = []
     checks = {**REWARDED, **ROLLOUTS} if isinstance(config, RolloutConfig) else REWARDED
     for code, check in checks.items():
         message = check(first, recent, config)
         before = range(max(1, len(recent) - QUIET), len(recent))
         if message and not any(check(first, recent[:end], config) for end in before):
-            found.append(Alarm(code, message))
-    return found
+            given.append(Alarm(code, message))
+    return given
 
 
 def _latest(recent: Sequence[Line], name: str, count: int) -> list[float] | None:
@@ -113,13 +113,13 @@ def _falling_mass(first: Line, recent: Sequence[Line], config: RolloutConfig) ->
     values, start = _latest(recent, "mask/mass", PATIENCE), first.get("mask/mass", 0.0)
     if values is None or max(values) >= LOW_MASS or start < LOW_MASS:
         return None
-    seen = f"of the policy's probability lies inside what can be sampled, {start:.0%} did in the first update"
+    mass = f"of the policy's probability lies inside what can be sampled, {start:.0%} did in the first update"
     if config.mask is None:
         cure = "Lower learning_rate, or widen top_k and top_p of the task's rollout."
     else:
         more = f"Raise mass_coefficient above {config.mass_coefficient:g}"
         cure = f"{more if config.mass_coefficient else 'Set mass_coefficient = 0.1'}{_shorter_refresh(config)}."
-    return f"only {values[-1]:.0%} {seen}; tokens outside get no gradient and may drift. {cure}"
+    return f"only {values[-1]:.0%} {mass}; tokens outside get no gradient and may drift. {cure}"
 
 
 def _shorter_refresh(config: RolloutConfig) -> str:
@@ -197,7 +197,7 @@ REWARDED: Mapping[str, Check] = {
     "flat-reward": _flat_reward,
     "flat-groups": _flat_groups,
 }
-"""Of all that learn from rewards."""
+"""For all algorithms that learn from rewards."""
 ROLLOUTS: Mapping[str, Check] = {
     "negative-kl": _negative_kl,
     "collapsed-entropy": _collapsed_entropy,
@@ -205,4 +205,4 @@ ROLLOUTS: Mapping[str, Check] = {
     "much-clipping": _much_clipping,
     "useless-critic": _useless_critic,
 }
-"""Of those that follow the gradient of their own samples' reward."""
+"""For algorithms that follow the gradient of their own samples' reward."""

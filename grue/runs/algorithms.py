@@ -30,7 +30,7 @@ CARDS: Registry[AlgorithmCard[Any]] = Registry(
 
 
 def find_card(name: str) -> "AlgorithmCard[Any] | Algorithm[Any]":
-    """Return what can be set of an algorithm: its card, which imports no torch, or where it has none, itself.
+    """Return an object that has an algorithm's settings: its card, which imports no torch, or else the algorithm.
 
     Raises:
         UnknownName, ConfigError: As for `find_algorithm`.
@@ -40,7 +40,7 @@ def find_card(name: str) -> "AlgorithmCard[Any] | Algorithm[Any]":
 
 
 OWN_SETTINGS = "own settings"
-"""The name of settings that are neither the paper's nor another preset."""
+"""What settings are called that are neither the paper's nor another preset's."""
 
 
 def preset_of(algorithm: str, config: Mapping[str, Any]) -> str:
@@ -63,48 +63,48 @@ def find_algorithm(name: str) -> "Algorithm[Any]":
 
     Raises:
         UnknownName: Nothing has that name.
-        ConfigError: The module cannot be imported, or the object is not an algorithm; or the name is that of an
-            algorithm that another process was given.
+        ConfigError: The module cannot be imported, or the object is not an algorithm; or the name belongs to an
+            algorithm that was passed as an object to another process.
     """
     from grue.metrics.own import import_from
     from grue.rl.trainer import Algorithm
 
-    found: Any
+    algorithm: Any
     name = canonical(name)
-    if name in GIVEN:
-        return GIVEN[name]
+    if name in PASSED:
+        return PASSED[name]
     if name.endswith(")"):  # a name of `give_name`
         raise ConfigError(
             f"The algorithm {name!r} was passed as an object, and this process was not given it: call grue.train with "
             "the same object, unchanged."
         )
     if name not in ALGORITHMS and ":" in name:
-        module, wanted = import_from(name, "algorithm", suggestions=ALGORITHMS.names()), name.partition(":")[2]
-        if not hasattr(module, wanted):
-            close = did_you_mean(wanted, vars(module))
-            raise ConfigError(f"The algorithm {name!r}: {module.__name__} has no {wanted!r}.{close}")
-        found = getattr(module, wanted)
+        module, attribute = import_from(name, "algorithm", suggestions=ALGORITHMS.names()), name.partition(":")[2]
+        if not hasattr(module, attribute):
+            close = did_you_mean(attribute, vars(module))
+            raise ConfigError(f"The algorithm {name!r}: {module.__name__} has no {attribute!r}.{close}")
+        algorithm = getattr(module, attribute)
     else:
-        found = ALGORITHMS[name]
-    if not (isinstance(found, Algorithm) and issubclass(found.settings, Common)):
+        algorithm = ALGORITHMS[name]
+    if not (isinstance(algorithm, Algorithm) and issubclass(algorithm.settings, Common)):
         raise ConfigError(
             f"The algorithm {name!r} must be a grue.rl.trainer.Algorithm whose settings extend a class of "
-            f"grue.rl.settings, found {type(found).__name__}; see docs/how-to/your-own.md."
+            f"grue.rl.settings, found {type(algorithm).__name__}; see docs/how-to/your-own.md."
         )
-    return found
+    return algorithm
 
 
-GIVEN: "dict[str, Algorithm[Any]]" = {}
+PASSED: "dict[str, Algorithm[Any]]" = {}
 """Algorithms that were passed as objects, by the names that `give_name` gave them."""
 
 
 def give_name(algorithm: "Algorithm[Any]") -> str:
     """Return the name by which a run's record knows an algorithm that is passed as an object.
 
-    It is "module:NAME" where the module's file says what NAME is. That of a script, of a notebook, or of an object that
-    its module does not name is kept here under a name that ends with the sha256 of its functions, of those of their
-    modules that they call, and of the fields and methods of its settings; so a run resumes only with the same. Where
-    these cannot be read, the name has a random part instead: no other process can resume such a run.
+    It is "module:NAME" if the module's file defines NAME. An algorithm of a script, of a notebook, or one that
+    its module does not name is kept here under a name that ends with the sha256 of its functions, of the functions of
+    their modules that they call, and of the fields and methods of its settings; so a run resumes only with the same
+    code. If these cannot be read, the name has a random part instead: no other process can resume such a run.
 
     Raises:
         ConfigError: The module's file has changed since the object was made.
@@ -112,10 +112,10 @@ def give_name(algorithm: "Algorithm[Any]") -> str:
     for builtin in BUILT_IN:
         if ALGORITHMS[builtin] is algorithm:
             return builtin
-    known, attribute = (name for name, given in GIVEN.items() if given is algorithm), algorithm.settings.__name__
-    for module in dict.fromkeys(one.__module__ for one in (algorithm.settings, algorithm.update, algorithm.start)):
+    attribute = algorithm.settings.__name__
+    for module in dict.fromkeys(part.__module__ for part in (algorithm.settings, algorithm.update, algorithm.start)):
         place = vars(sys.modules.get(module, sys))
-        named = next((name for name, thing in place.items() if thing is algorithm), None)
+        named = next((name for name, value in place.items() if value is algorithm), None)
         if named is None:
             continue
         if module != "__main__" and place.get("__file__"):
@@ -123,23 +123,24 @@ def give_name(algorithm: "Algorithm[Any]") -> str:
                 raise ConfigError(f"The algorithm {module}:{named}: {place['__file__']} has changed; import it anew.")
             return f"{module}:{named}"
         attribute = named
+    known = (name for name, value in PASSED.items() if value is algorithm)
     name = next(known, f"{algorithm.update.__module__}:{attribute} ({_fingerprint(algorithm)})")
-    GIVEN[name] = algorithm
+    PASSED[name] = algorithm
     return name
 
 
 def _fingerprint(algorithm: "Algorithm[Any]") -> str:
     from grue.metrics.own import NO_SOURCE, sources_of
 
-    own = [one for one in algorithm.settings.__mro__ if one.__module__.partition(".")[0] not in ("grue", "builtins")]
-    held = [item for cls in own for item in vars(cls).items() if item[0] == "__post_init__" or item[0][:2] != "__"]
-    methods = [one.fget if isinstance(one, property) else one for _, one in held]
-    written = [one for one in methods if inspect.isfunction(one)]  # the other methods are made by dataclass
-    about = [[one.name, str(one.type), repr(one.default)] for one in fields(algorithm.settings)]
+    own = [cls for cls in algorithm.settings.__mro__ if cls.__module__.partition(".")[0] not in ("grue", "builtins")]
+    items = [item for cls in own for item in vars(cls).items() if item[0] == "__post_init__" or item[0][:2] != "__"]
+    values = [value.fget if isinstance(value, property) else value for _, value in items]
+    functions = [value for value in values if inspect.isfunction(value)]  # dataclass makes the other methods
+    settings = [[field.name, str(field.type), repr(field.default)] for field in fields(algorithm.settings)]
     try:
-        sources = sources_of([algorithm.update, algorithm.start, algorithm.parts, *written])
-        said = [about, sources, files.plain(algorithm.presets), sorted(algorithm.without_effect)]
-        return f"sha256 {files.sha256_json(said)[:16]}"
+        sources = sources_of([algorithm.update, algorithm.start, algorithm.parts, *functions])
+        content = [settings, sources, files.plain(algorithm.presets), sorted(algorithm.without_effect)]
+        return f"sha256 {files.sha256_json(content)[:16]}"
     except NO_SOURCE:
         return f"unknown {secrets.token_hex(8)}"
 
@@ -148,15 +149,15 @@ def split_algorithm(name: str) -> tuple[str, ...]:
     """Split `supervised+nlpo` into its stages.
 
     Raises:
-        UnknownName: A stage is no algorithm.
-        ConfigError: A warm start that is not supervised.
+        UnknownName: A stage is not an algorithm.
+        ConfigError: The warm start is not supervised.
     """
     stages = tuple(canonical(name).split("+"))
     for stage in stages:
         if stage not in ALGORITHMS and ":" not in stage:
             raise UnknownName(_unknown(stage))
     if len(stages) > 2 or (len(stages) == 2 and (stages[0] != SUPERVISED or stages[1] == SUPERVISED)):
-        raise ConfigError(f"{name!r} is no chain of stages; write supervised+ALGORITHM, such as supervised+nlpo.")
+        raise ConfigError(f"{name!r} is not a chain of stages; write supervised+ALGORITHM, such as supervised+nlpo.")
     return stages
 
 

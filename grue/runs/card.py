@@ -1,4 +1,4 @@
-"""The model card of a checkpoint: front matter that the hub understands, and what a stranger needs to use the model."""
+"""The model card of a checkpoint: front matter for the hub, and what a stranger needs to use the model."""
 
 import json
 import re
@@ -21,7 +21,7 @@ OF_THE_CHOICE = {
     "gain": "Gain on the start",
     "gain_error": "Standard error of the gain",
 }
-"""Figures that say how sure the others are."""
+"""Figures that say how certain the others are."""
 CITATION = """\
 @inproceedings{ramamurthy2023reinforcement,
   title = {Is Reinforcement Learning (Not) for Natural Language Processing: Benchmarks, Baselines, and Building Blocks
@@ -48,16 +48,16 @@ def card(
         reward: What was trained for, as `--reward` takes it.
         config: The algorithm's configuration.
         versions: Package → version.
-        hub_id: Of the base model on the hub; empty for a model that is not from there.
+        hub_id: Of the base model on the hub; empty for any other model.
     """
     name = f"{manifest.suite}/{manifest.task}"
-    which = "best on validation" if manifest.kept == "best" else "last"
+    kind = "best on validation" if manifest.kept == "best" else "last"
     folder = "final" if manifest.kept == "final" else "checkpoint"
     parts = [
         f"---\n{files.yaml_text(_front_matter(task, manifest, hub_id))}---",
         f"# {_plain(manifest.system)} on {_plain(name)}, seed {manifest.seed}",
         _plain(" ".join(filter(None, (task.title + "." if task.title else "", task.description)))),
-        f"The {which} of the models of a training run with [GRUE]"
+        f"The {kind} of the models of a training run with [GRUE]"
         "(https://arxiv.org/abs/2210.01241), a benchmark for reinforcement learning on language generation.",
         f"## Scores on the validation split\n\n{_table('score', _scores(manifest))}",
         f"## Use\n\n{_usage(task)}",
@@ -72,12 +72,12 @@ def card(
     ]
     if task.data.citation:
         parts.append(f"Data: {_plain(task.data.citation)}.")
-    # A folder's name may hold bytes that are no text; a card must be writable all the same.
+    # A folder's name may hold bytes that are not text; the card must be writable all the same.
     return ("\n\n".join(filter(None, parts)) + "\n").encode("utf-8", "replace").decode("utf-8")
 
 
 def training_versions() -> dict[str, str]:
-    """Return the versions of what decides how training goes."""
+    """Return the versions of the packages that decide how training goes."""
     return {"grue": grue.__version__, **package_versions(("torch", "transformers", "tokenizers"))}
 
 
@@ -167,12 +167,12 @@ def _table(head: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
+    """Return text on one line, escaped for Markdown."""
     return re.sub(r"([\\`*_{}\[\]<>#|~&$!])", r"\\\1", " ".join(text.split()))
 
 
 def _code(text: str) -> str:
-    """Return text as a code span for a table's cell: a fence longer than any within, and no bar left bare."""
+    """Return text as a code span for a table's cell: its fence is longer than any within, and bars are escaped."""
     text = " ".join(text.split()).replace("|", "\\|") or " "
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""

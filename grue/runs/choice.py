@@ -1,4 +1,4 @@
-"""Which policy a run kept, in words: how much better it was on validation than the start, and how sure that is."""
+"""Describe which policy a run kept: how much better it was on validation than the start, and how certain that is."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,44 +10,45 @@ Line = Mapping[str, float]
 
 COMPARED = ("validation/preference", "validation/reward")
 NOISE = 2
-"""Standard errors within which a difference may well be chance."""
+"""Standard errors within which a difference counts as noise."""
 
 
-def choice(plan: Plan, kept: int, lines: Sequence[Line], beside: str = "") -> Iterator[str]:
-    """Yield which update a finished run kept and why; and how its last policy is evaluated, if that is another one.
+def choice(plan: Plan, kept_update: int, lines: Sequence[Line], beside: str = "") -> Iterator[str]:
+    """Yield which update a finished run kept and why; and how to evaluate its last policy, if that is another one.
 
     Args:
-        kept: The update.
-        lines: Of the run's log.
-        beside: What `grue evaluate --checkpoint` needs besides, a space before it.
+        kept_update: The update whose policy was kept.
+        lines: The run's log.
+        beside: Further options that `grue evaluate --checkpoint` needs, a space before them.
     """
-    found = {int(line["update"]): line for line in lines if any(name in line for name in COMPARED)}
-    last = max(found, default=kept)
-    changed = f": {change(found, kept)}" if kept and kept in found else ""
+    validations = {int(line["update"]): line for line in lines if any(name in line for name in COMPARED)}
+    last = max(validations, default=kept_update)
+    changed = f": {change(validations, kept_update)}" if kept_update and kept_update in validations else ""
     if plan.config.keep == "last":
-        yield f"kept update {kept}: the last{changed}"
+        yield f"kept update {kept_update}: the last{changed}"
         return
-    yield f"kept update {kept}: {'the best on validation' if kept else 'none was better on validation'}{changed}"
-    if last != kept:
+    why = "the best on validation" if kept_update else "none was better on validation"
+    yield f"kept update {kept_update}: {why}{changed}"
+    if last != kept_update:
         command = f"grue evaluate --checkpoint {shlex.quote(str(plan.folder / FINAL))}{beside}"
-        yield f"the last, update {last}: {change(found, last)}; `{command}`"
+        yield f"the last, update {last}: {change(validations, last)}; `{command}`"
 
 
-def change(found: Mapping[int, Line], update: int) -> str:
-    """Return what validation said of the start and of a later update, with standard errors where they are known.
+def change(validations: Mapping[int, Line], update: int) -> str:
+    """Return the validation results of the start and of a later update, with standard errors where they are known.
 
     Args:
-        found: Update → the line of its validation.
+        validations: Update → the line of its validation.
     """
-    start, end = found.get(0, {}), found[update]
+    start, end = validations.get(0, {}), validations[update]
     by, form = ("preference", ".1f") if "validation/preference" in end else ("reward", ".3f")
-    said = f"{by} {measured(start, by, form)} → {measured(end, by, form)}"
+    text = f"{by} {measured(start, by, form)} → {measured(end, by, form)}"
     if "validation/gain_error" in end:
         gain, error = end["validation/gain"], end["validation/gain_error"]
         noise = ", within noise" if abs(gain) < NOISE * error else ""
-        said += f" (difference {gain:+{form}} ± {error:{form}}, paired by prompt{noise})"
+        text += f" (difference {gain:+{form}} ± {error:{form}}, paired by prompt{noise})"
     natural = "validation/naturalness"
-    return said + (f", naturalness {start[natural]:.1f} → {end[natural]:.1f}" if natural in end and start else "")
+    return text + (f", naturalness {start[natural]:.1f} → {end[natural]:.1f}" if natural in end and start else "")
 
 
 def measured(line: Line, by: str, form: str) -> str:

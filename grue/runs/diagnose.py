@@ -1,10 +1,10 @@
-"""Whether there is a signal to learn from, before a run: what updates see of a start, and how far they move it.
+"""Whether there is a signal to learn from, measured before a run: the gradient of updates, and how far one moves.
 
-Everything is asked of the algorithm's own `update`, as a run would call it. At a learning rate of 0, with one step on
-all its rollouts, an update leaves the gradient of a batch behind, which hooks on the policy's parameters keep; the
-state is returned to where it was after each, since TRPO's step knows no learning rate. The prompts and samples of each
-batch are drawn anew, so that batches are independent. A critic that starts from a regression is fitted to other
-rollouts first. One more update is made as the settings say, and taken back once it is measured.
+Everything is measured with the algorithm's own `update`, called as a run would call it. At a learning rate of 0 and
+with one step on all its rollouts, an update computes the gradient of a batch, which hooks on the policy's parameters
+keep; the state is restored after each, since TRPO's step ignores the learning rate. Each batch has new prompts and
+samples, so that batches are independent. A critic that starts from a regression is first fitted to other rollouts. One
+more update is made as the settings say, and undone once it is measured.
 """
 
 import time
@@ -35,21 +35,21 @@ from grue.stats.signal import FEWEST, FloatArray, GradientSignal, RewardSpread, 
 
 BATCHES = 16
 SAMPLES = 8
-"""To each prompt whose rewards are compared, where the settings say one; GRPO's default."""
+"""Samples to each prompt whose rewards are compared, where the settings say one; GRPO's default."""
 PROMPTS = 32
-"""Whose samples are compared, at least, where the settings say one sample a prompt."""
+"""Least number of prompts whose samples are compared, where the settings say one sample a prompt."""
 REPEATED = ("epochs", "critic_epochs", "cg_steps", "line_search_steps")
-"""Settings that say how often work is repeated; none of it changes the gradient that an update begins with."""
+"""Settings that repeat work without changing the gradient that an update begins with."""
 CHUNK = 2**20
-"""Weights whose products are summed at once."""
+"""How many weights are multiplied at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateMove:
-    """What one update does to the policy, at the full learning rate.
+    """What one update does to the policy at the full learning rate.
 
     Attributes:
-        kl_token: KL of the updated policy from the one before, nats a token, over what the settings penalise (k3).
+        kl_token: KL (k3) of the updated policy from the one before, nats a token, over what the settings penalise.
         kl_response: The same, nats a response.
         clipped: Share of the ratios outside the clip range, mean over the steps; None where nothing is clipped.
         steps: Optimiser steps on the policy, fewer than planned where `stop_kl` ended the update; None where the
@@ -68,7 +68,7 @@ class UpdateMove:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a run would have to learn from, and how its updates would move.
+    """The signal that a run would learn from, and how far its updates would move.
 
     Attributes:
         start: Checkpoint or backbone.
@@ -79,8 +79,8 @@ class Diagnosis:
         explained_variance: Share of the returns' variance over tokens that the critic explains on rollouts that it has
             not been fitted to; None without a critic, or where all returns are equal.
         length: Mean of the responses, tokens.
-        ended: Share that ended by themselves, 0–1.
-        fixed_length: Whether the task's rollouts all have one length, so that none ends by itself.
+        ended: Share of the responses that ended before the length limit, 0–1.
+        fixed_length: Whether the task's rollouts all have the same length, so that none ends early.
         entropy: Of the sampler, nats a token.
     """
 
@@ -110,7 +110,7 @@ Progress = Callable[[int, int], None]
 
 
 def diagnose(plan: Plan, batches: int, progress: Progress, distributed: DistributedContext) -> Diagnosis:
-    """Load what a run needs and measure what it would see; nothing is written.
+    """Load what a run needs and measure its signal; nothing is written.
 
     Args:
         batches: Independent batches of rollouts, each of an update's size.
@@ -148,7 +148,7 @@ def check(plan: Plan, batches: int) -> None:
 
 
 def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lambda done, total: None) -> Diagnosis:
-    """Return what a run of this plan would see; the policy is left as it was. Errors are those of `diagnose`."""
+    """Diagnose a run of this plan; the policy is left as it was. Errors are those of `diagnose`."""
     settings: Any = plan.config
     # A step size that falls is that of the first update, whichever is made.
     config = replace(settings, anneal=False) if hasattr(settings, "anneal") else settings
@@ -163,10 +163,10 @@ def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lam
     tick()
     lines, gradients, rewards = [], [], []
     for k in range(batches):
-        figures, gradient, given = bench.still(config, "gradient", k)
+        figures, gradient, of_batch = bench.still(config, "gradient", k)
         lines.append(figures)
         gradients.append(gradient)
-        rewards += given
+        rewards += of_batch
         tick()
     if groups:
         rewards = []
@@ -195,7 +195,7 @@ def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lam
 
 
 def grouped(config: RolloutConfig) -> tuple[int, RolloutConfig]:
-    """Return how many batches have to be drawn to compare samples to the same prompt, and the settings of these.
+    """Return how many batches are drawn to compare samples to the same prompt, and their settings.
 
     Settings with several samples a prompt need no further batches.
     """
@@ -207,7 +207,7 @@ def grouped(config: RolloutConfig) -> tuple[int, RolloutConfig]:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """An algorithm before its first update, whose updates are taken back.
+    """An algorithm before its first update; its updates are undone.
 
     Attributes:
         began: The state that each update begins from.
@@ -222,18 +222,18 @@ class Bench:
         """Make an update that leaves the policy as it is.
 
         Args:
-            purpose: Of the draw: prompts and samples depend on it and the seed.
+            purpose: Of the draws: prompts and samples depend on it and the seed.
 
         Returns:
-            Its figures, the gradient of the policy's loss over all its rollouts [N], and the rewards of these, samples
-            to the same prompt side by side.
+            Its figures, the gradient of the policy's loss over all its rollouts [N], and their rewards, with the
+            samples to one prompt side by side.
         """
-        given: list[float] = []  # of all the update's responses; NaN where the reward does not apply
-        trainer = replace(self.drawing(*purpose), graded=lambda examples, rewards: given.extend(rewards))
+        values: list[float] = []  # of all the update's responses; NaN where the reward does not apply
+        trainer = replace(self.drawing(*purpose), graded=lambda examples, rewards: values.extend(rewards))
         self.state.load_state_dict(self.began)
         figures, gradient = still_update(trainer, self.algorithm, self.state, config, 1)
         self.state.load_state_dict(self.began)
-        rewards = [value for value in given if not isnan(value)]
+        rewards = [value for value in values if not isnan(value)]
         if len(rewards) < config.rollouts:
             without = config.rollouts - len(rewards)
             raise TrainingError(
@@ -243,10 +243,10 @@ class Bench:
         return figures, gradient, rewards
 
     def move(self, config: RolloutConfig, tick: Callable[[], None]) -> UpdateMove:
-        """Make one update as a run does, measure how far it moved the policy, and take it back.
+        """Make one update as a run does, measure how far it moved the policy, and undo it.
 
-        The reference is the policy before, whatever the loss compares with, so that other rollouts of the policy after
-        tell the KL.
+        The reference is the policy before the update, whatever the loss compares with, so that new rollouts of the
+        updated policy measure the KL.
         """
         self.state.load_state_dict(self.began)
         set_learning_rate(self.state.optimizer, replace(config, warmup=0.0), 0, 1)  # its peak
@@ -270,7 +270,7 @@ class Bench:
         )
 
     def drawing(self, *purpose: str | int) -> Trainer:
-        """Return the trainer with draws of their own, and no samples to show."""
+        """Return the trainer with a seed derived for a purpose, and without its observers."""
         seed = derived_seed(self.trainer.seed, "diagnose", *purpose)
         return replace(
             self.trainer,
@@ -281,7 +281,7 @@ class Bench:
 
 
 def set_up(trainer: Trainer, algorithm: Algorithm[Any], config: RolloutConfig) -> Bench:
-    """Return an algorithm before its first update, with its critic fitted where it starts from the first rollouts."""
+    """Return an algorithm before its first update; a critic that starts from the first rollouts is fitted."""
     state = algorithm.start(trainer, config)
     began = deepcopy(state.state_dict())
     still_update(trainer, algorithm, state, config, 0)
@@ -300,11 +300,11 @@ def still_update(
     for group in state.optimizer.param_groups:
         group["lr"] = 0.0
     parameters = [p for p in state.policy.parameters() if p.requires_grad]
-    kept: dict[int, Tensor] = {}
+    gradients: dict[int, Tensor] = {}
 
     def keep(place: int, parameter: Tensor) -> None:
         assert parameter.grad is not None
-        kept[place] = parameter.grad.detach().float().cpu().clone()  # clipping changes it in place
+        gradients[place] = parameter.grad.detach().float().cpu().clone()  # clipping changes it in place
 
     hooks = [p.register_post_accumulate_grad_hook(partial(keep, place)) for place, p in enumerate(parameters)]
     try:
@@ -312,31 +312,31 @@ def still_update(
     finally:
         for hook in hooks:
             hook.remove()
-    if not kept:
+    if not gradients:
         raise TrainingError("The algorithm's update computes no gradient of the policy, so that none can be measured.")
-    flat = [kept[i].flatten() if i in kept else torch.zeros(p.numel()) for i, p in enumerate(parameters)]
+    flat = [gradients[i].flatten() if i in gradients else torch.zeros(p.numel()) for i, p in enumerate(parameters)]
     return figures, torch.cat(flat)
 
 
 def undivided(config: RolloutConfig) -> RolloutConfig:
-    """Return settings with which an update takes one step on all rollouts it draws first, and no values are learnt."""
+    """Return settings with which an update takes one step on all the rollouts it draws first and trains no critic."""
     once: dict[str, Any] = {name: 1 for name in REPEATED if hasattr(config, name)} | {"redraws": 0}
     whole = replace(config, **once, minibatch_size=config.rollouts, stop_kl=None)
     return replace(whole, value_coefficient=0.0) if isinstance(whole, ActorCriticConfig) else whole
 
 
 def inner_products(gradients: Sequence[Tensor]) -> FloatArray:
-    """Return the products of gradients [N], each with each, [K, K]; summed in double precision."""
-    found = torch.zeros(len(gradients), len(gradients), dtype=torch.float64)
+    """Return the inner products of K gradients [N] with one another, [K, K]; summed in double precision."""
+    total = torch.zeros(len(gradients), len(gradients), dtype=torch.float64)
     for begin in range(0, len(gradients[0]), CHUNK):
-        part = torch.stack([one[begin : begin + CHUNK] for one in gradients]).double()
-        found += part @ part.T
-    products: FloatArray = found.numpy()
+        part = torch.stack([gradient[begin : begin + CHUNK] for gradient in gradients]).double()
+        total += part @ part.T
+    products: FloatArray = total.numpy()
     return products
 
 
 def _mean_or_none(lines: Sequence[Mapping[str, float]], name: str) -> float | None:
-    """Return the mean of a figure over the lines that have it; None where none has."""
+    """Return the mean of a figure over the lines that have it; None if none has."""
     values = [line[name] for line in lines if name in line]
     return fmean(values) if values else None
 

@@ -1,4 +1,4 @@
-"""What each figure of a run's log means, and which algorithms log it.
+"""The figures of a run's log: what each means, and which algorithms log it.
 
 `tools/algorithms_page.py` prints this; `tests/runs/test_figures.py` trains every algorithm and compares.
 """
@@ -19,9 +19,9 @@ class LoggedFigure:
     Attributes:
         name: Its key; NAME stands for any name.
         meaning: What it is.
-        by: Whose algorithms log it: settings classes, the ones that extend them included, and names.
-        but: Algorithms that do not, all the same.
-        setting: What turns it on; where that has no effect, it is never logged. Empty where it is always logged.
+        by: Which algorithms log it: settings classes, with the ones that extend them, and names.
+        but: Algorithms among them that do not.
+        setting: The setting that turns it on; empty if it is always logged. Not logged where that has no effect.
     """
 
     name: str
@@ -239,7 +239,7 @@ OF_UPDATES = (
         setting="mask",
     ),
 )
-"""What an algorithm returns of an update."""
+"""What an algorithm returns from an update."""
 
 
 def figures_of(algorithm: str, among: tuple[LoggedFigure, ...] = (*RUN, *OF_UPDATES)) -> dict[str, LoggedFigure]:
@@ -248,13 +248,14 @@ def figures_of(algorithm: str, among: tuple[LoggedFigure, ...] = (*RUN, *OF_UPDA
     Raises:
         UnknownName: There is no algorithm of that name.
     """
-    found = find_card(algorithm)
+    card = find_card(algorithm)
     return {
         figure.name: figure
         for figure in among
         if algorithm not in figure.but
-        and figure.setting not in found.without_effect
+        and figure.setting not in card.without_effect
         and any(
-            issubclass(found.settings, whose) if isinstance(whose, type) else whose == algorithm for whose in figure.by
+            issubclass(card.settings, logger) if isinstance(logger, type) else logger == algorithm
+            for logger in figure.by
         )
     }

@@ -1,7 +1,7 @@
-"""The folder of a run: who holds it, whether it is finished, and whose configuration it is.
+"""The folder of a run: whether it is finished, and which run and configuration it belongs to.
 
-While a run is not finished, the file `run_id` tells it from another run of the same configuration: it holds an id that
-is drawn at the run's start, and its states repeat it.
+Until a run is finished, the file `run_id` distinguishes it from another run of the same configuration: it holds an id
+that is drawn at the run's start and repeated in its states.
 """
 
 import secrets
@@ -22,7 +22,7 @@ def finished(plan: Plan) -> bool:
 
     Raises:
         ConfigError: It holds a run of another configuration.
-        DataError: It holds a finished run of a configuration that is gone, or whose log was cut.
+        DataError: It holds a finished run whose configuration is missing, or whose log was cut.
     """
     path = plan.folder / log.NAME
     if not path.exists():
@@ -32,7 +32,7 @@ def finished(plan: Plan) -> bool:
         return False
     if not last.endswith(b"\n"):
         if (plan.folder / RUN_ID).exists():
-            return False  # it was killed while it wrote the line
+            return False  # killed while writing the line
         raise DataError(f"{path}: its last line was cut. Restore the file, or remove the folder to train again.")
     if not (plan.folder / CONFIG).exists():
         raise DataError(
@@ -44,10 +44,10 @@ def finished(plan: Plan) -> bool:
 
 
 def claim_folder(plan: Plan, record: Mapping[str, Any] | None = None) -> None:
-    """Write `config.toml`, or make sure that the one that is there says the same.
+    """Write `config.toml`, or check that the existing one says the same.
 
     Args:
-        record: `Plan.record`, where that is known.
+        record: `Plan.record`, if it is known already.
     """
     record = plan.record() if record is None else record
     if (plan.folder / CONFIG).exists():
@@ -57,7 +57,7 @@ def claim_folder(plan: Plan, record: Mapping[str, Any] | None = None) -> None:
 
 
 def owner_of(plan: Plan, configuration: str) -> dict[str, str | int]:
-    """Return what says whose a state is: which run, of which configuration, in which folder.
+    """Return what identifies the run that a state belongs to: its folder, its configuration and its id.
 
     Args:
         configuration: Hash of the run's record.
@@ -76,7 +76,7 @@ def owner_of(plan: Plan, configuration: str) -> dict[str, str | int]:
 
 
 def begin(plan: Plan) -> None:
-    """Give the run that begins in the folder an id of its own."""
+    """Write a new id for the run that begins in the folder."""
     files.write_text(plan.folder / RUN_ID, f"{secrets.token_hex(16)}\n")
 
 

@@ -57,12 +57,12 @@ def impacts(run: Path) -> dict[str, float]:
 def complete_curves(
     updates: Sequence[PromptRewards], prompts: int, whole: int, passes: int
 ) -> dict[str, tuple[float, ...]]:
-    """Return the rewards of each prompt by pass, of those that have one in every pass.
+    """Return the rewards by pass of each prompt that has one in every pass.
 
-    An update that ends one pass and begins the next counts for the pass in which a prompt has no other.
+    An update that spans two passes counts for the pass in which a prompt has no other reward.
 
     Args:
-        prompts: Of an update.
+        prompts: Prompts of an update.
         whole: Prompts of a pass.
     """
     curves: list[dict[str, float]] = []
@@ -87,18 +87,18 @@ def learning_impacts(curves: Mapping[str, Sequence[float]]) -> dict[str, float]:
     low, high = min(values), max(values)
     scaled = {key: [(value - low) / (high - low) for value in curve] for key, curve in curves.items()}
     mean = [math.fsum(column) / len(scaled) for column in zip(*scaled.values(), strict=True)]
-    best = math.fsum((1 - one) ** 2 for one in mean)
+    best = math.fsum((1 - average) ** 2 for average in mean)
     return {
-        key: 1 - math.fsum((mine - one) ** 2 for mine, one in zip(curve, mean, strict=True)) / best
+        key: 1 - math.fsum((mine - average) ** 2 for mine, average in zip(curve, mean, strict=True)) / best
         for key, curve in scaled.items()
     }
 
 
 def check_finished(run: Path) -> None:
-    """Refuse a folder that is no finished run with rewards.
+    """Refuse a folder that is not a finished run with rewards.
 
     Raises:
-        DataError: It is none.
+        DataError: It is not.
     """
     for name in ("config.toml", rewarded.NAME):
         if not (run / name).is_file():
@@ -110,25 +110,25 @@ def check_finished(run: Path) -> None:
 
 
 def check_same(run: Path, record: Mapping[str, Any]) -> None:
-    """Refuse a run whose rewards say nothing of another's.
+    """Refuse a run whose rewards cannot be compared with this run's.
 
     Args:
-        record: What the run that asks records of itself; see `Plan.record`.
+        record: Of this run; see `Plan.record`.
 
     Raises:
         DataError: It is of another task, reward or data.
     """
-    theirs = files.read_toml(run / "config.toml")
+    earlier = files.read_toml(run / "config.toml")
     for key in ("suite", "task", "task_hash", "reward", "data_sha256", "data_dir"):
-        if theirs.get(key) != record[key]:
+        if earlier.get(key) != record[key]:
             raise DataError(
-                f"select: {run} is a run with {key} = {theirs.get(key)!r}, and this one has {record[key]!r}; give limr "
+                f"select: {run} is a run with {key} = {earlier.get(key)!r}, and this one has {record[key]!r}; give limr "
                 "a run of the same task, reward and data."
             )
 
 
 def cost(run: Path) -> dict[str, float]:
-    """Return what a finished run itself took, without the checkpoint that it began from; what is unknown is missing."""
+    """Return the cost of a finished run, without that of the checkpoint it began from; what is unknown is missing."""
     lines = _updates(run)
     return {name: math.fsum(line[name] for line in lines) for name in COSTS if all(name in line for line in lines)}
 

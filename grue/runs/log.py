@@ -1,7 +1,7 @@
-"""A run's log, `train.jsonl`: a line an update, a line a validation, and last one that says that the run is finished.
+"""A run's log, `train.jsonl`: a line per update, a line per validation, and a last line when the run is finished.
 
-Updates are logged once each, in order, and a validation after the update that it measures. A log in which they are not
-has lost lines, or has lines of another run: it is refused rather than read as if nothing had happened to it.
+Updates are logged once each, in order, and a validation after the update that it measures. Any other log has lost
+lines, or has lines of another run, and is refused.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ Line = Mapping[str, Any]
 
 
 def is_update(line: Line) -> bool:
-    """Whether a line is of an update, and not of a validation or the last."""
+    """Whether a line is of an update, not of a validation or the end of the run."""
     return "seconds" in line
 
 
@@ -31,7 +31,7 @@ def is_update(line: Line) -> bool:
 
 
 def read_log(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
-    """Return the whole lines of a log, numbered, and whether a torn one follows, as a kill leaves it.
+    """Return the whole lines of a log, numbered, and whether a torn one follows because the run was killed.
 
     Raises:
         DataError: It cannot be read, a line is damaged, or updates are missing, repeated or of another run.
@@ -58,24 +58,24 @@ def read_end(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path}: cannot be read: {reason(error)}.") from error
     whole = [line for line in lines[1 if size > TAIL else 0 : -1] if line]
     try:
-        found = [json.loads(line) for line in whole]
+        logged = [json.loads(line) for line in whole]
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: one of its last lines is damaged: {error}.") from error
-    if not all(isinstance(line, dict) for line in found):
+    if not all(isinstance(line, dict) for line in logged):
         raise DataError(f"{path}: one of its last lines is damaged: it is no object.")
-    places = [f"line {place} from the end" for place in range(len(found), 0, -1)]
-    _refuse_disorder(path, list(zip(places, found, strict=True)), begun=size <= TAIL)
-    return found
+    places = [f"line {place} from the end" for place in range(len(logged), 0, -1)]
+    _refuse_disorder(path, list(zip(places, logged, strict=True)), begun=size <= TAIL)
+    return logged
 
 
 def _refuse_disorder(path: Path, lines: Sequence[tuple[str, Line]], begun: bool) -> None:
-    """Refuse lines, each with its place, that do not follow one another.
+    """Refuse lines, each with its place, that are out of order.
 
     Args:
         begun: Whether the first line is the log's first.
 
     Raises:
-        DataError: One does not; names it.
+        DataError: One is; names it.
     """
     previous: Line | None = {"update": 0} if begun else None
     for place, line in lines:
@@ -86,7 +86,7 @@ def _refuse_disorder(path: Path, lines: Sequence[tuple[str, Line]], begun: bool)
 
 
 def _fault(line: Line, previous: Line | None) -> str | None:
-    """Return what is wrong with a line behind a previous one; None if nothing is."""
+    """Return what is wrong with a line after a previous one; None if nothing is."""
     restore = "Lines are missing or repeated, or are another run's; restore the log."
     if previous is not None and previous.get("finished"):
         return f"stands behind the line that says that the run is finished. {restore}"
@@ -98,8 +98,8 @@ def _fault(line: Line, previous: Line | None) -> str | None:
     if previous is None:
         return None
     if update != previous["update"] + is_update(line):
-        what = "update" if is_update(line) else "the validation of update"
-        return f"{what} {update} follows update {previous['update']}. {restore}"
+        subject = "update" if is_update(line) else "the validation of update"
+        return f"{subject} {update} follows update {previous['update']}. {restore}"
     if not is_update(line) and update > 0 and not is_update(previous):
         return f"update {update} is validated a second time. {restore}"
     before = previous.get("of")
@@ -112,7 +112,7 @@ def _fault(line: Line, previous: Line | None) -> str | None:
 
 
 def mark(path: Path) -> dict[str, Any]:
-    """Bring a log to the disk, so that no state is ever ahead of it; return what identifies all that it holds.
+    """Flush a log to disk, so that no state is ever ahead of it; return what identifies its content.
 
     Raises:
         DataError: The disk cannot take it.
@@ -126,13 +126,13 @@ def mark(path: Path) -> dict[str, Any]:
 
 
 def rewind(path: Path, marked: Mapping[str, Any], update: int) -> None:
-    """Cut a log back to what it was when the state of `update` was saved; a torn last line goes with what came later.
+    """Cut a log back to what it was when the state of `update` was saved.
 
     Args:
-        marked: What `mark` returned then.
+        marked: What `mark` returned at that time.
 
     Raises:
-        DataError: The log is not what was logged until then; nothing is cut.
+        DataError: The log does not begin with what was logged until then; nothing is cut.
     """
     content = path.read_bytes() if path.exists() else b""
     if hashlib.sha256(content[: marked["size"]]).hexdigest() != marked["sha256"]:

@@ -1,7 +1,7 @@
-"""Whether a run fits into memory, by what it is certain to hold: weights, their gradients and the optimiser's moments.
+"""Whether a run fits into memory, judged by what it must hold: weights, gradients and the optimiser's moments.
 
-What else it takes, logits and activations, depends on lengths and on how they are cut into parts, and is not counted: a
-run that is refused here could not have been trained.
+Logits and activations depend on lengths and batches and are not counted, so a run that is refused here really cannot
+be trained.
 """
 
 from collections.abc import Mapping
@@ -23,38 +23,38 @@ CURES: tuple[Mapping[str, Any], ...] = (
     {"lora_rank": RANK},
     {"lora_rank": RANK, "value_model": "shared"},
 )
-"""Settings that hold less, those that change least first."""
+"""Settings that need less memory, the mildest first."""
 
 
-def held(weights: int, trained: int, config: Common) -> dict[str, int]:
-    """Return the bytes that a run holds beside its policy's own weights, by what they are for.
+def training_bytes(weights: int, trained: int, config: Common) -> dict[str, int]:
+    """Return the bytes that a run needs besides its policy's weights, by purpose.
 
     Args:
-        weights: Of the policy.
-        trained: Those of them that learn, without adapters, which are small.
+        weights: How many the policy has.
+        trained: How many of them are trained, without adapters, which are small.
     """
     moments = 2 if config.optimizer == "adamw" else 1
     learning = 0 if config.lora_rank else trained * (1 + moments)
-    found = {"gradients and moments": learning}
+    counts = {"gradients and moments": learning}
     if isinstance(config, RewardedConfig):
-        found["reference"] = 0 if config.lora_rank else weights
+        counts["reference"] = 0 if config.lora_rank else weights
         frozen = config.mask_source == "frozen" and not config.lora_rank
-        found["masking policy"] = weights if config.mask in ("learned_top_p", "learned_top_k") and not frozen else 0
+        counts["masking policy"] = weights if config.mask in ("learned_top_p", "learned_top_k") and not frozen else 0
     if isinstance(config, ActorCriticConfig) and config.value_model == "separate":
-        found["critic"] = weights + learning
-    return {name: NUMBER * count for name, count in found.items() if count}
+        counts["critic"] = weights + learning
+    return {name: NUMBER * count for name, count in counts.items() if count}
 
 
 def check_memory(policy: PreTrainedModel, config: Common) -> None:
-    """Refuse a run that cannot fit where its policy lies.
+    """Refuse a run that cannot fit on its policy's device.
 
     Raises:
-        Unavailable: It cannot; says which settings would.
+        Unavailable: It cannot; the message names settings that would.
     """
     free = available_on(torch.device(str(policy.device)))
     weights = sum(weight.numel() for weight in policy.parameters())
     trained = sum(weight.numel() for weight in policy.parameters() if weight.requires_grad)
-    parts = held(weights, trained, config)
+    parts = training_bytes(weights, trained, config)
     if free is None or sum(parts.values()) <= free:
         return
     listed = ", ".join(f"{name} {size_text(size)}" for name, size in parts.items())
@@ -65,11 +65,11 @@ def check_memory(policy: PreTrainedModel, config: Common) -> None:
 
 
 def _cure(weights: int, trained: int, config: Common, free: int) -> str:
-    known = {field.name for field in fields(config)}
+    names = {field.name for field in fields(config)}
     for cure in CURES:
-        change = {name: value for name, value in cure.items() if name in known and getattr(config, name) != value}
-        needed = sum(held(weights, trained, replace(config, **change)).values())
+        change = {name: value for name, value in cure.items() if name in names and getattr(config, name) != value}
+        needed = sum(training_bytes(weights, trained, replace(config, **change)).values())
         if change and needed <= free:
-            given = " ".join(f"--set {name}={value}" for name, value in change.items())
-            return f"It fits with {given} ({size_text(needed)}); precision changes none of this."
+            options = " ".join(f"--set {name}={value}" for name, value in change.items())
+            return f"It fits with {options} ({size_text(needed)}); precision changes none of this."
     return "No setting makes it fit: take a smaller model, or a machine with more memory."

@@ -1,4 +1,4 @@
-"""Run observers: the protocol, and several as one. `trackers.py` has the trackers among them."""
+"""Observers of a run: the protocol, and several as one. `trackers.py` implements trackers as observers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from grue.runs.plan import Plan
 
 
 class Observer(Protocol):
-    """What a run reports to: the command line's progress bar, a tracker, a test."""
+    """Receives a run's events: the command line's progress bar, a tracker, a test."""
 
     def planned(self, plan: Plan) -> None:
         """A run is about to be loaded; it may turn out to be finished."""
@@ -18,7 +18,7 @@ class Observer(Protocol):
         """A run starts, or resumes after `done` of its `total` updates."""
 
     def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
-        """An update is over; `line` is what train.jsonl keeps of it."""
+        """An update is over; `line` is its line of train.jsonl."""
 
     def sampled(self, example: Example, text: str, score: float) -> None:
         """One of the responses of the current update; called for a few, before `updated`."""
@@ -27,7 +27,7 @@ class Observer(Protocol):
         """The policy was validated, and is the one to keep so far (`keep`: the best, or the last) or not."""
 
     def warned(self, done: int, message: str) -> None:
-        """Something looks wrong after so many updates; the message says what, and what to do."""
+        """Something looks wrong after `done` updates; the message says what, and what to do."""
 
     def finished(self, plan: Plan) -> None:
         """A run is over, now or since an earlier command."""

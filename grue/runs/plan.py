@@ -1,4 +1,4 @@
-"""From a request to plans: everything that decides how a run goes, settled before anything is loaded."""
+"""From a request to plans: everything that decides how a run goes, before anything is loaded."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +17,14 @@ from grue.metrics.registry import metric_factory
 from grue.records import check_system_name, with_backbone
 from grue.rl.settings import Common, ImpactPrompts, RewardedConfig, parse_reference, parse_select, recorded
 from grue.runs import learned, rewarded
-from grue.runs.algorithms import GIVEN, split_algorithm
+from grue.runs.algorithms import PASSED, split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
 from grue.task_files import SUITES
 from grue.tasks import Backbone, Family, Task, split_of
 
 OF_ALL_STAGES = ("precision",)
-"""Settings that say how a machine computes, and hold for a warm start too; the others are those of the last stage."""
+"""Settings of how the machine computes, which apply to a warm start, too; the others apply to the last stage alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Plan:
         system: Name of the system, and of its folder.
         init: Checkpoint that the policy starts from; None starts from the backbone.
         backbone: Model to start from instead of the task's own.
-        folder: Where the run lies.
+        folder: The run's folder.
     """
 
     task: Task
@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def start(self) -> Backbone:
-        """The model that the policy starts from where there is no checkpoint to start from."""
+        """The model that the policy starts from if there is no checkpoint to start from."""
         return self.backbone or self.task.backbone
 
     @property
@@ -62,31 +62,31 @@ class Plan:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the best checkpoint lies once there is one."""
+        """The folder of the best checkpoint once there is one."""
         return self.folder / "checkpoint"
 
     @property
     def anchors(self) -> tuple[Path, ...]:
-        """The checkpoints whose mean `reference` asks for; none where it asks for none."""
+        """The checkpoints whose mean is the `reference`; empty if it is the start."""
         folders = parse_reference(self.config.reference) if isinstance(self.config, RewardedConfig) else ()
         return tuple(checkpoint.find_checkpoint(folder) for folder in folders)
 
     @property
     def validated_on(self) -> int:
         """How many examples of the validation split checkpoints are compared on."""
-        wanted = self.config.validation_examples
-        return min(wanted, split_of(self.task, "validation").examples or wanted)
+        most = self.config.validation_examples
+        return min(most, split_of(self.task, "validation").examples or most)
 
     @property
     def validation_label(self) -> str:
-        """`validated_on` for people to read: of own data, how much there is may not be known yet."""
+        """`validated_on` in words; the size of the user's own data may not be known yet."""
         counted = split_of(self.task, "validation").examples
         how = ", answered as rollouts are drawn" if self.config.validate_on == "rollouts" else ""
         return f"validated on {'' if counted else 'at most '}{self.validated_on} examples{how}"
 
     @property
     def learned_reward(self) -> str:
-        """What is learned from: the run's reward, or what a file of scored responses states; "" if it has no header.
+        """The run's reward, or the reward that a file of scored responses states; "" if it has no header.
 
         Raises:
             DataError: The file cannot be read.
@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def reward_label(self) -> str:
-        """`learned_reward` for people to read.
+        """`learned_reward` in words.
 
         Raises:
             DataError: The file cannot be read.
@@ -106,11 +106,11 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """Return the content of `config.toml`; its hash is the identity of the configuration.
 
-        Its "reward" is what is learned from. With a file of scored responses, that is what the file's header states, ""
-        if it has none; "validation_reward" is then the run's own. Code that is not grue's is known by its file's hash.
+        Its "reward" is what is learned from. With a file of scored responses, it is what the file's header states, ""
+        if it has none; "validation_reward" is then the run's own. The user's code is identified by its file's hash.
 
         Raises:
-            DataError: A file or folder that is part of the configuration is not there, or is damaged.
+            DataError: A file or folder that is part of the configuration is missing or damaged.
         """
         from grue.data.load import local_data_id
         from grue.lm.load import weights_id
@@ -140,34 +140,36 @@ class Plan:
         return record | self._named_files() | ({"reward_models": models} if models else {})
 
     def _named_files(self) -> dict[str, str]:
-        """Return what identifies the content of what `select`, `reference` and `data` name, as far as they are set."""
+        """Return hashes of the content that `select`, `reference` and `data` name, if they are set."""
         if not isinstance(self.config, RewardedConfig):
             return {}
-        found = {}
+        hashes = {}
         select, folders = parse_select(self.config.select), self.anchors
         if isinstance(select, ImpactPrompts):
-            found["select_sha256"] = files.sha256_file(select.run / rewarded.NAME)
+            hashes["select_sha256"] = files.sha256_file(select.run / rewarded.NAME)
         if folders:
-            found["reference_sha256"] = files.sha256_json([checkpoint.read_manifest(one).weights for one in folders])
+            hashes["reference_sha256"] = files.sha256_json(
+                [checkpoint.read_manifest(folder).weights for folder in folders]
+            )
         if (data := learned.data_of(self.config)) is not None:
-            found["scored_sha256"] = files.sha256_file(data)
-        return found
+            hashes["scored_sha256"] = files.sha256_file(data)
+        return hashes
 
 
 def stages_of(request: RunRequest) -> list[Plan]:
-    """Return the runs that a request takes: `supervised+nlpo` is two, the first shared by all that start from it.
+    """Return the runs of a request: `supervised+nlpo` is two, the first shared by all that start from it.
 
     Raises:
         UnknownName, ConfigError: The algorithm, one of its settings, the reward, a metric of the task, the system's
             name or a value is wrong; or, with precision "auto", GRUE_DEVICE.
-        DataError: The backbone that was asked for, or that of a task that does not ship, cannot be used; the task has
+        DataError: The requested backbone, or that of the user's own task, cannot be used; the task has
             no split to train or to validate on; or the file of scored responses that the settings name cannot be read.
     """
     task, algorithm = request.task, request.algorithm
     for needed in ("train", "validation"):
         split_of(task, needed)
     stages = split_algorithm(algorithm)
-    backbone = other = request.backbone if request.backbone != task.backbone.model else None
+    backbone = own_backbone = request.backbone if request.backbone != task.backbone.model else None
     if request.warm_start:
         _check_warm_start(request, stages)
         stages, backbone = stages[1:], task.backbone.warm_start
@@ -178,21 +180,21 @@ def stages_of(request: RunRequest) -> list[Plan]:
     if request.reward == "":
         raise ConfigError("--reward: is empty; name a reward, or leave it out for the task's.")
     start = None if request.init is None else checkpoint.find_checkpoint(request.init)
-    family = task.backbone.family if other is None else _family(other, start)
+    family = task.backbone.family if own_backbone is None else _family(own_backbone, start)
     plans: list[Plan] = []
     for stage in stages:
         last = stage == stages[-1]
         name = algorithm if last else stage  # a warm start keeps its algorithm's name, and with it its recipe
-        given = {key: value for key, value in request.settings.items() if last or key in OF_ALL_STAGES}
-        config = make_config(task, name, given, request.preset if last else None)
+        overrides = {key: value for key, value in request.settings.items() if last or key in OF_ALL_STAGES}
+        config = make_config(task, name, overrides, request.preset if last else None)
         if config.precision == "auto":
             able = multiplies_bfloat16(scoring_device())
             config = replace(config, precision="bfloat16" if able else "float32")
-        usual = with_backbone(system_of(name) + ("-masked" if adds_mask(name, config) else ""), other)
-        title = check_system_name(usual if request.system is None or not last else request.system)
+        default_system = with_backbone(system_of(name) + ("-masked" if adds_mask(name, config) else ""), own_backbone)
+        title = check_system_name(default_system if request.system is None or not last else request.system)
         if family == "causal" and config.freeze_encoder:  # as the recipe of a task for encoder-decoders says
             if "freeze_encoder" in request.settings and last:
-                raise ConfigError(f"freeze_encoder needs an encoder; {other} is a causal model.")
+                raise ConfigError(f"freeze_encoder needs an encoder; {own_backbone} is a causal model.")
             config = replace(config, freeze_encoder=False)
         plans.append(
             Plan(
@@ -219,22 +221,22 @@ def stages_of(request: RunRequest) -> list[Plan]:
 
 
 def _family(backbone: str, start: Path | None) -> Family:
-    """Return the family of another backbone than the task's, or of the checkpoint that was trained from it."""
+    """Return the family of a backbone other than the task's, or of the checkpoint that was trained from it."""
     from grue.lm.load import family_of
 
     return family_of(backbone if start is None else str(start))
 
 
 def _is_own(algorithm: str) -> bool:
-    """Whether an algorithm is named by its module's file; the name of one that was passed as an object has a hash."""
-    return ":" in algorithm and algorithm not in GIVEN
+    """Whether an algorithm is named by the user's module; one that was passed as an object has a hash in its name."""
+    return ":" in algorithm and algorithm not in PASSED
 
 
 def check_backbone(plan: Plan) -> None:
     """Refuse a model that a run cannot start from, without reading its weights.
 
     Raises:
-        UnknownName, DataError: It is not there, is damaged or of the other family.
+        UnknownName, DataError: It is missing, damaged or of the other family.
         ConfigError: The task's texts do not fit into its positions.
     """
     from grue.lm.checks import check_positions

@@ -27,69 +27,69 @@ OTHER_NAMES: Mapping[str, str] = {
     **{"target_kl": "stop_kl", "ent_coef": "entropy_coefficient", "vf_coef": "value_coefficient"},
     **{"discount": "gamma", "grad_clip": "max_grad_norm", "bf16": "precision"},
 }
-"""What other libraries call a setting → its name here, where no spelling tells."""
+"""What other libraries call a setting → its name here, where spelling does not suggest it."""
 
 
 def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset: str | None = None) -> Common:
     """Return the settings of an algorithm on a task: default < recipe < preset < overrides.
 
-    The recipe `[recipes.rl]` is shared by all reinforcement learners, each of which takes from it what it knows; its
-    own overrides it, and those of a warm start, `[recipes."supervised+rl"]` and `[recipes."supervised+ppo"]`, both.
+    All reinforcement learners share the recipe `[recipes.rl]`, each using the keys it knows; its own recipe
+    overrides it, and the recipes of a warm start, `[recipes."supervised+rl"]` and `[recipes."supervised+ppo"]`, both.
 
     Raises:
-        ConfigError: A key that the algorithm does not have, a value that cannot be, or an override that does nothing.
+        ConfigError: A key is unknown to the algorithm, a value is invalid, or an override has no effect.
     """
     *warm, stage = split_algorithm(algorithm)
-    found = find_card(stage)
+    card = find_card(stage)
     recipe: dict[str, Any] = {}
     for start in ("", "supervised+") if warm else ("",):
-        recipe |= _shared_recipe(task, f"{start}{SHARED}", found.settings)
+        recipe |= _shared_recipe(task, f"{start}{SHARED}", card.settings)
         recipe |= task.recipes.get(start + stage, {})
     if preset is not None:
-        recipe |= _preset(preset, algorithm, found.presets)
+        recipe |= _preset(preset, algorithm, card.presets)
     where = f"{algorithm} on {task.suite}/{task.name}"
-    idle = sorted(found.without_effect & overrides.keys())
+    idle = sorted(card.without_effect & overrides.keys())
     if idle:
         raise ConfigError(f"{where}: {idle[0]} has no effect on {stage}; leave it out.")
-    if "mask" in overrides and overrides["mask"] is None:  # what a recipe says of a mask is no wish of who takes it off
+    if "mask" in overrides and overrides["mask"] is None:  # then the recipe's settings of a mask do not apply
         recipe = {key: value for key, value in recipe.items() if key not in (*OF_A_MASK, "mass_coefficient")}
     values = {**recipe, **overrides}
-    known = [field.name for field in fields(found.settings)]
+    names = [field.name for field in fields(card.settings)]
     for key in values:
-        if key not in known:
-            raise ConfigError(f"{where}: unknown key {key!r}.{setting_instead(key, known, stage)}")
+        if key not in names:
+            raise ConfigError(f"{where}: unknown key {key!r}.{setting_instead(key, names, stage)}")
     if overrides.get("data") is not None:
-        # A recipe is of samples that are drawn: what it says of those is no wish of who names a file.
-        config = from_dict(found.settings, values, where)
-        unread = config.unread if isinstance(config, ScoredConfig) else frozenset()
+        # A recipe is for samples that are drawn: with a file, its settings of these do not apply.
+        sampled = from_dict(card.settings, values, where)
+        unread = sampled.unread if isinstance(sampled, ScoredConfig) else frozenset()
         values = {key: value for key, value in values.items() if key in overrides or key not in unread}
-    made = checked_settings(found.settings, values, task, where)
-    usual = {field.name: field.default for field in fields(made)}
-    for name, problem in made.idle():
-        if name in overrides and getattr(made, name) != usual[name]:
+    settings = checked_settings(card.settings, values, task, where)
+    defaults = {field.name: field.default for field in fields(settings)}
+    for name, problem in settings.idle():
+        if name in overrides and getattr(settings, name) != defaults[name]:
             raise ConfigError(f"{where}: {problem}")
-    return made
+    return settings
 
 
 def setting_instead(name: str, known: Iterable[str], algorithm: str) -> str:
-    """Return the end of a message about an unknown setting: what it is called here, else the nearest names."""
+    """Return the end of a message about an unknown setting: its name here, or else the nearest names."""
     names, listed_by = list(known), f"grue algorithms show {algorithm}"
-    usual = OTHER_NAMES.get(name.lower().replace("-", "_"))
-    return f" Did you mean {usual!r}? `{listed_by}` lists all." if usual in names else instead(name, names, listed_by)
+    ours = OTHER_NAMES.get(name.lower().replace("-", "_"))
+    return f" Did you mean {ours!r}? `{listed_by}` lists all." if ours in names else instead(name, names, listed_by)
 
 
 def settings_called(name: str) -> list[str]:
-    """Return the settings of built-in algorithms that a name means, which may be another library's or misspelled."""
-    known = {field.name for algorithm in BUILT_IN for field in fields(find_card(algorithm).settings)}
-    same = [one for one in (OTHER_NAMES.get(name, ""), name) if one in known]
-    return same or get_close_matches(name, sorted(known), n=1, cutoff=0.85)
+    """Return the settings of built-in algorithms that a name, perhaps another library's or misspelled, may mean."""
+    names = {field.name for algorithm in BUILT_IN for field in fields(find_card(algorithm).settings)}
+    same = [candidate for candidate in (OTHER_NAMES.get(name, ""), name) if candidate in names]
+    return same or get_close_matches(name, sorted(names), n=1, cutoff=0.85)
 
 
 def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Task, where: str) -> Common:
-    """Return values as an algorithm's settings on a task; what is not given has its default.
+    """Return values as an algorithm's settings on a task; missing ones have their defaults.
 
     Raises:
-        ConfigError: A key that the algorithm does not have, or a value that cannot be; names `where` it is from.
+        ConfigError: A key is unknown to the algorithm, or a value is invalid; the message begins with `where`.
     """
     config = from_dict(settings, values, where)
     for problem in config.problems():
@@ -102,7 +102,7 @@ def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Ta
 
 
 def _lengths(config: Common, task: Task) -> Iterator[str]:
-    """Yield what is wrong with settings of lengths, given those of the rollouts."""
+    """Yield what is wrong with settings of lengths for the task's rollouts."""
     buffer = config.overlong_buffer if isinstance(config, RewardedConfig) else 0
     least, most = task.rollout.min_new_tokens, task.rollout.max_new_tokens
     if buffer > most:
@@ -117,23 +117,23 @@ def _lengths(config: Common, task: Task) -> Iterator[str]:
 def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     if name in presets:
         return presets[name]
-    known = {preset: builtin for builtin in BUILT_IN for preset in find_card(builtin).presets}
-    if name in known:
-        raise ConfigError(f"The preset {name!r} is one of {known[name]}; {algorithm!r} does not have it.")
-    raise UnknownName(f"There is no preset {name!r}.{instead(name, sorted(known))}")
+    algorithm_of = {preset: builtin for builtin in BUILT_IN for preset in find_card(builtin).presets}
+    if name in algorithm_of:
+        raise ConfigError(f"The preset {name!r} is one of {algorithm_of[name]}; {algorithm!r} does not have it.")
+    raise UnknownName(f"There is no preset {name!r}.{instead(name, sorted(algorithm_of))}")
 
 
 def adds_mask(algorithm: str, config: Common) -> bool:
-    """Whether settings restrict the sampler of an algorithm whose own does not: that is another system."""
-    usual = {field.name: field.default for field in fields(find_card(split_algorithm(algorithm)[-1]).settings)}
-    return getattr(config, "mask", None) is not None and usual["mask"] is None
+    """Whether settings add a mask to an algorithm that has none by default: that is another system."""
+    defaults = {field.name: field.default for field in fields(find_card(split_algorithm(algorithm)[-1]).settings)}
+    return getattr(config, "mask", None) is not None and defaults["mask"] is None
 
 
 def check_recipes(task: Task) -> None:
     """Make every algorithm's settings on a task, warm starts included.
 
     Raises:
-        ConfigError: A recipe is of no algorithm, or has a key or a value that cannot be.
+        ConfigError: A recipe is of no algorithm, or has an unknown key or an invalid value.
     """
     names = with_warm_starts(list(BUILT_IN))
     for name in task.recipes:
@@ -145,15 +145,15 @@ def check_recipes(task: Task) -> None:
 
 
 def _shared_recipe(task: Task, name: str, settings: type[Common]) -> dict[str, Any]:
-    """Return what a settings class knows of the recipe that all reinforcement learners share."""
+    """Return the part of the shared recipe of reinforcement learners that a settings class has."""
     recipe = task.recipes.get(name, {})
     if not issubclass(settings, RewardedConfig):
         return {}
     classes = [*(find_card(builtin).settings for builtin in BUILT_IN), settings]
-    known = {field.name for one in classes for field in fields(one)}
+    names = {field.name for cls in classes for field in fields(cls)}
     for key in recipe:
-        if key not in known:
+        if key not in names:
             where = f"{task.suite}/{task.name}: recipes.{name}"
-            raise ConfigError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
+            raise ConfigError(f"{where}: unknown key {key!r}.{did_you_mean(key, names)}")
     own = {field.name for field in fields(settings)}
     return {key: value for key, value in recipe.items() if key in own}

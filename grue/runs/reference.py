@@ -1,4 +1,4 @@
-"""What can be set of an algorithm, read off its settings class: meaning, type, default, bounds, the paper's value."""
+"""The settings of an algorithm, read from its settings class: meaning, type, default, bounds, the paper's value."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ OWN = "Its own, or with its own default"
 """Title of the group of the settings that an algorithm's own class declares."""
 
 SHARED_CLASSES = (ModelSettings, Common, RewardedConfig, ScoredConfig, RolloutConfig, ActorCriticConfig)
-"""Whose settings several algorithms share; the most shared first."""
+"""Classes whose settings several algorithms share, the most shared first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Setting:
     """One setting of an algorithm.
 
     Attributes:
-        type: As a user writes it: "float", "int or none", or the values that it may have.
+        type: As a user writes it: "float", "int or none", or the possible values.
         default: None where it is none, or where the setting is required.
         bounds: "above 0"; empty where there are none.
-        paper: What the paper states, or sets on the tasks of the suite `grue`; empty where it says nothing.
+        paper: The paper's value, as it states it or sets it on the tasks of the suite `grue`; empty if it has none.
         meaning: One or more sentences.
     """
 
@@ -42,7 +42,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class SettingGroup:
-    """Settings that one class declares: an algorithm's own, or those that it shares with others."""
+    """Settings that one class declares: an algorithm's own, or shared ones."""
 
     title: str
     settings: tuple[Setting, ...]
@@ -50,13 +50,13 @@ class SettingGroup:
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmReference:
-    """An algorithm as its user sees it.
+    """An algorithm as users see it.
 
     Attributes:
         summary: One sentence.
         presets: Names of its presets.
-        without_effect: Settings that it inherits and does not read; they are in no group.
-        groups: Its own settings first, then what it shares with ever more algorithms.
+        without_effect: Settings that it inherits but does not read; they are in no group.
+        groups: Its own settings first, then those that it shares with ever more algorithms.
     """
 
     name: str
@@ -66,36 +66,36 @@ class AlgorithmReference:
     groups: tuple[SettingGroup, ...]
 
 
-def about(name: str) -> AlgorithmReference:
+def describe_algorithm(name: str) -> AlgorithmReference:
     """Describe an algorithm.
 
     Raises:
-        UnknownName: There is none of that name.
+        UnknownName: There is no such algorithm.
     """
-    found = find_card(name)
-    classes = [cls for cls in found.settings.__mro__ if cls is not object]
-    settings = {one.name: one for one in _settings(found.settings, _paper_recipes(name))}
-    groups, seen = [], set(found.without_effect)
+    card = find_card(name)
+    classes = [cls for cls in card.settings.__mro__ if cls is not object]
+    settings = {setting.name: setting for setting in _settings(card.settings, _paper_values(name))}
+    groups, listed = [], set(card.without_effect)
     for cls in classes:
-        names = [key for key in cls.__annotations__ if key in settings and key not in seen]
-        seen |= set(names)
-        title = OWN if cls is found.settings else summary(cls)
+        names = [key for key in cls.__annotations__ if key in settings and key not in listed]
+        listed |= set(names)
+        title = OWN if cls is card.settings else summary(cls)
         groups.append(SettingGroup(title, tuple(settings[key] for key in names)))
     return AlgorithmReference(
         name=name,
-        summary=summary(found.settings),
-        presets=tuple(found.presets),
-        without_effect=tuple(sorted(found.without_effect)),
+        summary=summary(card.settings),
+        presets=tuple(card.presets),
+        without_effect=tuple(sorted(card.without_effect)),
         groups=tuple(group for group in groups if group.settings),
     )
 
 
 def shared_settings() -> list[SettingGroup]:
     """Return the settings that several algorithms share, with their common defaults."""
-    recipes = _paper_recipes("ppo")
+    recipes = _paper_values("ppo")
     groups = []
     for cls in SHARED_CLASSES:
-        settings = tuple(one for one in _settings(cls, recipes) if one.name in cls.__annotations__)
+        settings = tuple(setting for setting in _settings(cls, recipes) if setting.name in cls.__annotations__)
         groups.append(SettingGroup(summary(cls), settings))
     return groups
 
@@ -120,17 +120,17 @@ def summary(cls: type) -> str:
 
 
 def meanings(cls: type) -> Mapping[str, str]:
-    """Return what the sections "Attributes" of a class and of those that it extends say of each field."""
-    found: dict[str, str] = {}
-    for one in reversed(cls.__mro__):
-        _, _, section = (inspect.getdoc(one) or "").partition("Attributes:\n")
+    """Return the description of each field from the sections "Attributes" of a class and of those that it extends."""
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        _, _, section = (inspect.getdoc(base) or "").partition("Attributes:\n")
         for match in re.finditer(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", section, flags=re.M):
-            found[match[1]] = " ".join(match[2].split())
-    return found
+            texts[match[1]] = " ".join(match[2].split())
+    return texts
 
 
 def _type(hint: Any) -> str:
-    """Return a type in the words of `--set`."""
+    """Return a type as users of `--set` know it."""
     if get_origin(hint) is Literal:
         return " | ".join(get_args(hint))
     parts = get_args(hint)
@@ -139,20 +139,20 @@ def _type(hint: Any) -> str:
     return {bool: "true | false"}.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-def _paper_recipes(name: str) -> dict[str, str]:
-    """Return what the recipes of the suite `grue`, which are the paper's, set: a value, or several with their tasks."""
+def _paper_values(name: str) -> dict[str, str]:
+    """Return what the paper's recipes, those of the suite `grue`, set: a value, or several with their tasks."""
     values: dict[str, dict[str, list[str]]] = {}
-    tasks = [load_task(one, "grue") for one in task_names("grue")]
+    tasks = [load_task(task, "grue") for task in task_names("grue")]
     for task in tasks:
         shared = task.recipes.get(SHARED, {}) if issubclass(find_card(name).settings, RewardedConfig) else {}
         for key, value in {**shared, **task.recipes.get(name, {})}.items():
             values.setdefault(key, {}).setdefault(str(value), []).append(task.name)
-    return {key: _by_task(found, len(tasks)) for key, found in values.items()}
+    return {key: _by_task(tasks_by_value, len(tasks)) for key, tasks_by_value in values.items()}
 
 
-def _by_task(found: Mapping[str, list[str]], count: int) -> str:
-    """Return a value that is set on all tasks, or each value with the tasks that it is set on."""
-    value, tasks = next(iter(found.items()))
+def _by_task(tasks_by_value: Mapping[str, list[str]], count: int) -> str:
+    """Return the value if all tasks share it, or else each value with its tasks."""
+    value, tasks = next(iter(tasks_by_value.items()))
     if len(tasks) == count:
         return value
-    return ", ".join(f"{value} ({' '.join(tasks)})" for value, tasks in found.items())
+    return ", ".join(f"{value} ({' '.join(tasks)})" for value, tasks in tasks_by_value.items())

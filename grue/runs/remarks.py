@@ -1,4 +1,4 @@
-"""A diagnosis in words: each figure, what it means, and where it is bad, what to do."""
+"""A diagnosis in words: each figure, what it means, and what to do if it is bad."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from grue.runs.alarms import FEW_ENDED, MUCH_CLIPPED, NO_SPREAD, WORSE_THAN_A_CO
 from grue.runs.diagnose import Diagnosis
 from grue.stats.signal import GradientSignal
 
-# Share of the rewards' variance within prompts; below it, most of what a blind baseline leaves is noise.
+# Share of the rewards' variance within prompts; below it, most of what a baseline blind to prompts leaves is noise.
 MOSTLY_PROMPTS = 0.5
 # Share of prompts whose samples all have one reward.
 MANY_FLAT = 0.5
 # Nats a token that an update may move; PPO's usual bounds (`stop_kl`, TRPO's δ) are 0.01 to 0.1.
 FAR = 0.1
-# Nats a response that a run should be able to reach; KL grows with the square of the way if all updates go one way.
+# Nats a response that a run should be able to reach; KL grows with the square of the distance if all updates agree.
 NEAR = 0.1
 # Nats a token; samples to a prompt are nearly the same.
 LOW_ENTROPY = 0.05
@@ -32,7 +32,7 @@ class Remark:
         about: "gradient", "reward", "critic", "update", "responses" or "time".
         seen: The figure, in words.
         meaning: What it says.
-        cure: What to do; None where nothing is wrong.
+        cure: What to do; None if nothing is wrong.
     """
 
     about: str
@@ -41,27 +41,27 @@ class Remark:
     cure: str | None = None
 
 
-def remarks(found: Diagnosis) -> list[Remark]:
-    """Return what there is to say of a diagnosis."""
-    config = found.settings
+def remarks(diagnosis: Diagnosis) -> list[Remark]:
+    """Return the remarks on a diagnosis."""
+    config = diagnosis.settings
     return [
-        _gradient(found, config),
-        _reward(found, config),
-        *_critic(found, config),
-        _update(found, config),
-        _responses(found, config),
-        _time(found),
+        _gradient(diagnosis, config),
+        _reward(diagnosis, config),
+        *_critic(diagnosis, config),
+        _update(diagnosis, config),
+        _responses(diagnosis, config),
+        _time(diagnosis),
     ]
 
 
-def _gradient(found: Diagnosis, config: RolloutConfig) -> Remark:
-    signal = found.gradient
+def _gradient(diagnosis: Diagnosis, config: RolloutConfig) -> Remark:
+    signal = diagnosis.gradient
     total = config.updates * config.rollouts
     meaning = "|G|² over a batch's noise; it is 1 at the gradient noise scale, tr(Σ)/|G|² (McCandlish et al. 2018)."
     if signal.ratio is None or signal.low is None or signal.high is None:
-        seen = "0 in every batch" if not signal.norm else "the same in every batch"
+        finding = "0 in every batch" if not signal.norm else "the same in every batch"
         cure = None if signal.norm else "Take a --reward that tells responses apart."
-        return Remark("gradient", seen, "There is no noise to compare with.", cure)
+        return Remark("gradient", finding, "There is no noise to compare with.", cure)
     ratio = f"{signal.ratio:.2g} (95 % interval {signal.low:.2g} to {signal.high:.2g})"
     each = f"{signal.batches} batches of {signal.batch} rollouts"
     if signal.noise_scale is None:
@@ -73,11 +73,11 @@ def _gradient(found: Diagnosis, config: RolloutConfig) -> Remark:
             f"Raise --batches above {signal.batches} to see smaller signals; for the run, raise rollouts, or take a "
             "reward that varies more between samples to a prompt.",
         )
-    seen = f"signal-to-noise {ratio} from {each}; 1 at {_round(signal.noise_scale)} rollouts {_interval(signal)}"
+    finding = f"signal-to-noise {ratio} from {each}; 1 at {_round(signal.noise_scale)} rollouts {_interval(signal)}"
     if total >= signal.noise_scale:
-        return Remark("gradient", seen, f"{meaning} The whole run has {total:,} rollouts.")
+        return Remark("gradient", finding, f"{meaning} The whole run has {total:,} rollouts.")
     cure = f"The whole run has fewer rollouts, {total:,}: raise rollouts or updates."
-    return Remark("gradient", seen, meaning, cure)
+    return Remark("gradient", finding, meaning, cure)
 
 
 def _interval(signal: GradientSignal) -> str:
@@ -86,39 +86,39 @@ def _interval(signal: GradientSignal) -> str:
 
 
 def _round(rollouts: float) -> str:
-    """Return a number of rollouts with two digits: more are never known."""
+    """Return a number of rollouts with two digits: more are never certain."""
     return f"{float(f'{rollouts:.2g}'):,.0f}" if rollouts >= 1 else "less than 1"
 
 
-def _reward(found: Diagnosis, config: RolloutConfig) -> Remark:
-    spread = found.rewards
-    seen = f"{spread.mean:.3f}, standard deviation {spread.sd:.3f}"
+def _reward(diagnosis: Diagnosis, config: RolloutConfig) -> Remark:
+    spread = diagnosis.rewards
+    finding = f"{spread.mean:.3f}, standard deviation {spread.sd:.3f}"
     drawn = f"{spread.prompts} prompts with {spread.samples} samples each"
     if spread.within is None or spread.sd <= NO_SPREAD:
         cure = "Take a --reward that tells responses apart; if there is no higher one, nothing is left to learn."
-        return Remark("reward", f"{seen}, from {drawn}", "All responses have the same reward.", cure)
+        return Remark("reward", f"{finding}, from {drawn}", "All responses have the same reward.", cure)
     return Remark(
         "reward",
-        f"{seen}; {spread.within:.0%} of the variance is within prompts, {spread.flat:.0%} of the groups are flat "
+        f"{finding}; {spread.within:.0%} of the variance is within prompts, {spread.flat:.0%} of the groups are flat "
         f"({drawn})",
         "Only differences between samples to the same prompt can be learnt; a flat group has none.",
-        _reward_cure(found, config),
+        _reward_cure(diagnosis, config),
     )
 
 
-def _reward_cure(found: Diagnosis, config: RolloutConfig) -> str | None:
-    spread = found.rewards
+def _reward_cure(diagnosis: Diagnosis, config: RolloutConfig) -> str | None:
+    spread = diagnosis.rewards
     assert spread.within is not None
     if spread.flat > MANY_FLAT:
         return "Take a finer reward, raise rollout_temperature, or raise samples_per_prompt."
-    known = (found.explained_variance or 0.0) >= (1 - spread.within) / 2
-    if spread.within < MOSTLY_PROMPTS and not known and not isinstance(config, RLOOConfig | GRPOConfig):
+    critic_helps = (diagnosis.explained_variance or 0.0) >= (1 - spread.within) / 2
+    if spread.within < MOSTLY_PROMPTS and not critic_helps and not isinstance(config, RLOOConfig | GRPOConfig):
         return "Most of it is between prompts and only adds noise: take rloo or grpo, whose baseline is the prompt's."
     return None
 
 
-def _critic(found: Diagnosis, config: RolloutConfig) -> Iterator[Remark]:
-    explained = found.explained_variance
+def _critic(diagnosis: Diagnosis, config: RolloutConfig) -> Iterator[Remark]:
+    explained = diagnosis.explained_variance
     if explained is None or not isinstance(config, ActorCriticConfig):
         return
     meaning = "Of the returns, on rollouts that it was not fitted to; 0 is as good as a constant."
@@ -130,8 +130,8 @@ def _critic(found: Diagnosis, config: RolloutConfig) -> Iterator[Remark]:
     yield Remark("critic", f"explains {explained:.0%} of the variance", meaning, cure)
 
 
-def _update(found: Diagnosis, config: RolloutConfig) -> Remark:
-    move = found.move
+def _update(diagnosis: Diagnosis, config: RolloutConfig) -> Remark:
+    move = diagnosis.move
     parts = [f"{move.kl_token:.2g} nats a token, {move.kl_response:.2g} a response"]
     if move.clipped is not None:
         parts.append(f"{move.clipped:.0%} of the ratios clipped")
@@ -153,19 +153,19 @@ def _update(found: Diagnosis, config: RolloutConfig) -> Remark:
     return Remark("update", "; ".join(parts), meaning, cure)
 
 
-def _responses(found: Diagnosis, config: RolloutConfig) -> Remark:
-    ended = "all of one length" if found.fixed_length else f"{found.ended:.0%} end by themselves"
-    seen = f"{found.length:.1f} tokens, {ended}; entropy {found.entropy:.2f} nats a token"
+def _responses(diagnosis: Diagnosis, config: RolloutConfig) -> Remark:
+    ended = "all of one length" if diagnosis.fixed_length else f"{diagnosis.ended:.0%} end by themselves"
+    finding = f"{diagnosis.length:.1f} tokens, {ended}; entropy {diagnosis.entropy:.2f} nats a token"
     cure = None
-    if found.entropy < LOW_ENTROPY:
+    if diagnosis.entropy < LOW_ENTROPY:
         cure = "The samples hardly differ, so that nothing can be found among them: raise rollout_temperature."
-    elif found.ended < FEW_ENDED and not found.fixed_length:
+    elif diagnosis.ended < FEW_ENDED and not diagnosis.fixed_length:
         cure = "Nearly all are cut at the limit: raise the task's max_new_tokens, or set missing_eos_penalty."
-    return Remark("responses", seen, "As the sampler of the rollouts draws them.", cure)
+    return Remark("responses", finding, "As the sampler of the rollouts draws them.", cure)
 
 
-def _time(found: Diagnosis) -> Remark:
-    minutes = found.seconds / 60
+def _time(diagnosis: Diagnosis) -> Remark:
+    minutes = diagnosis.seconds / 60
     whole = f"{minutes:.1f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
-    seen = f"{found.move.seconds:.1f} s an update, {whole} for {found.settings.updates}"
-    return Remark("time", seen, "On this machine as it is now, without validation.")
+    finding = f"{diagnosis.move.seconds:.1f} s an update, {whole} for {diagnosis.settings.updates}"
+    return Remark("time", finding, "On this machine as it is now, without validation.")

@@ -1,4 +1,4 @@
-"""A request for a run: the one noun that the command line, the Python API and sweeps make runs from.
+"""A request for a run, from which the command line, the Python API and sweeps all make runs.
 
 Options of commands are derived from its fields (`grue.cli.options.run`), keyword arguments of `grue.train` are its
 fields, and a sweep varies them: a new argument of a run is a new field here.
@@ -23,7 +23,7 @@ def canonical(algorithm: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """A request for a run; `plan.stages_of` turns it into plans. What is said of a field is also its option's help.
+    """A request for a run; `plan.stages_of` turns it into plans. A field's description is also its option's help.
 
     Attributes:
         task: Name of a task, or the path of a task file.
@@ -64,9 +64,9 @@ class RunRequest:
 
 
 ARGUMENTS = tuple(field.name for field in fields(RunRequest) if field.name not in ("task", "algorithm", "settings"))
-"""What a run may be given by name beside its task, its algorithm and the algorithm's settings."""
+"""Keyword arguments of a run besides its task, its algorithm and the algorithm's settings."""
 VARIED = ("reward", "preset", "backbone")
-"""What a sweep may vary beside the algorithm's settings."""
+"""What a sweep may vary besides the algorithm's settings."""
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -90,7 +90,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def seeds_of(texts: Sequence[str]) -> list[int]:
-    """Return the seeds of several such texts, each once; 1 where there is none."""
+    """Return the seeds of several such texts, each once; [1] if there are none."""
     return list(dict.fromkeys(seed for text in texts for seed in parse_seeds(text))) or [1]
 
 
@@ -99,7 +99,7 @@ def _no_seeds(text: str) -> ConfigError:
 
 
 def _seed(digits: str, text: str) -> int:
-    """Return a number that may have more digits than can be one."""
+    """Return a seed; `digits` may be arbitrarily long."""
     if len(digits) > len(str(LARGEST_SEED)) or int(digits) > LARGEST_SEED:
         raise ConfigError(f"seeds {_cut(text)}: choose whole numbers from 0 to {LARGEST_SEED}.")
     return int(digits)

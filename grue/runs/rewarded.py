@@ -1,7 +1,6 @@
-"""`rewards.jsonl` of a run: what the responses to each prompt were rewarded with, a line an update.
+"""`rewards.jsonl` of a run: the mean reward of the responses to each prompt, a line per update.
 
-Of an update that a reader finds twice, as an interrupted run may have made it, the last counts; a torn last line is
-none.
+If an update has two lines, as an interrupted run may leave it, the last counts; a torn last line is ignored.
 """
 
 import math
@@ -19,7 +18,7 @@ NAME = "rewards.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class PromptRewards:
-    """An update's line.
+    """The line of an update.
 
     Attributes:
         update: From 1.
@@ -32,9 +31,9 @@ class PromptRewards:
     rewards: Mapping[str, float]
 
 
-def means(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+def means(rewards: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Return the mean of the rewards of each prompt; NaN stands for a response without one."""
-    scored = {key: [value for value in values if not math.isnan(value)] for key, values in found.items()}
+    scored = {key: [value for value in values if not math.isnan(value)] for key, values in rewards.items()}
     return {key: math.fsum(values) / len(values) for key, values in scored.items() if values}
 
 
@@ -47,10 +46,10 @@ def rewind(path: Path, done: int) -> None:
     if not path.exists():
         return
     try:
-        kept = max((number for number, line in _lines(path) if line.update <= done), default=0)
+        last_line = max((number for number, line in _lines(path) if line.update <= done), default=0)
     except DataError as error:
         raise DataError(f"{error} Restore the file, or remove it: training goes on without it.") from error
-    size = sum(len(line) + 1 for line in path.read_bytes().split(b"\n")[:kept])
+    size = sum(len(line) + 1 for line in path.read_bytes().split(b"\n")[:last_line])
     if size < path.stat().st_size:
         os.truncate(path, size)
 
@@ -61,14 +60,14 @@ def read(path: Path) -> list[PromptRewards]:
     Raises:
         DataError: The file cannot be read, a line is damaged, or those of some updates are missing.
     """
-    found = {line.update: line for _, line in _lines(path)}
-    for update in range(1, max(found, default=1) + 1):
-        if update not in found:
+    lines = {line.update: line for _, line in _lines(path)}
+    for update in range(1, max(lines, default=1) + 1):
+        if update not in lines:
             raise DataError(
                 f"{path}: has no line of update {update}: lines were lost, or the run began with a version of grue "
                 "that did not write them. Train that run again."
             )
-    return [found[update] for update in sorted(found)]
+    return [lines[update] for update in sorted(lines)]
 
 
 def _lines(path: Path) -> list[tuple[int, PromptRewards]]:

@@ -1,10 +1,10 @@
 """Which training prompts a run learns from: chosen once before the first update, and kept in `selected.json`.
 
 `hard:K` is BLEUBERI's choice (Chang et al. 2025, arXiv 2505.11080): the start answers every prompt once, and the K
-lowest rewards stay. Beside the paper's: answers are sampled as the rollouts of the run are, a prompt without a reward
-is left out, and equal rewards are told apart by the seed. `limr` is `runs/impact.py`.
+prompts with the lowest rewards are kept. Unlike in the paper, answers are sampled as the run's rollouts are, a prompt
+without a reward is left out, and the seed breaks ties. `limr` is in `runs/impact.py`.
 
-The kept prompts stay in the order of the training examples.
+The prompts keep the order of the training examples.
 """
 
 import math
@@ -41,7 +41,7 @@ class Selection:
         select: The setting.
         configuration: Hash of the run's record.
         kept: Example id → reward of the start's answer (`hard`), or learning impact (`limr`).
-        training: What choosing them took, of `COSTS`; what is unknown is missing.
+        training: The cost of choosing them, of `COSTS`; what is unknown is missing.
     """
 
     select: str
@@ -56,36 +56,36 @@ def check_selection(plan: Plan) -> None:
     Raises:
         ConfigError, DataError: As for `choose`.
     """
-    asked = _asked(plan)
-    if isinstance(asked, ImpactPrompts):
-        if asked.run.resolve() == plan.folder.resolve():
-            raise ConfigError(f"select: {asked.run} is this run's own folder; give limr an earlier run.")
-        impact.check_finished(asked.run)
-        impact.check_same(asked.run, plan.record())
+    setting = _setting(plan)
+    if isinstance(setting, ImpactPrompts):
+        if setting.run.resolve() == plan.folder.resolve():
+            raise ConfigError(f"select: {setting.run} is this run's own folder; give limr an earlier run.")
+        impact.check_finished(setting.run)
+        impact.check_same(setting.run, plan.record())
 
 
 def selection(plan: Plan, trainer: Trainer, configuration: str = "") -> Selection | None:
-    """Return the prompts that a run learns from: as its folder says, or chosen now and written there; None for all.
+    """Return the prompts that a run learns from, read from its folder, or chosen now and written there; None for all.
 
-    All ranks must call this, and get the same.
+    All ranks must call this, and get the same result.
 
     Args:
-        configuration: Hash of the run's record; found out where it is empty.
+        configuration: Hash of the run's record; computed if it is empty.
 
     Raises:
         ConfigError: As for `choose`.
         DataError: As for `choose`, or the file in the folder is damaged or of another configuration.
     """
-    if _asked(plan) is None:
+    if _setting(plan) is None:
         return None
     path, distributed = plan.folder / NAME, trainer.distributed
     if distributed.any(distributed.is_main and path.exists()):
         return _read(path, plan, trainer, configuration or _hash(plan))
-    found = choose(plan, trainer, configuration)
+    chosen = choose(plan, trainer, configuration)
     if distributed.is_main:
-        files.write_json(path, found)
+        files.write_json(path, chosen)
     distributed.barrier()
-    return found
+    return chosen
 
 
 def choose(plan: Plan, trainer: Trainer, configuration: str = "") -> Selection:
@@ -95,53 +95,53 @@ def choose(plan: Plan, trainer: Trainer, configuration: str = "") -> Selection:
         configuration: See `selection`.
 
     Raises:
-        ConfigError: Fewer prompts could be kept than are asked for, or none.
+        ConfigError: Fewer prompts can be kept than requested, or none.
         DataError: The earlier run cannot be chosen by.
     """
-    asked = _asked(plan)
-    assert asked is not None
+    setting = _setting(plan)
+    assert setting is not None
     assert isinstance(plan.config, RewardedConfig)
-    if isinstance(asked, HardPrompts):
-        kept, training = hardest(trainer, plan.config, asked.count)
+    if isinstance(setting, HardPrompts):
+        kept, training = hardest(trainer, plan.config, setting.count)
     else:
-        kept, training = _of_impact(trainer, asked)
+        kept, training = _of_impact(trainer, setting)
     return Selection(str(plan.config.select), configuration or _hash(plan), kept, training)
 
 
-def narrowed(trainer: Trainer, found: Selection) -> Trainer:
-    """Return the trainer with the examples that were kept."""
-    return replace(trainer, examples=[example for example in trainer.examples if example.id in found.kept])
+def narrowed(trainer: Trainer, chosen: Selection) -> Trainer:
+    """Return the trainer with only the chosen examples."""
+    return replace(trainer, examples=[example for example in trainer.examples if example.id in chosen.kept])
 
 
 def _hash(plan: Plan) -> str:
     return files.sha256_json(plan.record())
 
 
-def _asked(plan: Plan) -> HardPrompts | ImpactPrompts | None:
+def _setting(plan: Plan) -> HardPrompts | ImpactPrompts | None:
     return parse_select(plan.config.select) if isinstance(plan.config, RewardedConfig) else None
 
 
 def _read(path: Path, plan: Plan, trainer: Trainer, configuration: str) -> Selection:
-    found = files.load_json(path, Selection)
-    if found.configuration != configuration:
+    saved = files.load_json(path, Selection)
+    if saved.configuration != configuration:
         raise DataError(
-            f"{path}: is of another configuration ({found.select}). Remove {plan.folder} to start the run again."
+            f"{path}: is of another configuration ({saved.select}). Remove {plan.folder} to start the run again."
         )
-    missing = found.kept.keys() - {example.id for example in trainer.examples}
-    if missing or not found.kept:
-        what = f"keeps {min(missing)!r}, which is no training example" if missing else "keeps no prompt"
-        raise DataError(f"{path}: {what}. Restore the file, or remove {plan.folder} to start the run again.")
-    return found
+    missing = saved.kept.keys() - {example.id for example in trainer.examples}
+    if missing or not saved.kept:
+        fault = f"keeps {min(missing)!r}, which is no training example" if missing else "keeps no prompt"
+        raise DataError(f"{path}: {fault}. Restore the file, or remove {plan.folder} to start the run again.")
+    return saved
 
 
 # --- hard:K ----------------------------------------------------------------------------------------------------------
 
 
 def hardest(trainer: Trainer, config: RewardedConfig, count: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the prompts that the start answers worst, each with its reward, and what it took to know; of all ranks.
+    """Return the prompts that the start answers worst, each with its reward, and the cost, over all ranks.
 
     Raises:
-        ConfigError: There are fewer prompts with a reward than are asked for.
+        ConfigError: There are fewer prompts with a reward than requested.
     """
     total, began = len(trainer.examples), time.monotonic()
     if count > total:
@@ -168,9 +168,9 @@ def hardest(trainer: Trainer, config: RewardedConfig, count: int) -> tuple[dict[
 
 
 def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], float]:
-    """Return the reward of the start's answer to each training prompt, NaN without one, and the tokens drawn.
+    """Return the reward of the start's answer to each training prompt, NaN without one, and the number of tokens drawn.
 
-    An answer depends on the run's seed and the example alone; a greedy one, on no seed.
+    An answer depends only on the run's seed and the example; a greedy one, on no seed.
     """
     policy, tokenizer, settings = trainer.policy, trainer.tokenizer, rollout_settings(trainer.task, config)
     mask, eos, seed = mask_of_start(trainer, config), eos_id(policy, tokenizer), derived_seed(trainer.seed, "select")
@@ -180,10 +180,10 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
     tokens: Tensor = torch.zeros((), dtype=torch.float64)
     for begin in range(0, len(mine), config.micro_batch_size):
         batch = mine[begin : begin + config.micro_batch_size]
-        prompts = encode_prompts(policy, tokenizer, [one.prompt for one in batch], trainer.task.prompt)
+        prompts = encode_prompts(policy, tokenizer, [example.prompt for example in batch], trainer.task.prompt)
         uniforms = example_uniforms(seed, batch, settings.max_new_tokens)
         if config.greedy:
-            uniforms = torch.zeros_like(uniforms)  # of equally likely tokens, the first
+            uniforms = torch.zeros_like(uniforms)  # the first of equally likely tokens
         with torch.no_grad(), trainer.autocast():
             rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, stops=stops)
         rewards += reward_responses(trainer, batch, rollout, 0).sums.tolist()
@@ -194,30 +194,30 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
 # --- limr:THETA:RUN --------------------------------------------------------------------------------------------------
 
 
-def _of_impact(trainer: Trainer, asked: ImpactPrompts) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the prompts whose learning impact in an earlier run was high enough, and what that run took.
+def _of_impact(trainer: Trainer, setting: ImpactPrompts) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the prompts whose learning impact in an earlier run was high enough, and the cost of that run.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: No prompt is left.
         DataError: The run cannot be read, or made too few passes over its prompts.
     """
-    found = impact.impacts(asked.run)
+    impacts = impact.impacts(setting.run)
     mine = {example.id for example in trainer.examples}
-    known = {key: value for key, value in found.items() if key in mine}
-    if not known:
-        raise ConfigError(f"select: none of the {len(found)} prompts of {asked.run} is one of this run's.")
-    high = {key for key, value in known.items() if value > asked.threshold}
-    kept = {example.id: known[example.id] for example in trainer.examples if example.id in high}
+    ours = {key: value for key, value in impacts.items() if key in mine}
+    if not ours:
+        raise ConfigError(f"select: none of the {len(impacts)} prompts of {setting.run} is one of this run's.")
+    high = {key for key, value in ours.items() if value > setting.threshold}
+    kept = {example.id: ours[example.id] for example in trainer.examples if example.id in high}
     if not kept:
         raise ConfigError(
-            f"select: none of {len(known)} prompts has an impact above {asked.threshold:g}; theirs in {asked.run} are "
-            f"{min(known.values()):.3f} to {max(known.values()):.3f}. Lower the threshold."
+            f"select: none of {len(ours)} prompts has an impact above {setting.threshold:g}; theirs in {setting.run} "
+            f"are {min(ours.values()):.3f} to {max(ours.values()):.3f}. Lower the threshold."
         )
-    return kept, _cost(asked.run)
+    return kept, _cost(setting.run)
 
 
 def _cost(run: Path) -> dict[str, float]:
-    """Return what an earlier run took, the choice of its own prompts included; what is unknown is missing."""
+    """Return the cost of an earlier run, with that of choosing its own prompts; what is unknown is missing."""
     own, path = impact.cost(run), run / NAME
     chosen = files.load_json(path, Selection).training if path.exists() else dict.fromkeys(COSTS, 0.0)
     return {name: own[name] + chosen[name] for name in COSTS if name in own and name in chosen}

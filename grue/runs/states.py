@@ -1,8 +1,8 @@
-"""The states that an interrupted run resumes from: its last few, each with the hash that shows whether it is whole.
+"""The states that an interrupted run resumes from: its last few, each with a hash that shows whether it is whole.
 
-A state is the file `state-<update>.pt`: what `torch.save` wrote and, behind it, a line with the sha256 of that. It is
-filled under a temporary name, brought to the disk and renamed, and only then do older ones go. It says whose it is: a
-state of another run is refused, and so is one that says nothing of that, as older versions wrote them.
+A state is the file `state-<update>.pt`: what `torch.save` wrote, followed by a line with its sha256. It is written
+under a temporary name, flushed to disk and renamed, and only then are older ones removed. It names the run that it
+belongs to: a state of another run is refused, and so is one without that, as older versions wrote them.
 """
 
 import hashlib
@@ -27,17 +27,17 @@ SEAL_BYTES = len(SEAL.format("0" * 64))
 CHUNK = 1 << 20
 
 Owner = Mapping[str, str | int]
-"""What says whose a state is, the most telling first."""
+"""What identifies the run that a state belongs to, the most telling first."""
 
 
 def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: int, owner: Owner) -> None:
     """Write everything that an interrupted run needs to resume, and remove all but the last `keep_last` states.
 
     Args:
-        folder: The run's folder of states; it is made if it is not there.
-        update: Updates behind the state.
-        state: Tensors, numbers, texts, and lists and dictionaries of them.
-        owner: What says whose state it is: see `grue.runs.folder.owner_of`.
+        folder: The run's folder of states; created if missing.
+        update: How many updates are done.
+        state: Tensors, numbers, strings, and lists and dictionaries of them.
+        owner: The run that it belongs to: see `grue.runs.folder.owner_of`.
 
     Raises:
         DataError: It cannot be written; the states before are untouched.
@@ -55,7 +55,7 @@ def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: i
         before = [old for number, old in _states(folder) if number < update]
         remove(*before[keep_last - 1 :])
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        with suppress(OSError):  # the first error is the one to tell
+        with suppress(OSError):  # report the first error
             remove(temporary)
         raise DataError(
             f"{path}: cannot be written: {reason(error)}. The states before are untouched: "
@@ -64,30 +64,30 @@ def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: i
 
 
 def newest_state(folder: Path, owner: Owner, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
-    """Return the newest whole state and the updates behind it, or None if none was ever saved.
+    """Return the newest whole state and how many updates it has, or None if none was ever saved.
 
-    A damaged state is set aside under another name, with a warning, where an older one is whole.
+    A damaged state is renamed, with a warning, if an older one is whole.
 
     Args:
-        owner: What the state must say of itself.
+        owner: The run that the state must belong to.
 
     Raises:
-        DataError: None is whole, or it cannot be read, or is another run's.
+        DataError: No state is whole, or the newest whole one cannot be read or is another run's.
     """
-    found = _states(folder)
+    saved = _states(folder)
     try:
-        for index, (update, path) in enumerate(found):
+        for index, (update, path) in enumerate(saved):
             if _is_whole(path):
                 state = _load(path, {**owner, "update": update})
-                for _, damaged in found[:index]:
+                for _, damaged in saved[:index]:
                     aside = damaged.with_name(f"{damaged.name}.damaged")
                     os.replace(damaged, aside)
                     warn(f"{damaged}: damaged, and set aside as {aside.name}; going on from update {update} instead.")
                 return update, state
     except OSError as error:
         raise DataError(f"{folder}: cannot be read: {reason(error)}.") from error
-    if found:
-        names = ", ".join(path.name for _, path in found)
+    if saved:
+        names = ", ".join(path.name for _, path in saved)
         raise DataError(
             f"{folder}: no saved state is whole ({names}), so the run cannot resume. Restore a copy of "
             f"one, or remove {folder.parent} to start the run again."
@@ -96,7 +96,7 @@ def newest_state(folder: Path, owner: Owner, warn: Callable[[str], None]) -> tup
 
 
 def discard_states(folder: Path) -> None:
-    """Remove the states of a run that is finished.
+    """Remove the states of a finished run.
 
     Raises:
         DataError: They cannot be removed.
@@ -110,12 +110,12 @@ def discard_states(folder: Path) -> None:
 
 
 def clear_leavings(folder: Path) -> None:
-    """Remove what a process that was killed while it wrote left in a run's folder under temporary names."""
+    """Remove temporary files that a process left in a run's folder because it was killed while it wrote."""
     remove(*(path for path in folder.iterdir() if TEMPORARY.fullmatch(path.name)))
 
 
 def remove(*paths: Path) -> None:
-    """Remove files, those that are there."""
+    """Remove files if they exist."""
     for path in paths:
         path.unlink(missing_ok=True)
 
@@ -138,14 +138,14 @@ def _write_sealed(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file ends in the sha256 of all that stands before."""
+    """Whether a file ends in the sha256 of its other content."""
     with path.open("rb") as handle:
         size = handle.seek(0, os.SEEK_END) - SEAL_BYTES
         return size > 0 and SEAL.format(_digest(handle, size)).encode() == handle.read()
 
 
 def _digest(handle: BinaryIO, size: int) -> str:
-    """Return the sha256 of the first `size` bytes of a file, and leave it behind them."""
+    """Return the sha256 of the first `size` bytes of a file, and leave the position behind them."""
     digest = hashlib.sha256()
     handle.seek(0)
     while size:
@@ -156,7 +156,7 @@ def _digest(handle: BinaryIO, size: int) -> str:
 
 
 def _load(path: Path, owner: Owner) -> dict[str, Any]:
-    """Read a state that is whole; a zip archive may have more behind it, so torch reads it seal and all.
+    """Read a whole state; torch reads it with its seal, since a zip archive may be followed by more bytes.
 
     Raises:
         DataError: torch cannot read it, or it is another run's.
@@ -173,20 +173,20 @@ def _load(path: Path, owner: Owner) -> dict[str, Any]:
     return state
 
 
-def _refuse_other_owner(path: Path, found: object, owner: Owner) -> None:
+def _refuse_other_owner(path: Path, stated: object, owner: Owner) -> None:
     """Refuse the state of another run, before any of it is used.
 
     Raises:
-        DataError: It is another's, or does not say whose it is.
+        DataError: It is another run's, or does not say which run's.
     """
-    if not isinstance(found, dict):
+    if not isinstance(stated, dict):
         raise DataError(
             f"{path}: does not say which run saved it, as states of older versions of grue do not. Go on with the "
             f"version that saved it, or remove {path.parent.parent} to start the run again."
         )
     for key, expected in owner.items():
-        if found.get(key) != expected:
+        if stated.get(key) != expected:
             raise DataError(
-                f"{path}: the state of another run: its {key} is {found.get(key)!r}, not {expected!r}. Remove it: the "
+                f"{path}: the state of another run: its {key} is {stated.get(key)!r}, not {expected!r}. Remove it: the "
                 "same command then resumes from the states that this run saved itself."
             )

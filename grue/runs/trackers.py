@@ -1,8 +1,8 @@
 """Trackers: TensorBoard, Weights & Biases and trackio, each an optional extra, as observers of a run.
 
-A run is called suite/task/system/seed-N wherever it is shown. A resumed run resumes there, too.
-A tracker asked for that cannot start is an error; one that fails later is reported once, then disabled for the rest of
-the run: train.jsonl holds everything that it would have shown.
+Every tracker names a run suite/task/system/seed-N. A resumed run resumes there, too.
+A requested tracker that cannot start is an error; one that fails later is reported once, then disabled for the rest of
+the run: train.jsonl has everything that it would have shown.
 """
 
 import io
@@ -27,13 +27,13 @@ SAMPLES = 8
 COLUMNS = ("prompt", "response", "score")
 # The project that runs are filed under.
 PROJECT = "grue"
-# How long Weights & Biases may keep sending once a run is over; without a network it would wait for ever. What is
-# unsent stays in the run's folder.
+# How long Weights & Biases may keep sending after a run; without a network it would wait for ever. Whatever is
+# not sent stays in the run's folder.
 FINISH_SECONDS = 300
 
 
 class Backend(Protocol):
-    """Where a run is shown; any of these may raise anything."""
+    """A service that shows runs; every method may raise any exception."""
 
     def open(self, plan: Plan, done: int) -> None:
         """Start a run, or resume it after `done` updates."""
@@ -54,7 +54,7 @@ class Backend(Protocol):
 class TensorBoard:
     """Writes a run's figures to `<run>/tensorboard`, for `tensorboard --logdir runs`.
 
-    What an interrupted run logged after the update that it resumes from is purged.
+    When a run resumes, what it logged after that update is purged.
     """
 
     def open(self, plan: Plan, done: int) -> None:
@@ -92,7 +92,7 @@ class TensorBoard:
 class WeightsAndBiases:
     """Shows a run on wandb.ai, or keeps it in `<run>/wandb` for `wandb sync` where WANDB_MODE=offline.
 
-    A run's id lies in `<run>/wandb/grue-id`. Steps that Weights & Biases has already are not sent again: a resumed
+    A run's id is in `<run>/wandb/grue-id`. Steps that Weights & Biases already has are not sent again: a resumed
     run repeats some.
     """
 
@@ -132,7 +132,7 @@ class WeightsAndBiases:
         self._run.alert(title="warning", text=f"update {step}: {message}", level="WARN")
 
     def close(self, exit_code: int) -> None:
-        """Send what is left."""
+        """Send what remains."""
         self._run.finish(exit_code=exit_code)
 
     def _log(self, values: dict[str, Any], step: int) -> None:
@@ -143,7 +143,7 @@ class WeightsAndBiases:
 class Trackio:
     """Keeps runs in trackio's own database, for `trackio show --project grue`; TRACKIO_SPACE_ID shows them on a Space.
 
-    trackio identifies a run by its name and cannot take steps back: what a resumed run repeats is there twice.
+    trackio identifies a run by its name and cannot remove steps: what a resumed run repeats appears twice.
     """
 
     def open(self, plan: Plan, done: int) -> None:
@@ -173,11 +173,11 @@ class Trackio:
             self._run.alert(title="warning", text=message, step=step)
 
     def close(self, exit_code: int) -> None:
-        """Write what is left."""
+        """Write what remains."""
         self._trackio.finish()
 
 
-# Each has the name of the package that it needs, and of the extra that installs it.
+# By the name of the package that each needs, which is also the extra that installs it.
 BACKENDS: Mapping[str, Callable[[], Backend]] = {
     "tensorboard": TensorBoard,
     "wandb": WeightsAndBiases,
@@ -186,12 +186,12 @@ BACKENDS: Mapping[str, Callable[[], Backend]] = {
 
 
 def run_name(plan: Plan) -> str:
-    """Return what a run is called among others."""
+    """Return a run's name in a tracker."""
     return f"{plan.task.suite}/{plan.task.name}/{plan.system}/seed-{plan.seed}"
 
 
 def described(plan: Plan) -> dict[str, Any]:
-    """Return the configuration that is shown: the content of config.toml, and the system's name."""
+    """Return the configuration to show: the content of config.toml, and the system's name."""
     return {"system": plan.system, **plan.record()}
 
 
@@ -199,8 +199,8 @@ class Tracker:
     """An observer that passes everything to a backend, and survives its errors.
 
     Args:
-        name: What the backend is called in messages.
-        warn: Takes the number of updates done and a message, once if the backend fails.
+        name: The backend's name in messages.
+        warn: Called with the number of updates done and a message, once, if the backend fails.
     """
 
     def __init__(self, name: str, backend: Backend, warn: Callable[[int, str], None]) -> None:
@@ -212,21 +212,21 @@ class Tracker:
         self._done = 0
 
     def planned(self, plan: Plan) -> None:
-        """Nothing is shown of a run before it starts."""
+        """Do nothing: a run is shown once it starts."""
 
     def finished(self, plan: Plan) -> None:
-        """Nothing: the run is closed when the next one starts, or by `open_trackers`."""
+        """Do nothing: the run is closed when the next one starts, or by `open_trackers`."""
 
     def started(self, plan: Plan, done: int, total: int) -> None:
         """Open the run.
 
         Raises:
-            TrainingError: The backend does not start, and never did in this process; later it is warned of.
+            TrainingError: The backend does not start, and never did in this process; later this is only a warning.
         """
         self.close()
         self._samples.clear()
         self._done, self._open = done, True
-        error = self._tell(lambda: self.backend.open(plan, done))
+        error = self._try(lambda: self.backend.open(plan, done))
         if error is not None and not self._began:
             raise TrainingError(
                 f"{self.name} cannot start: {reason(error)}. Fix this, or use another --tracker, or --tracker none."
@@ -237,36 +237,36 @@ class Tracker:
     def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
         """Show an update's figures."""
         self._done = done
-        self._give_up(self._tell(lambda: self.backend.figures(line, done)))
+        self._give_up(self._try(lambda: self.backend.figures(line, done)))
 
     def sampled(self, example: Example, text: str, score: float) -> None:
         """Keep a response for the next validation."""
         self._samples.append((example.prompt, text, score))
 
     def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
-        """Show a validation's figures, and the last responses before it."""
+        """Show a validation's figures and the last responses before it."""
         shown, rows = {f"validation/{name}": value for name, value in figures.items()}, list(self._samples)
         self._samples.clear()
-        self._give_up(self._tell(lambda: self.backend.figures(shown, done)))
+        self._give_up(self._try(lambda: self.backend.figures(shown, done)))
         if rows:
-            self._give_up(self._tell(lambda: self.backend.samples(rows, done)))
+            self._give_up(self._try(lambda: self.backend.samples(rows, done)))
 
     def warned(self, done: int, message: str) -> None:
         """Show a warning."""
-        self._give_up(self._tell(lambda: self.backend.warning(message, done)))
+        self._give_up(self._try(lambda: self.backend.warning(message, done)))
 
     def close(self, exit_code: int = 0) -> None:
         """End the run that is open, if one is."""
-        self._give_up(self._tell(lambda: self.backend.close(exit_code)))
+        self._give_up(self._try(lambda: self.backend.close(exit_code)))
         self._open = False
 
-    def _tell(self, what: Callable[[], None]) -> Exception | None:
-        """Do something with the backend while it listens; return what went wrong, whatever it was."""
+    def _try(self, action: Callable[[], None]) -> Exception | None:
+        """Call the backend unless it is closed; return the exception if it fails."""
         if not self._open:
             return None
         try:
             with redirect_stdout(sys.stderr):  # stdout is for the checkpoints' paths
-                what()
+                action()
         except Exception as error:
             self._open = False
             return error
@@ -278,20 +278,20 @@ class Tracker:
 
 
 def reason(error: Exception) -> str:
-    """Return what an error says, in one line without a full stop."""
+    """Return an error's type and message on one line, without a full stop."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
 
 
 @contextmanager
 def open_trackers(names: Sequence[str], warn: Callable[[int, str], None]) -> Iterator[list[Tracker]]:
-    """Yield the trackers of some names, and close them after it all.
+    """Yield the named trackers, and close them in the end.
 
     Args:
         names: Keys of `BACKENDS`; or `none` alone; or nothing, which is TensorBoard where it is installed.
         warn: See `Tracker`.
 
     Raises:
-        ConfigError, UnknownName: `none` with others, or a name that is none.
+        ConfigError, UnknownName: `none` together with others, or an unknown name.
         Unavailable: A tracker's package is not installed.
     """
     trackers = [Tracker(name, BACKENDS[name](), warn) for name in chosen(names)]
@@ -305,23 +305,23 @@ def open_trackers(names: Sequence[str], warn: Callable[[int, str], None]) -> Ite
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """Return the requested backends, each once; see `open_trackers`."""
+    """Return the names of the requested backends, each once; see `open_trackers`."""
     if not names:
         return ["tensorboard"] if installed("tensorboard") else []
-    wanted = list(dict.fromkeys(names))
-    if "none" in wanted:
-        if len(wanted) > 1:
-            raise ConfigError(f"--tracker none excludes the others; found {', '.join(wanted)}.")
+    requested = list(dict.fromkeys(names))
+    if "none" in requested:
+        if len(requested) > 1:
+            raise ConfigError(f"--tracker none excludes the others; found {', '.join(requested)}.")
         return []
-    for name in wanted:
+    for name in requested:
         if name not in BACKENDS:
             raise UnknownName(f"There is no tracker {name!r}; there are {', '.join(BACKENDS)}, none.")
         if not installed(name):
             raise Unavailable(f"--tracker {name}: its package is not installed; run: pip install 'grue[{name}]'")
-    return wanted
+    return requested
 
 
 def installed(name: str) -> bool:
-    """Whether a package is there; a mere folder of its name in the working directory, as wandb leaves one, is not."""
+    """Whether a package is installed, not just a folder of its name in the working directory, as wandb leaves one."""
     spec = find_spec(name)
     return spec is not None and spec.origin is not None

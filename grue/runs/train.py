@@ -1,7 +1,7 @@
-"""Carrying out a run: the one loop over updates, which resumes, validates, logs, saves and stops.
+"""Carry out a run: the one loop over updates, which resumes, validates, logs, saves and stops.
 
-A run's folder holds `config.toml`, `train.jsonl` and `rewards.jsonl` (one line an update each), `checkpoint/` (the best
-on validation, or the last where `keep` says so), `final/` (the last beside the best, once the run is finished) and
+A run's folder holds `config.toml`, `train.jsonl` and `rewards.jsonl` (a line per update each), `checkpoint/` (the best
+on validation, or the last if `keep` says so), `final/` (the last, besides the best, once the run is finished) and
 `states/` (while it is not). The same command resumes an interrupted run and does nothing to a finished one; another
 configuration in the same folder is refused.
 """
@@ -58,7 +58,7 @@ STATES = "states"
 
 
 class Interrupted(GrueError):
-    """The run was asked to stop, and saved where it was."""
+    """The run was asked to stop, and saved its state."""
 
     exit_code = 130
 
@@ -68,18 +68,18 @@ class Run:
     """A run under way: everything around an algorithm's updates.
 
     Attributes:
-        stop: Asked after every update; True saves the state and ends the run.
-        training: What training took so far, of `COSTS`, that of the checkpoint it started from included; what is
+        stop: Called after every update; True saves the state and ends the run.
+        training: The cost of training so far, of `COSTS`, with that of the checkpoint it started from; what is
             unknown of an update or of the start is missing.
-        start: `weights` of the checkpoint that it started from; empty if it was none.
+        start: `weights` of the checkpoint that it started from; empty if there was none.
         best: What the kept checkpoint is compared by.
-        began_at: What the policy was worth on validation before the first update; None before that is known, and in
-            what resumes from a state of an older version.
-        figures: Of the last validation.
-        lines: What was logged of every update so far; alarms are computed from it.
-        rewards: Those of the responses of the update under way, by example id.
+        began_at: The policy's worth on validation before the first update; None before that is measured, and in
+            a run that resumes from a state of an older version.
+        figures: Figures of the last validation.
+        lines: The logged lines of the updates so far; alarms are computed from them.
+        rewards: Rewards of the current update's responses, by example id.
         parts: Updates between two validations, if `validate_every` is 1.
-        owner: What its states say of themselves.
+        owner: What its states record as their owner.
     """
 
     plan: Plan
@@ -100,7 +100,7 @@ class Run:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """What the run is, found out once: what its files say later is another run's."""
+        """`Plan.record`, computed once: files may change while the run goes on."""
         return self.plan.record()
 
     @cached_property
@@ -120,24 +120,24 @@ class Run:
 
     @property
     def states_folder(self) -> Path:
-        """Where the states to resume from lie while the run is not finished."""
+        """The folder of the states to resume from, until the run is finished."""
         return self.plan.folder / STATES
 
     @property
     def log_path(self) -> Path:
-        """One line an update."""
+        """One line per update."""
         return self.plan.folder / log.NAME
 
     @property
     def rewards_path(self) -> Path:
-        """What each prompt was rewarded with, one line an update."""
+        """The rewards of each prompt, one line per update."""
         return self.plan.folder / rewarded.NAME
 
     def carry_out(self, algorithm: Algorithm[Any]) -> None:
         """Make every update that is left.
 
         Raises:
-            ConfigError: The settings ask for what the training examples or the algorithm do not have.
+            ConfigError: The settings need something that the training examples or the algorithm do not have.
             Interrupted: A stop was asked for; the state is saved.
         """
         config: Any = self.plan.config
@@ -154,48 +154,48 @@ class Run:
         self.parts = algorithm.parts(self.trainer, config)
         total = config.length * self.parts
         done = self.resume(state, total)
-        self.clock = time.monotonic()  # making the state, reading a saved one and validating the start are no update
+        self.clock = time.monotonic()  # what came before is not part of the first update
         for n in range(done, total):
             set_learning_rate(state.optimizer, config, n, total)
             self.end_update(n + 1, total, algorithm.update(self.trainer, state, config, n), state)
 
     def _select(self) -> None:
-        """Keep the training examples that the settings choose; what that took is training."""
-        found = selection(self.plan, self.trainer, self.configuration)
-        if found is not None:
-            self.trainer = narrowed(self.trainer, found)
-            spent = found.training
+        """Keep the training examples that the settings choose; the choice counts as training."""
+        chosen = selection(self.plan, self.trainer, self.configuration)
+        if chosen is not None:
+            self.trainer = narrowed(self.trainer, chosen)
+            spent = chosen.training
             self.training = {cost: before + spent[cost] for cost, before in self.training.items() if cost in spent}
             self.clock = time.monotonic()
 
     def _graded(self, examples: Sequence[Example], rewards: Sequence[float]) -> None:
-        """Keep the rewards of some of an update's responses for its line."""
+        """Collect rewards of an update's responses for its line."""
         for example, reward in zip(examples, rewards, strict=True):
             self.rewards.setdefault(example.id, []).append(reward)
 
     def resume(self, state: TrainState, total: int) -> int:
-        """Return to the newest whole state, if any was saved; return the number of updates that are done.
+        """Load the newest whole state, if any was saved; return the number of updates that are done.
 
-        Here the weights are sharded over the processes, where they are: copies of them have to be made before.
+        This also shards the weights over the processes, if they are sharded: copies have to be made before.
         Before the first update the initial policy is validated: training must beat it to replace it.
 
         Raises:
-            DataError: States were saved and none is whole, or the log or the best checkpoint does not agree with it.
+            DataError: States were saved but none is whole, or the log or the best checkpoint does not match it.
         """
         trainer = self.trainer
         if self.plan.config.sharded and trainer.distributed.size > 1:
             trainer.sharded = shard(state.trained(), state.optimizer, trainer.distributed)
         warnings: list[str] = []
-        found = self._newest_state(warnings.append)
+        saved_state = self._newest_state(warnings.append)
         done = 0
-        if found is not None:
-            done, saved = found
+        if saved_state is not None:
+            done, saved = saved_state
             state.load_state_dict(saved["learner"])
             self.best, self.training = saved["best"], saved["training"]
             if (began_at := saved.get("began_at")) is not None:
                 self.began_at = Worth(began_at["score"], np.array(began_at["values"]))
-        if self.is_main and found is not None:
-            log.rewind(self.log_path, found[1]["log"], done)
+        if self.is_main and saved_state is not None:
+            log.rewind(self.log_path, saved_state[1]["log"], done)
             rewarded.rewind(self.rewards_path, done)
             checkpoint.check_best(self.plan.checkpoint)
             self.lines = [line for _, line in log.read_log(self.log_path)[0] if log.is_update(line)]
@@ -207,19 +207,19 @@ class Run:
         self.observer.started(self.plan, done, total)
         for message in warnings:
             self.observer.warned(done, message)
-        if found is None:
+        if saved_state is None:
             self._validate(0, state)
         return done
 
     def _newest_state(self, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
-        """Read the newest whole state: first the main process alone, which sets damaged ones aside."""
+        """Read the newest whole state, first in the main process alone, which sets damaged ones aside."""
         self.owner = owner_of(self.plan, self.configuration)
-        found = states.newest_state(self.states_folder, self.owner, warn) if self.is_main else None
+        state = states.newest_state(self.states_folder, self.owner, warn) if self.is_main else None
         self.trainer.distributed.barrier()
-        return found if self.is_main else states.newest_state(self.states_folder, self.owner, warn)
+        return state if self.is_main else states.newest_state(self.states_folder, self.owner, warn)
 
     def end_update(self, done: int, total: int, figures: Mapping[str, float], state: TrainState) -> None:
-        """Log an update; validate, keep the best and the last, save the state and stop, each when it is due.
+        """Log an update; validate, keep the best and the last, save the state and stop, each when due.
 
         Raises:
             Interrupted: A stop was asked for; the state is saved.
@@ -246,7 +246,7 @@ class Run:
         if done < total and (stopping or done % config.save_every == 0):
             self._save(done, state)
         if stopping:
-            self.trainer.distributed.barrier()  # no process may end, and be restarted, while the state is written
+            self.trainer.distributed.barrier()  # no process may end while the state is being written
             raise Interrupted(f"{self.plan.folder}: stopped after update {done} of {total}; the same command resumes.")
         self.clock = time.monotonic()  # validating and saving are not training
 
@@ -266,24 +266,24 @@ class Run:
             files.append_jsonl(self.log_path, [dict(line)])
 
     def _log_rewards(self, done: int) -> None:
-        """Write what the update's prompts were rewarded with, if it rewarded any."""
+        """Write the rewards of the update's prompts, if there are any."""
         means, self.rewards = rewarded.means(self.rewards), {}
         if self.is_main and means:
             line = rewarded.PromptRewards(done, len(self.trainer.examples), means)
             files.append_jsonl(self.rewards_path, [line])
 
     def _validate(self, done: int, state: TrainState) -> None:
-        """Measure the policy on validation examples, and keep it as the checkpoint if it is the one to keep so far."""
+        """Measure the policy on validation examples, and save it if it is the checkpoint to keep so far."""
         config = self.plan.config
-        found = validate(self.trainer, state, config, self.validation, done, self.prepare)
+        result = validate(self.trainer, state, config, self.validation, done, self.prepare)
         if done == 0:
-            self.began_at = found.worth
-        figures = self.figures = {**found.figures, **errors(found.worth, self.began_at if done else None)}
-        keeps = config.keep == "last" or self.best is None or found.value > self.best
+            self.began_at = result.worth
+        figures = self.figures = {**result.figures, **errors(result.worth, self.began_at if done else None)}
+        keeps = config.keep == "last" or self.best is None or result.value > self.best
         self._log({"update": done, **{f"validation/{k}": v for k, v in figures.items()}})
         self.observer.validated(done, figures, keeps)
         if keeps:
-            self.best = found.value
+            self.best = result.value
             self._keep(self.plan.checkpoint, done, config.keep)
 
     def _keep(self, folder: Path, done: int, kept: checkpoint.Kept) -> None:
@@ -309,7 +309,7 @@ class Run:
         )
         base = plan.start.model
         on_hub = "" if Path(locate_model(base)).is_dir() else base
-        versions = {**training_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
+        versions = {**training_versions(), "threads": str(torch.get_num_threads())}  # threads change sums' last bits
         readme = card(
             replace(plan.task, backbone=plan.start),
             manifest,
@@ -328,15 +328,15 @@ def train(
     stop: Callable[[], bool] = lambda: False,
     distributed: DistributedContext | None = None,
 ) -> Path:
-    """Carry out one stage and return its checkpoint folder; a finished one is left as it is.
+    """Carry out one stage and return its checkpoint folder; a finished stage is left as it is.
 
     Args:
-        distributed: The processes that train together; this one alone where there is none.
+        distributed: The processes that train together; by default this one alone.
 
     Raises:
         ConfigError: The folder holds a run of another configuration.
         DataError: Data, the model or the checkpoint to start from cannot be used.
-        Interrupted: `stop` asked for it.
+        Interrupted: `stop` returned True.
     """
     distributed = DistributedContext() if distributed is None else distributed
     observer.planned(plan)
@@ -350,7 +350,7 @@ def train(
         _refuse_lost_checkpoint(plan)
     distributed.barrier()
     if distributed.is_main:
-        states.discard_states(plan.folder / STATES)  # a kill after the log's last line leaves them
+        states.discard_states(plan.folder / STATES)  # left behind if killed after the log's last line
         states.remove(plan.folder / checkpoint.RUN_ID)
     distributed.barrier()
     observer.finished(plan)
@@ -358,7 +358,7 @@ def train(
 
 
 def _refuse_lost_checkpoint(plan: Plan) -> None:
-    """Make sure that a finished run still has the checkpoint that it kept.
+    """Check that a finished run still has its checkpoint.
 
     Raises:
         DataError: It is missing or damaged.
@@ -386,7 +386,7 @@ def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distrib
 
 
 def check(plan: Plan) -> None:
-    """Refuse what `prepare` would, as far as that is known before anything is loaded or fetched.
+    """Refuse what `prepare` would refuse, as far as it is known before anything is loaded or fetched.
 
     Raises:
         ConfigError, DataError: The run could not start.
@@ -402,7 +402,7 @@ def check(plan: Plan) -> None:
 
 
 def _checked_manifest(plan: Plan, folder: Path) -> checkpoint.CheckpointManifest:
-    """Return the manifest of a checkpoint that a run starts from, or is held to.
+    """Return the manifest of a checkpoint that a run starts from or has as its reference.
 
     Raises:
         DataError: It is damaged, of another task or of another backbone.
@@ -414,7 +414,7 @@ def _checked_manifest(plan: Plan, folder: Path) -> checkpoint.CheckpointManifest
 
 
 def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> Run:
-    """Load everything a run needs; the folder is claimed only once all of that is there."""
+    """Load everything a run needs; its folder is claimed only afterwards."""
     check_selection(plan)
     training: dict[str, float] = dict.fromkeys(COSTS, 0.0)
     began = ""
@@ -460,34 +460,34 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
 
 
 def training_of_start(manifest: checkpoint.CheckpointManifest) -> dict[str, float]:
-    """Return what the checkpoint that a run starts from took, as far as that is known.
+    """Return the training cost of the checkpoint that a run starts from, as far as it is known.
 
-    Older versions recorded only tokens, episodes and seconds. Supervised training from a backbone draws and rewards
+    Older versions recorded only tokens, episodes and seconds. Supervised training from a backbone samples and rewards
     nothing.
     """
-    known = dict(manifest.training)
+    training = dict(manifest.training)
     if manifest.algorithm == SUPERVISED and not manifest.start:
-        known = {"generated_tokens": 0.0, "reward_calls": 0.0} | known
-    return {cost: known[cost] for cost in COSTS if cost in known}
+        training = {"generated_tokens": 0.0, "reward_calls": 0.0} | training
+    return {cost: training[cost] for cost in COSTS if cost in training}
 
 
-def with_data(training: Mapping[str, float], made: ScoredBudget) -> dict[str, float]:
-    """Return what training took with what making its data took; what is not known of either is left out."""
-    more = dataclasses.asdict(made)
-    known = {cost: more.get(cost, 0.0) for cost in training}
+def with_data(training: Mapping[str, float], budget: ScoredBudget) -> dict[str, float]:
+    """Return the cost of training and of making its data; what is unknown of either is left out."""
+    of_data = dataclasses.asdict(budget)
+    known = {cost: of_data.get(cost, 0.0) for cost in training}
     return {cost: training[cost] + value for cost, value in known.items() if value is not None}
 
 
 def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
-    """Return a share of the examples, drawn with the seed, in their own order.
+    """Return a share of the examples, drawn with the seed, in their original order.
 
-    The order in which they are drawn does not depend on the share: the first tenth is part of the first half.
+    The order of the draw does not depend on the share: the tenth is part of the half.
 
     Args:
         share: Above 0, at most 1; the number of examples is rounded.
 
     Raises:
-        ConfigError: Not even one example is left.
+        ConfigError: No example is left.
     """
     count = round(share * len(examples))
     if not count:
@@ -497,7 +497,7 @@ def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[
 
 
 def check_ranks(config: Common, distributed: DistributedContext) -> None:
-    """Refuse more processes than there are rollouts to sample, or prompts, where the rollouts to one stay together.
+    """Refuse more processes than rollouts, or than prompts if the rollouts to a prompt must stay together.
 
     Raises:
         ConfigError: A process would have nothing to do.
@@ -507,15 +507,15 @@ def check_ranks(config: Common, distributed: DistributedContext) -> None:
     grouped, count = shares_groups(config), distributed.size
     shared = config.prompts if grouped else config.rollouts
     if shared < count:
-        what = "prompts (rollouts / samples_per_prompt)" if grouped else "rollouts"
-        raise ConfigError(f"{count} processes share {shared} {what}; raise rollouts, or start fewer.")
+        unit = "prompts (rollouts / samples_per_prompt)" if grouped else "rollouts"
+        raise ConfigError(f"{count} processes share {shared} {unit}; raise rollouts, or start fewer.")
 
 
 def load_anchor(plan: Plan, start: LoadedModel, distributed: DistributedContext) -> PreTrainedModel | None:
-    """Return what `reference` names; None where it names nothing.
+    """Return the model that `reference` names; None if it names none.
 
     Raises:
-        DataError: A checkpoint is damaged, of another task or backbone, or unlike the others or the start.
+        DataError: A checkpoint is damaged, of another task or backbone, or its weights do not match the others'.
     """
     if not plan.anchors:
         return None

@@ -8,7 +8,7 @@ import torch
 
 from grue.errors import TrainingError, Unavailable
 from grue.evaluation.comparison import Worth, worth_of, worth_of_mean
-from grue.evaluation.predict import Response, as_predictions, as_responses, plain_sampling, respond, told
+from grue.evaluation.predict import Response, as_predictions, as_responses, plain_sampling, respond, reward_inputs
 from grue.evaluation.rewards import Reward, mean
 from grue.evaluation.scoring import Prepare, score_predictions
 from grue.lm.divergence import kl_divergence
@@ -27,16 +27,16 @@ from grue.tasks import Generation, MetricSpec, Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validated:
-    """What a validation found.
+    """The result of a validation.
 
     Attributes:
-        figures: "preference", "naturalness" (0 to 100, where the task has the axis) and "reward" (mean, in the reward's
-            unit) of the answers, drawn as `validate_on` says. From reinforcement learning also those of plain samples,
+        figures: "preference", "naturalness" (0 to 100, if the task has the axis) and "reward" (mean, in the reward's
+            unit) of the answers, drawn as `validate_on` says. In reinforcement learning also figures of plain samples,
             which mean the same for every algorithm: "sampled_reward", and "kl" from the start in nats a response. Of a
             reward of several terms also the mean of each, "reward/NAME" and "sampled_reward/NAME". A reward's mean is
-            over the texts that it applies to, and missing where it applies to none.
-        worth: What policies are compared by, and each example's share in it: the preference, or where there is none the
-            reward. None where there is a single example, or a metric cannot be computed without one of them.
+            over the texts that it applies to, and missing if it applies to none.
+        worth: What policies are compared by, and each example's share in it: the preference, or without one the
+            reward. None if there is a single example, or if a metric cannot be computed without one of them.
     """
 
     figures: dict[str, float]
@@ -70,9 +70,9 @@ def validate(
     settings = answering(task, config)
     learns = isinstance(config, RewardedConfig)
     with gathered(trainer.sharded), trainer.autocast(), torch.no_grad(), cast_once(policy):
-        drawn = [pair for batch in batches for pair in sampled(trainer, state, batch)] if learns else []
+        drawn = [pair for batch in batches for pair in sample(trainer, state, batch)] if learns else []
         if learns and settings == plain_sampling(task):  # then these are the same draws
-            answered = [one for one, _ in drawn]
+            answered = [response for response, _ in drawn]
         else:
             answered = [
                 response
@@ -87,9 +87,9 @@ def validate(
         examples,
         as_predictions(examples, answered),
         prepare=prepare,
-        measured=lambda *one: measured.append(one),
+        measured=lambda *metric: measured.append(metric),
     )
-    rewards, of_reward = rewarded("reward", reward, examples, answered, done)
+    rewards, of_reward = reward_means("reward", reward, examples, answered, done)
     figures = {**of_reward, "preference": scored.preference, "naturalness": scored.naturalness}
     if figures["reward"] is None and scored.preference is None:
         raise TrainingError(
@@ -97,31 +97,33 @@ def validate(
             "of preference to compare checkpoints by. Add a term that applies, or raise validation_examples."
         )
     if drawn := trainer.distributed.gather(drawn):
-        _, of_samples = rewarded("sampled_reward", reward, examples, [one for one, _ in drawn], done)
-        figures |= of_samples
+        samples = [response for response, _ in drawn]
+        figures |= reward_means("sampled_reward", reward, examples, samples, done)[1]
         figures["kl"] = sum(kl for _, kl in drawn) / len(drawn)
-    found = None
+    worth = None
     if scored.preference is None:
-        found = worth_of_mean(rewards)
+        worth = worth_of_mean(rewards)
     elif len(examples) > 1:
-        with suppress(Unavailable):  # as where a metric counts some of the examples alone, and there is one of those
-            found = worth_of([one for one in measured if one[0].axis == "preference"])
-    return Validated({name: value for name, value in figures.items() if value is not None}, found)
+        with suppress(
+            Unavailable
+        ):  # for example, a metric that counts only some of the examples, and there is one such
+            worth = worth_of([metric for metric in measured if metric[0].axis == "preference"])
+    return Validated({name: value for name, value in figures.items() if value is not None}, worth)
 
 
 def errors(now: Worth | None, start: Worth | None) -> dict[str, float]:
-    """Return the figures that say how sure a validation is.
+    """Return the standard errors of a validation.
 
     Returns:
-        "error", the standard error over examples of what policies are compared by; "gain" on the start, and
-        "gain_error", its standard error, paired by example. What is not known is missing.
+        "error", the standard error over examples of what policies are compared by; "gain" over the start, and
+        "gain_error", its standard error, paired by example. Unknown ones are missing.
     """
     if now is None:
         return {}
-    found = {"error": now.error}
+    figures = {"error": now.error}
     if start is not None:
-        found["gain"], found["gain_error"] = now.gain_on(start)
-    return {name: value for name, value in found.items() if value is not None}
+        figures["gain"], figures["gain_error"] = now.gain_on(start)
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def answering(task: Task, config: Common) -> Generation:
@@ -131,26 +133,26 @@ def answering(task: Task, config: Common) -> Generation:
     return rollout_settings(task, config) if isinstance(config, RewardedConfig) else task.rollout
 
 
-def rewarded(
+def reward_means(
     name: str, reward: Reward, examples: Sequence[Example], responses: Sequence[Response], done: int
 ) -> tuple[list[float | None], dict[str, float | None]]:
-    """Return the reward of each response, and the mean as figure `name`, of a sum also that of each term.
+    """Return the reward of each response, and the mean as figure `name`; for a sum, also the mean of each term.
 
     None is where the reward does not apply.
     """
-    parts = reward.parts(examples, **told(responses), step=done)
+    parts = reward.parts(examples, **reward_inputs(responses), step=done)
     sums = reward.sums(parts)
-    found = {name: mean(sums)}
+    figures = {name: mean(sums)}
     if len(reward.terms) > 1:
-        found |= {f"{name}/{term.name}": mean(part) for term, part in zip(reward.terms, parts, strict=True)}
-    return sums, found
+        figures |= {f"{name}/{term.name}": mean(part) for term, part in zip(reward.terms, parts, strict=True)}
+    return sums, figures
 
 
 @torch.no_grad()
-def sampled(trainer: Trainer, state: TrainState, examples: Sequence[Example]) -> list[tuple[Response, float]]:
-    """Return a plain sample to each example, and the KL from the start along it in nats.
+def sample(trainer: Trainer, state: TrainState, examples: Sequence[Example]) -> list[tuple[Response, float]]:
+    """Return a plain sample for each example, and the KL from the start along it in nats.
 
-    The draws are those of every validation of a run, so that differences between two of them vary less.
+    All validations of a run use the same random numbers, so that differences between two of them vary less.
     """
     policy, tokenizer, settings = state.policy, trainer.tokenizer, plain_sampling(trainer.task)
     prompts = encode_prompts(policy, tokenizer, [example.prompt for example in examples], trainer.task.prompt)

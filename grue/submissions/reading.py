@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grue import files
 from grue.errors import DataError, GrueError
-from grue.evaluation.predictions import of_unequal_draws
+from grue.evaluation.predictions import unequal_draws
 from grue.records import LARGEST_SEED, Prediction, is_seed
 from grue.shapes import from_dict
 from grue.submissions.folder import CONFIG, MANIFEST, SUBMISSION, nests_too_deep
@@ -250,7 +250,7 @@ def read_untrusted_predictions(path: Path) -> list[Prediction]:
             raise DataError(f"{where}: nests too deeply.")
         predictions.append(from_dict(Prediction, record, where, DataError))
         if len(predictions[-1].draws) != len(predictions[0].draws):
-            raise DataError(f"{where}: {of_unequal_draws(predictions[0], predictions[-1])}")
+            raise DataError(f"{where}: {unequal_draws(predictions[0], predictions[-1])}")
     return predictions
 
 

@@ -105,7 +105,7 @@ def test_what_cannot_be_read_has_a_name_that_no_other_process_gives():
     given = replace(ppo.ALGORITHM, update=lambda *args: held)
     name = give_name(given)
     assert "(unknown " in name and give_name(given) == name
-    algorithms.GIVEN.clear()
+    algorithms.PASSED.clear()
     assert give_name(given) != name
 
 
@@ -116,7 +116,7 @@ def test_bound_arguments_and_functions_of_the_same_name_are_told_apart():
     given += [replace(given[-1], update=lambda *_: {})]
     names = [give_name(one) for one in given]
     assert len(set(names)) == 5 and not any("(unknown " in name for name in names)
-    algorithms.GIVEN.clear()
+    algorithms.PASSED.clear()
     with pytest.raises(ConfigError, match="was passed as an object, and this process was not given it"):
         find_algorithm(names[0])
     assert [give_name(one) for one in given] == names

@@ -16,7 +16,7 @@ def held(algorithm, **settings):
     """In weights of the policy."""
     config = algorithms.find_card(algorithm).settings(**settings)
     trained = 0 if config.lora_rank else WEIGHTS
-    return {name: size / (4 * WEIGHTS) for name, size in memory.held(WEIGHTS, trained, config).items()}
+    return {name: size / (4 * WEIGHTS) for name, size in memory.training_bytes(WEIGHTS, trained, config).items()}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_is_counted_is_what_a_state_holds_after_an_update(algorithm, tmp_pa
     gradients = [value for values in learning for value in values]  # of which each has one during an update
     found = sum(value.numel() for value in [*weights.values(), *moments, *gradients])
     count = sum(value.numel() for value in trainer.policy.parameters())
-    expected = sum(memory.held(count, count, config).values()) / 4
+    expected = sum(memory.training_bytes(count, count, config).values()) / 4
     assert found == pytest.approx(expected, rel=0.02), "a value head is more"
 
 

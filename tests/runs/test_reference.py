@@ -10,21 +10,21 @@ from grue.algorithms import BUILT_IN
 from grue.cli.main import main
 from grue.rl.settings import RolloutConfig
 from grue.runs.algorithms import find_card
-from grue.runs.reference import about, shared_settings
+from grue.runs.reference import describe_algorithm, shared_settings
 
 
 def told(name):
-    return {setting.name: setting for group in about(name).groups for setting in group.settings}
+    return {setting.name: setting for group in describe_algorithm(name).groups for setting in group.settings}
 
 
 @pytest.mark.parametrize("algorithm", BUILT_IN)
 def test_every_setting_that_has_an_effect_is_listed_once_with_a_meaning(algorithm):
     found = find_card(algorithm)
-    listed = [setting for group in about(algorithm).groups for setting in group.settings]
+    listed = [setting for group in describe_algorithm(algorithm).groups for setting in group.settings]
     names = [setting.name for setting in listed]
     assert sorted(names) == sorted({f.name for f in dataclasses.fields(found.settings)} - found.without_effect)
     assert [setting.name for setting in listed if len(setting.meaning) < 10] == []
-    assert all(about(algorithm).summary) and about(algorithm).name == algorithm
+    assert all(describe_algorithm(algorithm).summary) and describe_algorithm(algorithm).name == algorithm
 
 
 def test_defaults_bounds_and_the_papers_values_are_those_of_the_class_and_of_its_recipes():
