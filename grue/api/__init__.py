@@ -1,4 +1,4 @@
-"""The Python API: what the commands do, in a line each. `import grue` offers it: `grue.train`, `grue.score` and so on.
+"""The Python API: a function for each command. `import grue` has them: `grue.train`, `grue.score` and so on.
 
-What is heavy is imported when it is needed: a script that only scores never loads torch.
+Heavy packages are imported when they are needed: a script that only scores never loads torch.
 """

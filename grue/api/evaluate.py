@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is evaluated, on which task, and the folder of its results; `subject` makes it.
+    """A system to evaluate, its task, and the folder of its results; `subject` makes it.
 
     Attributes:
-        run: The folder of the run that a checkpoint is of; None for what is none.
+        run: The folder of a checkpoint's run; None for other systems.
     """
 
     task: Task
@@ -53,34 +53,34 @@ def evaluate(
     """Write a system's predictions for a split and score them, as `grue evaluate` does.
 
     Args:
-        what: What `train` or `subject` returned, a run's folder, a checkpoint of ours, a baseline ("baseline:null", or
+        what: The result of `train` or `subject`, a run's folder, a checkpoint of GRUE, a baseline ("baseline:null", or
             its name alone), "http://HOST/v1#MODEL", or any model by its folder or hub id.
         task: The task. [default: the checkpoint's]
         split: The split, or the path of a file of rows in the data set's columns, whose result is never ranked.
             [default: the task's evaluation split]
         limit: Evaluate only so many examples; such a result is never ranked.
-        frontier: What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.
+        frontier: File by `grue frontier -o` of the run's start: the result says which share of it the run gained.
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
-        force: Replace an evaluation that is there, once everything for this one is at hand.
-        search: Whether a model's answers are also searched, where the task has a `[search]`.
+        force: Replace an existing evaluation, once everything that this one needs is loaded.
+        search: Whether a model also answers by the task's `[search]`, if it has one.
         progress: Called with (done, total) examples.
-        warn: Called where a finished evaluation is scored again, because its files are not what was written.
+        warn: Called if a finished evaluation is scored again because its files were changed.
         about: Arguments of `grue.api.evaluate.subject`: seed, suite, best_of, pick_by, chat, endpoint, system, runs.
 
     Raises:
-        ConfigError: The task is not named, a seed cannot be, the folder holds another evaluation, or something that a
-            `Subject` says already stands beside it.
+        ConfigError: The task is not named, a seed is invalid, the folder holds another evaluation, or an argument is
+            given besides a `Subject`.
         DataError: Data or the model is not available, or the predictions of a finished evaluation were changed.
-        Unavailable: No metric of the task can be computed on this machine, or an endpoint fails again and again.
+        Unavailable: No metric of the task can be computed on this machine, or an endpoint fails repeatedly.
     """
     limit = None if limit is None else check_number("limit", limit)
     batch_size = check_number("batch_size", batch_size)
     if not isinstance(what, Subject):
         what = subject(what, task, **about)
     elif task is not None or about:
-        given = ["task", *about] if task is not None else about
+        names = ["task", *about] if task is not None else about
         raise ConfigError(
-            f"A Subject is a whole system on a task: {', '.join(given)} would say another; give that to "
+            f"A Subject is a whole system on a task: {', '.join(names)} would say another; give that to "
             "`grue.api.evaluate.subject`, which makes one."
         )
     from grue.evaluation import evaluate as evaluation
@@ -119,17 +119,17 @@ def subject(
     system: str | None = None,
     runs: str | Path = "runs",
 ) -> Subject:
-    """Load what `evaluate` evaluates, and say where its results go; `what`, `task` and errors as there.
+    """Load a system for `evaluate` and return it with the folder of its results; `what`, `task` and errors as there.
 
     Args:
         seed: Seed of a sampler; a checkpoint has its own.
         best_of: Draw so many samples a prompt and keep the best.
-        pick_by: "likelihood", "consensus" (what the other samples agree with most) or a reward. [default: the task's
-            reward, or likelihood where that would be an oracle]
-        chat: Ask a model by the task's chat prompt, in the model's own template: another system, NAME+chat. [default:
-            only one that answers over HTTP]
-        endpoint: How a model is asked over HTTP, and where, if `what` is only the name that it has there.
-        system: Name of the system of a model. [default: the model's, with what it is asked by]
+        pick_by: "likelihood", "consensus" (the sample that the others agree with most) or a reward. [default: the
+            task's reward, or likelihood if that would be an oracle]
+        chat: Use the task's chat prompt, in the model's own template; this is another system, NAME+chat. [default:
+            only for a model that answers over HTTP]
+        endpoint: How a model is asked over HTTP, and where, if `what` is only its name at the server.
+        system: Name of the system of a model. [default: the model's, with how it is prompted]
         runs: Folder of all runs.
     """
     from grue.lm.checkpoint import read_manifest, results_folder
@@ -143,7 +143,7 @@ def subject(
     is_baseline = checkpoint is None and (name != str(what) or name in BASELINES)
     if (chat or endpoint is not None or system is not None) and (checkpoint is not None or is_baseline):
         raise ConfigError(f"{name}: a chat prompt, an endpoint and a name are for models that were made elsewhere.")
-    from grue.evaluation import systems  # which imports torch, for which a wrong name does not wait
+    from grue.evaluation import systems  # imports torch, so only after the names are checked
 
     if checkpoint is not None:
         evaluated, run = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
@@ -153,23 +153,23 @@ def subject(
             evaluated = systems.baseline_system(of_task, name, seed)
         else:
             name, endpoint = _behind(name, endpoint, chat)
-            here = bool(chat) and endpoint is None
-            evaluated = systems.external_system(of_task, name, seed, chat=here, endpoint=endpoint, name=system)
+            local_chat = bool(chat) and endpoint is None
+            evaluated = systems.external_system(of_task, name, seed, chat=local_chat, endpoint=endpoint, name=system)
         place = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
         prepared = Subject(of_task, evaluated, place)
     return prepared if best_of is None else _picking(replace(prepared, run=None), best_of, pick_by, Path(runs))
 
 
 BASELINE = "baseline:"
-"""What a baseline's name begins with where a model or a folder may have the same."""
+"""Prefix that marks a baseline's name, since a model or a folder may have the same name."""
 
 
 def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini") -> tuple[Task, Path | None]:
-    """Return the task that something is evaluated on, and its checkpoint if it is one of ours; no model is loaded.
+    """Return the task to evaluate on, and the checkpoint if `what` is one of GRUE; no model is loaded.
 
     Raises:
-        ConfigError: The task is not named, and it is no checkpoint, which names its own.
-        DataError: It is a damaged checkpoint.
+        ConfigError: Neither the arguments nor a checkpoint name the task.
+        DataError: The checkpoint is damaged.
     """
     from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, seeds_in
 
@@ -191,7 +191,7 @@ def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini"
 
 
 def _behind(name: str, endpoint: "Endpoint | None", chat: bool | None) -> "tuple[str, Endpoint | None]":
-    """Return a model's name without the address that it is written behind, and how it is asked there.
+    """Return a model's name without its address, and how it is asked at that address.
 
     Raises:
         ConfigError: An address names no model.
@@ -212,11 +212,11 @@ ADDRESS = ("http://", "https://")
 
 
 def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject:
-    """Return the system that picks the best of n; its folder lies beside the plain system's, if that is a run's."""
+    """Return the system that picks the best of n; its folder is beside the plain system's if that is a run's."""
     from grue.evaluation.best_of import choose_best_of
     from grue.evaluation.systems import with_best_of
 
-    if Path(plain.system.name).name != plain.system.name:  # a checkpoint's own file gives it, and it becomes a folder
+    if Path(plain.system.name).name != plain.system.name:  # it is read from a checkpoint and names a folder
         check_system_name(plain.system.name)
     task = plain.task
     system = with_best_of(plain.system, choose_best_of(task, n, pick_by), task)
@@ -243,19 +243,19 @@ def generate(
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> "ScoredHeader | None":
-    """Write a system's predictions for a split, or scored samples to learn from, as `grue generate` does.
+    """Write a system's predictions for a split, or scored samples for training, as `grue generate` does.
 
     Args:
-        what: What `train` returned, a run's folder, a checkpoint of ours, or with `task` any model or "zero-shot".
-        output: File to write. A call that was interrupted goes on; what is whole is only read.
-        samples: Draw so many responses to each prompt and score them.
+        what: The result of `train`, a run's folder, a checkpoint of GRUE, or with `task` any model or "zero-shot".
+        output: File to write. An interrupted call is resumed; a finished file is only read.
+        samples: Draw so many responses to each prompt, and score them.
         reward: The reward of samples, as for training. [default: the task's]
         temperature: Sampling temperature of samples. [default: that of the task's rollouts]
         seed: Seed of the sampling. [default: the checkpoint's, or 1]
         split: The split, or the path of a file of rows. [default: the evaluation split, with `samples` train]
 
     Returns:
-        What the file says of its samples; None of predictions.
+        The file's header; None for predictions.
 
     Raises:
         ConfigError: An argument is invalid, or the file holds something else.
@@ -269,7 +269,7 @@ def generate(
     from grue.evaluation.systems import require_plain
 
     samples, limit = (
-        None if given is None else check_number(name, given) for name, given in (("samples", samples), ("limit", limit))
+        None if value is None else check_number(name, value) for name, value in (("samples", samples), ("limit", limit))
     )
     batch_size, seed = check_number("batch_size", batch_size), None if seed is None else check_seed(seed)
     if samples is None and (reward is not None or temperature is not None):

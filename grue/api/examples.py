@@ -49,22 +49,22 @@ def as_task(task: AnyTask, suite: str = "mini") -> Task:
     return task if isinstance(task, Task) else load_task(str(task), suite)
 
 
-def optional_path(given: str | Path | None) -> Path | None:
-    """Return a path that may be left out."""
-    return None if given is None else Path(given)
+def optional_path(path: str | Path | None) -> Path | None:
+    """Return an optional path as a `Path`."""
+    return None if path is None else Path(path)
 
 
-def refuse_model(name: str, given: object) -> None:
-    """Refuse a model, or anything else, where its folder or name is wanted.
+def refuse_model(name: str, value: object) -> None:
+    """Refuse a model object, or any other, in place of its folder or name.
 
     Args:
-        name: Of the argument, for the message.
+        name: The argument's name, for the message.
 
     Raises:
-        ConfigError: It is neither text nor a path, nor None.
+        ConfigError: It is not a string, a path or None.
     """
-    if not isinstance(given, str | Path | None):
+    if not isinstance(value, str | Path | None):
         raise ConfigError(
-            f"{name}: found an object of {type(given).__name__}, and a run is known by files. Save it, "
+            f"{name}: found an object of {type(value).__name__}, and a run is known by files. Save it, "
             'model.save_pretrained("DIR") and tokenizer.save_pretrained("DIR"), and pass "DIR".'
         )

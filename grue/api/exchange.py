@@ -1,4 +1,4 @@
-"""Results elsewhere, and others' answers here."""
+"""Export results to other formats, and import other harnesses' answers."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What was pushed, or with `dry_run` would be.
+    """What was pushed, or would be with `dry_run`.
 
     Attributes:
         sizes: Path in the repository → bytes.
-        uploaded: What became of it; None of a dry run.
+        uploaded: The outcome of the upload; None for a dry run.
     """
 
     sizes: dict[str, int]
@@ -46,18 +46,18 @@ def push(
     """Upload a checkpoint, its card and its scores to the Hugging Face hub, as `grue tools push` does.
 
     Args:
-        what: What `train` returned, a run's folder or a checkpoint.
-        to: The repository, "owner/name"; it is made if it is not there.
+        what: The result of `train`, a run's folder or a checkpoint.
+        to: The repository, "owner/name"; created if missing.
         private: Make it private.
         samples: Upload the predictions, their scores and the result too.
         benchmark: The data set on the hub whose leaderboard the scores are for. [default: the task's own]
         endpoint_url: The hub's address. [default: HF_ENDPOINT, or huggingface.co]
-        force: Push to a repository that holds something else than a checkpoint of grue.
-        dry_run: Say what would be uploaded, without token or connection.
-        warn: Called where scores are not told.
+        force: Push even if the repository holds something other than a checkpoint of GRUE.
+        dry_run: Return what would be uploaded, without token or connection.
+        warn: Called if scores are left out.
 
     Raises:
-        ConfigError: There is no token, or the repository cannot be written as asked.
+        ConfigError: There is no token, or the repository cannot be written.
         DataError: The checkpoint or its evaluation is damaged, or the hub refuses.
     """
     from grue.data.hub.upload import check_repository, page_of, upload
@@ -99,21 +99,21 @@ def export(
     source_url: str = "",
     force: bool = False,
 ) -> None:
-    """Write a system's results in a format of others, as `grue tools export` does.
+    """Write a system's results in another format, as `grue tools export` does.
 
     Args:
-        results: A file `result.json` or a folder that holds some, or several of these; several seeds become a mean with
+        results: A file `result.json` or a folder with such files, or several of these; several seeds become a mean with
             its interval.
         form: "every-eval-ever", "model-index" or "eval-results".
         model: The model's id on the hub.
         organization: Who evaluated.
         benchmark: The data set on the hub whose leaderboard the scores are for. [default: the task's own]
-        source_url: Where outputs or logs can be seen.
-        force: Replace a file that is there, unless it is read.
+        source_url: Address of outputs or logs.
+        force: Replace an existing file, unless it is an input.
 
     Raises:
         UnknownName: There is no such format.
-        ConfigError: The file is there or is read, or the results do not belong together.
+        ConfigError: The file exists or is an input, or the results do not belong together.
         DataError: A result cannot be read, or is of a part of the split.
     """
     from grue.exchange.described import Described
@@ -122,9 +122,9 @@ def export(
 
     writer, output = FORMATS[form], Path(output)
     files.refuse_there(output, force)
-    given = result_files([Path(path) for path in ([results] if isinstance(results, str | Path) else results)])
-    files.refuse_input(output, given)
-    measured = read_measured(given)
+    paths = result_files([Path(path) for path in ([results] if isinstance(results, str | Path) else results)])
+    files.refuse_input(output, paths)
+    measured = read_measured(paths)
     files.write_text(output, writer(measured, Described(model, organization, benchmark, source_url)))
 
 
@@ -148,16 +148,16 @@ def import_predictions(
     Args:
         log: A sample log of lm-evaluation-harness (samples_*.jsonl), or a log of inspect_ai (.eval or .json).
         output: File to write, one {"id", "text"} a line.
-        filter: With lm-eval, whose answers to take where several filters were applied.
-        epoch: With inspect, which of several epochs.
-        force: Replace a file that is there, unless it is read.
-        warn: Called where the logged prompts are not the task's, a filter found no answer, or inspect's evaluation did
+        filter: With lm-eval, the filter whose answers to take, if there are several.
+        epoch: With inspect, the epoch to take, if there are several.
+        force: Replace an existing file, unless it is an input.
+        warn: Called if the logged prompts are not the task's, a filter found no answer, or inspect's evaluation did
             not end well.
 
     Raises:
-        ConfigError: The file is there or is read, or the log holds several sets of answers and none was chosen.
+        ConfigError: The file exists or is an input, or the log holds several sets of answers and none was chosen.
         DataError: The log or the task's data cannot be read.
-        SubmissionError: The answers do not fit the examples; the message counts which and how many.
+        SubmissionError: The answers do not fit the examples; the message says which and how many.
     """
     from grue.evaluation.predictions import write_predictions
     from grue.exchange.answers import matched

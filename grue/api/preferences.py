@@ -1,4 +1,4 @@
-"""Pairs of texts, and reward models that learn from them."""
+"""Preference pairs, and reward models that learn from them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grue.preferences.make import Choice, Ties
 
 Shares = Mapping[str, float] | Sequence[float]
-"""Of the prompts: by part, or of train, validation and test in this order."""
+"""Shares of the prompts: by part, or for train, validation and test in this order."""
 
 
 def pairs_from_samples(
@@ -37,14 +37,14 @@ def pairs_from_samples(
     """Write preference pairs of scored samples, judged by their rewards, as `grue tools pairs from-samples` does.
 
     Args:
-        samples: What `grue generate --samples N --score` wrote.
+        samples: File by `grue generate --samples N --score`.
         task: The task. [default: the file's]
-        split: What was answered: a split, or where a file of rows lies. [default: what the file says]
+        split: The split that was answered, or the path of a file of rows. [default: the file's]
         pairs: How many. [default: all]
         noise: How the annotator errs: "none", "flip:P" or "bradley-terry:T".
-        ties: Whether pairs of which neither text is better are left out ("drop"), or recorded as ties ("keep").
-        seed: Of the choice of pairs, of the annotator and of the parts.
-        shares: Of the prompts: of train, validation and test in this order, or by these names. [default: 0.6, 0.2, 0.2]
+        ties: Whether pairs without a better text are left out ("drop") or recorded as ties ("keep").
+        seed: Of the choice of pairs, the annotator and the parts.
+        shares: Shares of train, validation and test in this order, or by these names. [default: 0.6, 0.2, 0.2]
 
     Raises:
         ConfigError: An argument is invalid, or the output holds something else.
@@ -78,10 +78,10 @@ def pairs_from_predictions(
     """Write preference pairs of two predictions files, judged by a reward, as `grue tools pairs from-predictions` does.
 
     Args:
-        split: Whose examples were answered; only pairs of "train" can be learned from by a policy.
+        split: The split that was answered; a policy can learn only from pairs of "train".
         reward: As for training. [default: the task's]
 
-    Other arguments and errors as for `pairs_from_samples`, and SubmissionError where predictions do not fit the split.
+    Other arguments and errors as for `pairs_from_samples`, and SubmissionError if predictions do not fit the split.
     """
     from grue.preferences.make import from_predictions
 
@@ -110,8 +110,8 @@ def pairs_from_study(
     """Write preference pairs of people's answers in a study, as `grue tools pairs from-study` does.
 
     Args:
-        answers: What `grue tools study analyse DIR --answers FILE` wrote.
-        split: That the study is of. [default: the task's evaluation split]
+        answers: File by `grue tools study analyse DIR --answers FILE`.
+        split: The split of the study. [default: the task's evaluation split]
 
     Other arguments and errors as for `pairs_from_samples`.
     """
@@ -125,10 +125,10 @@ def pairs_from_study(
 
 
 def _choice(pairs: int | None, noise: str, ties: "Ties", seed: int, shares: Shares | None) -> "Choice":
-    """Return which pairs are made, and how they are judged.
+    """Return the choice of pairs and how they are judged, checked.
 
     Raises:
-        ConfigError: That cannot be.
+        ConfigError: A value is invalid.
     """
     from grue.data.pairs import PARTS
     from grue.preferences.make import Choice
@@ -161,9 +161,9 @@ def train_reward(
     Args:
         task: The task. [default: the file's]
         backbone: A folder, a hub id or `mini:<name>`. [default: the task's]
-        split: Whose prompts are answered; a header that names another is refused. [default: the header's, or train]
+        split: The split of the prompts; a header that names another is refused. [default: the header's, or train]
         progress: Called with (done, total) steps, and the figures of a validation.
-        stop: Asked after every step; True saves the state and raises `Interrupted`.
+        stop: Called after every step; True saves the state and raises `Interrupted`.
         settings: See `grue.preferences.settings.RewardModelConfig`.
 
     Raises:
@@ -203,10 +203,10 @@ def evaluate_reward(
     data_dir: str | Path | None = None,
     offline: bool = False,
 ) -> "Evaluation":
-    """Judge a reward model by pairs, as `grue tools reward evaluate` does.
+    """Evaluate a reward model on pairs, as `grue tools reward evaluate` does.
 
     Args:
-        part: "train", "validation", "test" or "all". [default: test, if the file says which that is; else all]
+        part: "train", "validation", "test" or "all". [default: test if the file has parts, else all]
 
     Other arguments and errors as for `train_reward`.
     """
@@ -229,8 +229,8 @@ def task_and_split(
     """Return the task of a file of scored responses or pairs, and the split whose prompts it answers.
 
     Args:
-        split: As the caller says, if so.
-        fallback: Suite and task to take where neither the caller nor the file names one.
+        split: The caller's choice, if any.
+        fallback: Suite and task if neither the caller nor the file names one.
 
     Raises:
         ConfigError: Nothing names the task, or the file's header names another split.
@@ -239,12 +239,12 @@ def task_and_split(
     from grue.data.scored import read_header
     from grue.preferences.read import answered_split
 
-    made = read_header(path)
-    stated = [] if made is None else [(made.suite, made.task)]
+    header = read_header(path)
+    stated = [] if header is None else [(header.suite, header.task)]
     stated += [] if fallback is None else [fallback]
     if task is None:
-        known = ((of_suite, name) for of_suite, name in stated if is_named(of_suite) and name in task_names(of_suite))
-        suite, task = next(known, (suite, None))
+        named = ((of_suite, name) for of_suite, name in stated if is_named(of_suite) and name in task_names(of_suite))
+        suite, task = next(named, (suite, None))
     if task is None:
         own = next((f"{OWN}/{escaped(name)}" for of_suite, name in stated if of_suite == OWN), None)
         if own is not None:
@@ -256,4 +256,4 @@ def task_and_split(
             f"{path}: has no header that names a task of ours; name its task with --task NAME, or "
             'task="NAME" in Python.'
         )
-    return as_task(task, suite), answered_split(path, made, split)
+    return as_task(task, suite), answered_split(path, header, split)

@@ -45,9 +45,9 @@ def score(
 
     Raises:
         ConfigError: Not exactly one of task, own examples and references is given, or there is no metric.
-        SubmissionError: An example has no prediction or two, a prediction no example, or one is no text.
-        DataError: Data is not available, an example of your own cannot be (references that are one text, say), or what
-            is read as plain text is JSON.
+        SubmissionError: An example has no prediction or two, a prediction has no example, or is not a text.
+        DataError: Data is not available, an example of your own is invalid (references that are one text, say), or a
+            file of plain text is JSON.
     """
     from grue.evaluation import predictions as reading
     from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
@@ -69,7 +69,7 @@ def score(
     if metrics is not None and not metrics:
         raise ConfigError("metrics is empty: name at least one, or give None for the task's.")
     of_task = None if task is None else as_task(task, suite)
-    specs = chosen_metrics(of_task, metrics, options)  # a wrong name is reported before anything is read
+    specs = chosen_metrics(of_task, metrics, options)  # reports a wrong name before anything is read
     read = reading.read_predictions if of_task is not None else reading.read_predictions_in_order
     read = reading.read_plain_predictions if references else read
     read_first = read(Path(predictions)) if isinstance(predictions, str | Path) else None
@@ -85,28 +85,28 @@ def score(
         loaded = reading.read_plain_examples([Path(path) for path in references])
     answers = read_first if read_first is not None else _answers(predictions, loaded)
     if references and len(answers) != len(loaded):
-        what = f"{predictions}: {len(answers)} lines" if read_first is not None else f"{len(answers)} predictions"
+        counted = f"{predictions}: {len(answers)} lines" if read_first is not None else f"{len(answers)} predictions"
         raise SubmissionError(
-            f"{what}, but {references[0]} has {len(loaded)}; write one prediction for each reference."
+            f"{counted}, but {references[0]} has {len(loaded)}; write one prediction for each reference."
         )
     if of_task is None or split is None:
         return score_examples(specs, loaded, answers, progress=progress)
-    # Without a choice of metrics, what this machine cannot compute is left out and reported.
+    # By default, metrics that this machine cannot compute are left out and reported.
     skip = metrics is None
     return score_predictions(of_task, split, loaded, answers, specs, skip_unavailable=skip, progress=progress)
 
 
-def _answers(given: Any, loaded: Sequence[Example]) -> list[Prediction]:
-    """Return predictions that are given by id, or in the order of the examples."""
+def _answers(predictions: Any, loaded: Sequence[Example]) -> list[Prediction]:
+    """Return predictions given by id, or in the order of the examples."""
     from grue.evaluation.predictions import prediction_of
 
-    if isinstance(given, Mapping):
-        return [Prediction(identity, _text(text, identity)) for identity, text in given.items()]
-    given = list(given)
-    if len(given) != len(loaded):
-        raise SubmissionError(f"{len(given)} predictions for {len(loaded)} examples.")
+    if isinstance(predictions, Mapping):
+        return [Prediction(identity, _text(text, identity)) for identity, text in predictions.items()]
+    predictions = list(predictions)
+    if len(predictions) != len(loaded):
+        raise SubmissionError(f"{len(predictions)} predictions for {len(loaded)} examples.")
     answers = []
-    for place, (item, example) in enumerate(zip(given, loaded, strict=True)):
+    for place, (item, example) in enumerate(zip(predictions, loaded, strict=True)):
         if isinstance(item, Mapping):
             answer = prediction_of(item, f"predictions[{place}]")
         elif isinstance(item, str | Prediction):
@@ -121,22 +121,22 @@ def _answers(given: Any, loaded: Sequence[Example]) -> list[Prediction]:
     return answers
 
 
-def _text(given: Any, key: object) -> str:
-    """Return what was given as a text, if it is one that a file can hold.
+def _text(text: Any, key: object) -> str:
+    """Return a text after checking that it is one and that a file can hold it.
 
     Raises:
-        SubmissionError: It is not.
+        SubmissionError: It is not, or a file cannot.
     """
-    if not isinstance(given, str):
-        raise SubmissionError(f"predictions[{key!r}]: expected a text, found {given!r}.")
+    if not isinstance(text, str):
+        raise SubmissionError(f"predictions[{key!r}]: expected a text, found {text!r}.")
     try:
-        given.encode()
+        text.encode()
     except UnicodeEncodeError as error:
         raise SubmissionError(
             f"predictions[{key!r}]: the character {error.start} is half of a surrogate pair, which no file can hold. "
             "Replace it."
         ) from error
-    return given
+    return text
 
 
 def compare(
@@ -154,22 +154,22 @@ def compare(
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> "Comparison":
-    """Say which of two systems is better on the tasks that both have, and how sure that is, as `grue compare` does.
+    """Say which of two systems is better on the tasks that both have, and how certain that is, as `grue compare` does.
 
     Args:
-        a: Name of a system on the board, the algorithm that made it, "submissions:NAME" or "runs:NAME" where both
-            have it, or a folder with its results, such as that of a run that `train` returned.
+        a: Name of a system on the board, the algorithm that made it, "submissions:NAME" or "runs:NAME" if both
+            have it, a folder with its results, or the result of `train`.
         b: The other system.
-        tasks: Names or files of tasks, each of which both must have. [default: those of the suite that both have]
+        tasks: Names or files of tasks that both must have. [default: those of the suite that both have]
         axis: The score to compare: "preference" or "naturalness".
         draws: Draws of the randomisation test.
         seed: Seed of those draws.
-        show: How many examples to return of each task, those first on which the systems differ most.
+        show: How many examples to return for each task, those on which the systems differ most.
         progress: Called with (done, total) files of predictions.
 
     Raises:
-        UnknownName, ConfigError: No system or task has the name, or two systems have; or a number cannot be.
-        DataError: A result is missing, of a part of the split only, or of another version of the task.
+        UnknownName, ConfigError: No system or task has the name, or two systems have; or a number is invalid.
+        DataError: A result is missing, of only a part of the split, or of another version of the task.
         SubmissionError: An example has no prediction or two, or a submission lacks a seed that it declares.
     """
     import numpy as np
@@ -179,23 +179,23 @@ def compare(
     from grue.leaderboard.systems import find_systems
 
     draws, seed, show = check_number("draws", draws), check_seed(seed), check_number("show", show, 0)
-    wanted = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
-    folders = [given.folder if isinstance(given, Trained) else given for given in (a, b)]
-    for name, given in zip("ab", folders, strict=True):
-        refuse_model(name, given)
-    suites = sorted({task.suite for task in wanted})
+    of_tasks = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
+    sources = [system.folder if isinstance(system, Trained) else system for system in (a, b)]
+    for name, source in zip("ab", sources, strict=True):
+        refuse_model(name, source)
+    suites = sorted({task.suite for task in of_tasks})
     if len(suites) > 1:
         raise ConfigError(f"The tasks are of several suites, {', '.join(suites)}: compare on those of one.")
     systems = find_systems(
-        [given if isinstance(given, str) else f"{given}/" for given in folders],
+        [source if isinstance(source, str) else f"{source}/" for source in sources],
         suites[0],
         Path(submissions),
         Path(runs),
-        [task.name for task in wanted],
+        [task.name for task in of_tasks],
     )
     lacking = [
         f"{system.name} has no result on {task.name}"
-        for task in wanted
+        for task in of_tasks
         for system in systems
         if task.name not in system.entries
     ]
@@ -204,7 +204,7 @@ def compare(
     return compare_systems(
         systems[0],
         systems[1],
-        wanted,
+        of_tasks,
         np.random.default_rng(seed),
         axis=axis,
         draws=draws,

@@ -1,4 +1,4 @@
-"""Ask people about systems' texts, and say what their answers mean."""
+"""Make a human evaluation of systems' texts, and analyse its answers."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,13 +34,13 @@ def make_study(
     """Write the pages on which people judge systems' texts, and their key, as `grue tools study make` does.
 
     Args:
-        output: A new folder: `pages/` is for the annotators, `key.json` stays.
+        output: A new folder: `pages/` goes to the annotators, `key.json` stays with you.
         systems: Names as for `compare`, with "@SEED" for one seed, or "NAME=FILE" for predictions.
         items: How many examples of the evaluation split.
         annotators: How many people; everybody judges everything.
         template: A questionnaire by its name, or the path of a file. [default: the one of the task and kind]
         kind: "scales", to rate texts one by one, or "pairs", to choose between two. [default: the template's]
-        seed: Of what is drawn: items, orders.
+        seed: Of the draws of items and orders.
         progress: Called with (done, total) systems.
 
     Raises:
@@ -74,17 +74,17 @@ def analyse_study(
     seed: int = 0,
     complete: bool = False,
 ) -> "StudyAnalysis":
-    """Say what the answers to a study mean, as `grue tools study analyse` does.
+    """Analyse the answers to a study, as `grue tools study analyse` does.
 
     Args:
-        folder: What `make_study` wrote.
+        folder: The folder that `make_study` wrote.
         answers: Files that people saved. [default: those in the folder's `answers/`]
         draws: Of each bootstrap and test.
         seed: Of those draws.
         complete: Refuse answers that are not complete.
 
     Raises:
-        DataError: There are no answers; key or answers are damaged, contradict, or do not belong together.
+        DataError: There are no answers; or key or answers are damaged, contradictory, or do not belong together.
     """
     from grue.study.analysis import analyse
     from grue.study.answers import answer_files, read_answers

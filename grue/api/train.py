@@ -1,4 +1,4 @@
-"""Train, and say before whether there is a signal to learn from."""
+"""Train, and diagnose beforehand whether there is a signal to learn from."""
 
 import atexit
 import warnings
@@ -26,7 +26,7 @@ INSTEAD = {
     **{"dataset": _ROWS, "train_dataset": _ROWS, "eval_dataset": _ROWS},
     **dict.fromkeys(("reward_fn", "reward_funcs", "reward_function"), "reward= takes a name, a sum or a function"),
 }
-"""What other libraries' trainers are handed → what is handed over here."""
+"""An argument of other libraries' trainers → its replacement here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Trained:
     """A finished run.
 
     Attributes:
-        folder: Where it lies, with config.toml and train.jsonl.
+        folder: The run's folder, with config.toml and train.jsonl.
         checkpoint: The best model on validation, in Hugging Face format.
     """
 
@@ -62,7 +62,7 @@ def train(
             module has no file by the sha256 of its source: see `grue.runs.algorithms.give_name`.
         trackers: "tensorboard", "wandb", "trackio"; an empty list is TensorBoard where it is installed.
         observer: Its methods are called at every update, validation and warning.
-        stop: Asked before each stage and after every update; True saves the state and raises `Interrupted`.
+        stop: Called before each stage and after every update; True saves the state and raises `Interrupted`.
         arguments: Fields of `grue.runs.request.RunRequest` (seed, reward, runs, system, preset, backbone, init,
             warm_start, data_dir, offline), and values of the algorithm's settings, as --set takes them: updates=30.
             `reward` may also be a function of (examples, texts) that returns one number a text, which enters the run's
@@ -87,7 +87,7 @@ def train(
     atexit.register(leave_processes)
     watching = [observer] if observer is not None else []
     with open_trackers(trackers if distributed.is_main else ["none"], _warner(watching)) as opened:
-        # A tracker that asks for a login does so before a bar is drawn.
+        # A tracker that asks for a login does so before a progress bar is drawn.
         for stage in stages:
             if distributed.any(stop()):
                 raise training.Interrupted(f"{stage.folder}: stopped before it began; the same command goes on.")
@@ -130,14 +130,14 @@ def _request(
     arguments: Mapping[str, Any],
     beside: str,
 ) -> "RunRequest":
-    """Return the request that arguments make; one that is given whole is returned as it is.
+    """Return the request that arguments make; a whole request is returned as it is.
 
     Args:
         arguments: Fields of a request; any other is a setting of the algorithm.
-        beside: The arguments that may stand beside a whole request, for the message.
+        beside: The arguments that are allowed besides a whole request, for the message.
 
     Raises:
-        ConfigError: Something of a run is asked for beside a whole request, or an argument is of a wrong type.
+        ConfigError: An argument is given besides a whole request, or has a wrong type.
     """
     from grue.evaluation.rewards import give_name
     from grue.runs.request import ARGUMENTS, RunRequest
@@ -148,39 +148,40 @@ def _request(
                 f"A RunRequest is a whole request: beside it go only {beside}; put the other arguments into it."
             )
         return task
-    given = {name: value for name, value in arguments.items() if name in ARGUMENTS}
+    options = {name: value for name, value in arguments.items() if name in ARGUMENTS}
     settings = {name: value for name, value in arguments.items() if name not in ARGUMENTS}
-    if isinstance(start := given.get("init"), Trained):
-        given["init"] = start.folder
+    if isinstance(start := options.get("init"), Trained):
+        options["init"] = start.folder
     for name in ("backbone", "init"):
-        refuse_model(name, given.get(name))
+        refuse_model(name, options.get(name))
     kinds = {"runs": Path, "init": Path, "data_dir": Path, "backbone": str}
-    given |= {name: kind(given[name]) for name, kind in kinds.items() if given.get(name) is not None}
+    options |= {name: kind(options[name]) for name, kind in kinds.items() if options.get(name) is not None}
     if not isinstance(algorithm, str):
-        algorithm, given["system"] = _named(algorithm, given.get("system"))
+        algorithm, options["system"] = _named(algorithm, options.get("system"))
     if ":" not in algorithm:  # one's own may have a setting of such a name
         for name in INSTEAD.keys() & settings.keys():
             raise ConfigError(f"{name}=: {INSTEAD[name]} (docs/how-to/your-own.md).")
-    if callable(reward := given.get("reward")):
-        given["reward"] = give_name(reward)
+    if callable(reward := options.get("reward")):
+        options["reward"] = give_name(reward)
     elif not (reward is None or isinstance(reward, str)):
         raise ConfigError(f"reward={reward!r}: give a name, a weighted sum or a function of (examples, texts).")
-    return RunRequest(task=as_task(task, suite), algorithm=algorithm, settings=settings, **given)
+    return RunRequest(task=as_task(task, suite), algorithm=algorithm, settings=settings, **options)
 
 
 def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:
     """Return the name of an algorithm that is passed as an object, and of its system.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is not an algorithm.
     """
     from grue.rl.trainer import Algorithm
     from grue.runs.algorithms import give_name
 
     if not isinstance(algorithm, Algorithm):
-        held = [name for name, value in getattr(algorithm, "__dict__", {}).items() if isinstance(value, Algorithm)]
-        made = "give a name, or Algorithm(settings=…, update=…) of grue.rl.trainer"
-        cure = f"pass {' or '.join(held)} of it" if held else made
+        names = [name for name, value in getattr(algorithm, "__dict__", {}).items() if isinstance(value, Algorithm)]
+        cure = "give a name, or Algorithm(settings=…, update=…) of grue.rl.trainer"
+        if names:
+            cure = f"pass {' or '.join(names)} of it"
         raise ConfigError(f"algorithm={escaped(algorithm, 80)}: is no algorithm; {cure} (docs/how-to/your-own.md).")
     name = give_name(algorithm)
     default = algorithm.settings.__name__.removesuffix("Config").lower() if name.startswith("__main__:") else None
@@ -188,7 +189,7 @@ def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:
 
 
 def _warner(observers: "Sequence[Observer]") -> Callable[[int, str], None]:
-    """Return what reports a tracker's warning: to the observers, or as a Python warning where there is none."""
+    """Return a function that reports a tracker's warning to the observers, or without any as a Python warning."""
 
     def warn(done: int, message: str) -> None:
         for observer in observers:

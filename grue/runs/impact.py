@@ -122,8 +122,8 @@ def check_same(run: Path, record: Mapping[str, Any]) -> None:
     for key in ("suite", "task", "task_hash", "reward", "data_sha256", "data_dir"):
         if earlier.get(key) != record[key]:
             raise DataError(
-                f"select: {run} is a run with {key} = {earlier.get(key)!r}, and this one has {record[key]!r}; give limr "
-                "a run of the same task, reward and data."
+                f"select: {run} is a run with {key} = {earlier.get(key)!r}, and this one has {record[key]!r}; "
+                "give limr a run of the same task, reward and data."
             )
 
 

@@ -76,6 +76,6 @@ def check_reward_of_data(config: Common, reward: str, task: Task) -> None:
     if of_file != reward or theirs != ours:
         raise ConfigError(
             f"{path}: its responses were rewarded with {of_file!r}, and this run's V_0 would be fitted to "
-            f"{reward!r}{', another model' if of_file == reward else ''}; set --reward to the file's, or take a file of "
-            "this one."
+            f"{reward!r}{', another model' if of_file == reward else ''}; set --reward to the file's, or take a file "
+            "of this one."
         )

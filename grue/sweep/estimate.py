@@ -1,4 +1,4 @@
-"""How long a sweep may take, from earlier runs in the folder or from measurements of the mini suite."""
+"""Estimate how long a sweep takes, from earlier runs in the folder or from measurements of the mini suite."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ OF_WORK = (
     *("rollouts", "epochs", "critic_epochs", "train_share", "validation_examples", "validate_every", "precision"),
     *("samples_per_prompt", "redraws", "calibration_samples", "perturbations", "mask", "value_model", "data", "select"),
 )
-"""Settings beside `updates` that change how much there is to do, in other proportions than theirs."""
+"""Settings besides `updates` that change the amount of work, and not in proportion."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeEstimate:
-    """Seconds of a sweep.
+    """The estimated seconds of a sweep.
 
     Attributes:
-        work: All known jobs, one after the other.
+        work: All jobs with an estimate, one after the other.
         wall: With the sweep's workers in parallel.
-        unknown: Number of jobs without an estimate, in neither figure.
+        unknown: Number of jobs without an estimate, which neither figure includes.
     """
 
     work: float
@@ -34,9 +34,9 @@ class TimeEstimate:
 
 
 def estimate(
-    jobs: Sequence[Job], workers: int, past: Iterable[SweepEvent], gone: Mapping[str, float] | None = None
+    jobs: Sequence[Job], workers: int, past: Iterable[SweepEvent], elapsed: Mapping[str, float] | None = None
 ) -> TimeEstimate:
-    """Return how long jobs may take on a number of workers.
+    """Estimate how long jobs take on a number of workers.
 
     Args:
         jobs: The remaining jobs, running ones first.
@@ -47,20 +47,24 @@ def estimate(
     for event in past:
         if event.state == "finished" and event.seconds:
             ended.setdefault(kind_of(event.job), []).append(event)
-    known = [seconds_of(job, ended.get(kind_of(job.id), ())) for job in jobs]
-    begun = gone or {}
-    seconds = [max(0.0, one - begun.get(job.id, 0.0)) for job, one in zip(jobs, known, strict=True) if one is not None]
+    estimates = [seconds_of(job, ended.get(kind_of(job.id), ())) for job in jobs]
+    begun = elapsed or {}
+    seconds = [
+        max(0.0, duration - begun.get(job.id, 0.0))
+        for job, duration in zip(jobs, estimates, strict=True)
+        if duration is not None
+    ]
     # Jobs start in order on the first free worker; with many jobs, warm starts hardly matter.
     ends = [0.0] * max(1, min(workers, len(seconds)))
-    for one in seconds:
-        ends[ends.index(min(ends))] += one
-    return TimeEstimate(sum(seconds), max(ends), known.count(None))
+    for duration in seconds:
+        ends[ends.index(min(ends))] += duration
+    return TimeEstimate(sum(seconds), max(ends), estimates.count(None))
 
 
 def seconds_of(job: Job, past: Iterable[SweepEvent]) -> float | None:
-    """Return how long a job may take: the median of the same run with other seeds, else the time of the task's recipe.
+    """Estimate a job's seconds: the median of the same run with other seeds, or else those of the task's recipe.
 
-    None if neither is known: what another backbone, reward or preset takes, or more work in an update, is not guessed.
+    None if neither is known: the cost of another backbone, reward, preset or amount of work is not guessed.
     """
     like = [sum(event.seconds.values()) for event in alike(job, past) if event.seconds]
     if like:

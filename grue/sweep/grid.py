@@ -1,4 +1,4 @@
-"""The request of a sweep: a grid of tasks, algorithms, seeds and values, from a TOML file or from flags."""
+"""The grid of a sweep: tasks, algorithms, seeds and values, from a TOML file or from flags."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,12 +17,12 @@ from grue.task_files import is_named, task_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridEntry:
-    """A system of a sweep, or several: one for every combination of the values in `vary`.
+    """A system of a sweep, or several: one for each combination of the values in `vary`.
 
     Attributes:
         algorithm: As for `grue train --algo`, or a baseline of `grue evaluate`.
         system: Its name and folder, with `{key}` for a varied value. [default: the algorithm, the varied values and the
-            backbone that is set]
+            backbone if it is set]
         tasks: The grid's tasks to run it on; all if empty.
         set: Values of the configuration.
         vary: Key → values; a key of the configuration, `reward`, `preset` or `backbone`.
@@ -58,8 +58,8 @@ class GridEntry:
     def _name(self, chosen: Mapping[str, Any]) -> str:
         words = {key: _word(value) for key, value in chosen.items()}
         if self.system is None:
-            usual = "_".join([system_of(self.algorithm), *(f"{key}-{word}" for key, word in words.items())])
-            return with_backbone(usual, None if "backbone" in words else self.backbone)
+            default = "_".join([system_of(self.algorithm), *(f"{key}-{word}" for key, word in words.items())])
+            return with_backbone(default, None if "backbone" in words else self.backbone)
         try:
             return self.system.format(**words)
         except (KeyError, IndexError, ValueError, AttributeError):
@@ -71,14 +71,14 @@ class GridEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """A model of a sweep that was made elsewhere, and is only evaluated.
+    """A model of a sweep that was made elsewhere and is only evaluated.
 
     Attributes:
-        model: A folder or a hub id; with an `endpoint` the name that the model has there.
-        system: Its name and folder. [default: the model's, with what it is asked by]
+        model: A folder or a hub id; with an `endpoint` the model's name at the server.
+        system: Its name and folder. [default: the model's, with how it is prompted]
         tasks: The grid's tasks to run it on; all if empty.
-        chat: Whether a model that answers here is asked by the task's chat prompt.
-        endpoint: Where it answers over HTTP, if that is not here.
+        chat: Whether a model on this machine gets the task's chat prompt.
+        endpoint: Its address, if it answers over HTTP.
     """
 
     model: str
@@ -94,10 +94,10 @@ class SweepGrid:
 
     Attributes:
         tasks: Names in the suite, or paths of task files; all of the suite if empty.
-        algorithms: Systems given by an algorithm or a baseline alone.
+        algorithms: Systems that are just an algorithm or a baseline.
         seeds: "1-5", or a list.
         set: Values of every trained system's configuration.
-        systems: All other systems that are trained.
+        systems: The other systems.
         models: Models that were made elsewhere.
         evaluate: Whether to evaluate every run once it is trained.
     """
@@ -112,25 +112,25 @@ class SweepGrid:
     evaluate: bool = True
 
     def task_list(self) -> list[str]:
-        """Return the tasks by name or path; those of a custom folder by path, without a suite's name."""
+        """Return the tasks by name, or by path if the suite is a folder."""
         names = list(self.tasks) or task_names(self.suite)
         if is_named(self.suite):
             return names
         return [name if name.endswith(".toml") else str(Path(self.suite) / f"{name}.toml") for name in names]
 
     def on_tasks(self, names: Sequence[str]) -> "SweepGrid":
-        """Return the grid on these tasks; a system that is for others of its tasks only is left out."""
-        tasks, mine = tuple(map(_located, names)), self.task_list()
+        """Return the grid on these tasks, without systems that are only for others of its tasks."""
+        tasks, own = tuple(map(_located, names)), self.task_list()
 
-        def left(entry: GridEntry | ModelEntry) -> tuple[str, ...]:
-            # A task that is not in the grid stays, to be refused.
-            return tuple(name for name in entry.tasks if name in tasks or name not in mine)
+        def on(entry: GridEntry | ModelEntry) -> tuple[str, ...]:
+            # A task that is not in the grid stays, to be refused later.
+            return tuple(name for name in entry.tasks if name in tasks or name not in own)
 
         return replace(
             self,
             tasks=tasks,
-            systems=tuple(replace(one, tasks=left(one)) for one in self.systems if left(one) or not one.tasks),
-            models=tuple(replace(one, tasks=left(one)) for one in self.models if left(one) or not one.tasks),
+            systems=tuple(replace(entry, tasks=on(entry)) for entry in self.systems if on(entry) or not entry.tasks),
+            models=tuple(replace(entry, tasks=on(entry)) for entry in self.models if on(entry) or not entry.tasks),
         )
 
     def located(self) -> "SweepGrid":
@@ -150,7 +150,7 @@ class SweepGrid:
         """Return the seeds in order, each once.
 
         Raises:
-            ConfigError: They cannot be parsed, one cannot be a seed, or there is none.
+            ConfigError: They cannot be parsed, one is invalid, or there is none.
         """
         seeds = (
             parse_seeds(self.seeds) if isinstance(self.seeds, str) else list(dict.fromkeys(map(check_seed, self.seeds)))
@@ -165,12 +165,12 @@ class SweepGrid:
         Raises:
             ConfigError: There is none.
         """
-        wanted = [*(GridEntry(algorithm=name) for name in self.algorithms), *self.systems]
-        if not wanted and not self.models:
+        entries = [*(GridEntry(algorithm=name) for name in self.algorithms), *self.systems]
+        if not entries and not self.models:
             raise ConfigError(
                 'A sweep needs a system: algorithms = ["supervised", "ppo"], or a table [[systems]] or [[models]].'
             )
-        return [variant for entry in wanted for variant in entry.variants()]
+        return [variant for entry in entries for variant in entry.variants()]
 
 
 def read_grid(path: Path) -> SweepGrid:
@@ -210,7 +210,7 @@ def _located(task: str) -> str:
 
 
 def _located_model(entry: ModelEntry) -> str:
-    """Return a model's folder by its absolute path; a hub id, or a name at an endpoint, as it is."""
+    """Return the absolute path of a model's folder; a hub id, or a name at an endpoint, is returned as it is."""
     is_folder = entry.endpoint is None and Path(entry.model).is_dir()
     return str(Path(entry.model).absolute()) if is_folder else entry.model
 

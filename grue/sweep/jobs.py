@@ -1,4 +1,4 @@
-"""The jobs of a sweep: one for every run, in an order in which none depends on a later one."""
+"""The jobs of a sweep: one for every run, ordered so that none depends on a later one."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,11 +29,11 @@ class Job:
     Attributes:
         task: Name of the task, as in the path of its runs.
         source: The task's name in the suite, or the path of its file.
-        entry: What is run, with the values of the whole grid; `system` and `tasks` are left empty.
+        entry: What to run, with the values of the whole grid; `system` and `tasks` are left empty.
         evaluate: Whether to evaluate the trained model; false for a run that is only a warm start.
         after: Id of the run that it starts from.
-        task_sha256: Of what the task file says: what is in the task's hash, its recipes and its chat prompt; and of the
-            code of metrics that are the user's own.
+        task_sha256: Of the task file's content (what the task's hash covers, its recipes, its chat prompt) and of the
+            code of the user's own metrics.
     """
 
     suite: str
@@ -68,12 +68,12 @@ class Job:
 
     @property
     def identity(self) -> str:
-        """sha256 of all fields: a finished job of another identity, as of a task file that changed, does not count."""
+        """sha256 of all fields; a finished job with another identity, say of an older task file, does not count."""
         return files.sha256_json(self)
 
 
 def plan_jobs(grid: SweepGrid) -> list[Job]:
-    """Return the jobs of a grid: a warm start comes before the runs that need it, and only once.
+    """Return the jobs of a grid; a warm start comes once, before the runs that need it.
 
     Every configuration is validated, so that nothing starts if one of them is wrong.
 
@@ -101,7 +101,7 @@ def plan_jobs(grid: SweepGrid) -> list[Job]:
 
 
 def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, offline: bool = False) -> "list[Plan]":
-    """Return what training a job takes: its warm start, if it has one, and itself.
+    """Return the plans of a job's training: its warm start, if it has one, and itself.
 
     Raises:
         UnknownName, ConfigError: Its algorithm, a key of its configuration or a value is wrong.
@@ -110,9 +110,9 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
 
     assert isinstance(job.entry, GridEntry)
     varied: dict[str, Any] = {name: getattr(job.entry, name) for name in VARIED}
-    where: dict[str, Any] = {"runs": runs, "data_dir": data_dir, "offline": offline}
-    asked: dict[str, Any] = {"algorithm": job.algorithm, "seed": job.seed, "system": job.system}
-    return plan.stages_of(RunRequest(task=task, settings=job.entry.set, **asked, **varied, **where))
+    folders: dict[str, Any] = {"runs": runs, "data_dir": data_dir, "offline": offline}
+    own: dict[str, Any] = {"algorithm": job.algorithm, "seed": job.seed, "system": job.system}
+    return plan.stages_of(RunRequest(task=task, settings=job.entry.set, **own, **varied, **folders))
 
 
 def refuse_other_runs(
@@ -120,12 +120,12 @@ def refuse_other_runs(
 ) -> None:
     """Refuse jobs whose folder holds a run of another configuration.
 
-    Of a finished job the settings asked for are known to be those of now; data, code, backbone and start are compared.
+    For a finished job, whose settings are known to be current, only data, code, backbone and start are compared.
     A job whose configuration cannot be read, or whose warm start is missing or damaged, is skipped: its worker will
     report it, and the others run.
 
     Raises:
-        ConfigError: There is such a folder; names the first, and how many more there are.
+        ConfigError: There is such a folder; the message names the first and counts the others.
     """
     from grue.runs.folder import claim_folder
 
@@ -135,11 +135,11 @@ def refuse_other_runs(
             continue
         plan = stages_of(job, load_task(job.source, job.suite), runs, data_dir)[-1]
         try:
-            there = files.read_toml(runs / job.id / "config.toml")
+            saved = files.read_toml(runs / job.id / "config.toml")
         except ConfigError:
             continue
         try:
-            record = plan.record() | ({"config": there.get("config", {})} if finished(job) else {})
+            record = plan.record() | ({"config": saved.get("config", {})} if finished(job) else {})
             claim_folder(plan, record)  # writes nothing, as a configuration exists
         except ConfigError as error:
             refused.append(str(error))
@@ -161,7 +161,7 @@ def _is_on(entry: GridEntry | ModelEntry, source: str, task: Task) -> bool:
     return not entry.tasks or bool({task.name, source} & set(entry.tasks))
 
 
-def _job(entry: GridEntry | ModelEntry, system: str, source: str, task: Task, seed: int, **about: Any) -> Job:
+def _job(entry: GridEntry | ModelEntry, system: str, source: str, task: Task, seed: int, **details: Any) -> Job:
     code = own_code([spec.name for spec in task.metrics], task.folder)
     sha256 = files.sha256_json([task.hash, task.recipes, task.chat_hash, *([code] if code else [])])
     return Job(
@@ -172,7 +172,7 @@ def _job(entry: GridEntry | ModelEntry, system: str, source: str, task: Task, se
         seed=seed,
         entry=replace(entry, system=None, tasks=()),
         task_sha256=sha256,
-        **about,
+        **details,
     )
 
 
@@ -209,31 +209,31 @@ def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGr
 
 
 def _known_values(values: Mapping[str, Any], entry: GridEntry) -> dict[str, Any]:
-    """Return the grid's values that an entry's algorithm has."""
+    """Return the grid's values for settings that an entry's algorithm has."""
     return {key: value for key, value in values.items() if key in _keys_of(entry)}
 
 
 def _keys_of(entry: GridEntry) -> set[str]:
     from grue.runs.algorithms import find_card, split_algorithm
 
-    found = find_card(split_algorithm(entry.algorithm)[-1])
-    return {field.name for field in fields(found.settings)} - found.without_effect
+    card = find_card(split_algorithm(entry.algorithm)[-1])
+    return {field.name for field in fields(card.settings)} - card.without_effect
 
 
 def _check_shared_values(grid: SweepGrid, entries: Sequence[GridEntry]) -> None:
     from grue.runs.recipes import setting_instead
 
-    known = {key for entry in entries if entry.algorithm not in BASELINES for key in _keys_of(entry)}
+    keys = {key for entry in entries if entry.algorithm not in BASELINES for key in _keys_of(entry)}
     for key in grid.set:
-        if key not in known:
-            close = setting_instead(key, sorted(known), "NAME")
+        if key not in keys:
+            close = setting_instead(key, sorted(keys), "NAME")
             raise ConfigError(f"set.{key}: no algorithm of this sweep has it.{close}")
 
 
 def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
-    given = [key for key in (*VARIED, "set", "vary") if getattr(entry, key)]
-    if given or system != entry.algorithm:
-        raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {given[0] if given else 'other name'}.")
+    options = [key for key in (*VARIED, "set", "vary") if getattr(entry, key)]
+    if options or system != entry.algorithm:
+        raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {options[0] if options else 'other name'}.")
     if entry.algorithm in LOOKUPS:
         from grue.lookups.find import find_lookup
 
@@ -241,21 +241,21 @@ def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
 
 
 def _check_tasks(entries: Sequence[GridEntry | ModelEntry], loaded: list[tuple[str, Task]]) -> None:
-    known = {name for source, task in loaded for name in (source, task.name)}
+    names = {name for source, task in loaded for name in (source, task.name)}
     for entry in entries:
-        unknown = sorted(set(entry.tasks) - known)
+        unknown = sorted(set(entry.tasks) - names)
         if unknown:
             made_by = entry.model if isinstance(entry, ModelEntry) else entry.algorithm
             raise ConfigError(
                 f"The system {entry.system or made_by!r} is for the task {unknown[0]!r}, which is not among the "
-                f"sweep's tasks: {', '.join(sorted(known))}."
+                f"sweep's tasks: {', '.join(sorted(names))}."
             )
 
 
 def _add(jobs: dict[str, Job], job: Job) -> None:
     """Add a job; a warm start that is also a system of the grid is evaluated."""
-    there = jobs.setdefault(job.id, job)
-    if replace(there, evaluate=job.evaluate) != job:
+    earlier = jobs.setdefault(job.id, job)
+    if replace(earlier, evaluate=job.evaluate) != job:
         raise ConfigError(
             f"{job.id}: two different runs would share this folder. Give one of the systems another name, with "
             f"{{key}} for a varied value; {SUPERVISED} is the warm start of others, with the task's own recipe."
@@ -265,7 +265,7 @@ def _add(jobs: dict[str, Job], job: Job) -> None:
 
 
 def kind_of(job_id: str) -> str:
-    """Return a job's id without the number of its seed."""
+    """Return a job's id without its seed's number."""
     return job_id.rpartition("-")[0]
 
 

@@ -1,4 +1,4 @@
-"""The executor on this machine: a process for every job, forked from one that has imported the libraries.
+"""The executor on this machine: a process for each job, forked from one that has imported the libraries.
 
 Importing torch and transformers takes longer than some mini runs; the fork server does it once. A worker exits as soon
 as its sweep is gone, so that the same command can resume its run from the last saved state.
@@ -39,9 +39,9 @@ class Worker:
     """A running process.
 
     Attributes:
-        result: The pipe that delivers its outcome.
+        result: The pipe for its outcome.
         device: Its own GPU, or None.
-        expected: Bytes that it may need at most; None if unknown.
+        expected: The most bytes that it may need; None if unknown.
     """
 
     job: Job
@@ -55,7 +55,7 @@ class LocalExecutor:
     """Processes on this machine.
 
     Args:
-        jobs: How many run at a time; with GPUs at most one for each.
+        jobs: How many run at a time; with GPUs, at most one on each.
         devices: Number of GPUs.
     """
 
@@ -72,7 +72,7 @@ class LocalExecutor:
         self.context.set_forkserver_preload(list(PRELOADED))
 
     def has_room(self, job: Job, running: Sequence[Job]) -> bool:
-        """Whether a worker is free and the memory suffices, also for the growth of the running ones."""
+        """Whether a worker is free and memory suffices, also for the growth of the running workers."""
         if not running:
             return True
         if len(running) >= self.jobs:
@@ -80,14 +80,14 @@ class LocalExecutor:
         free = memory.available()
         if free is None:
             return True
-        wanted = self._expected(job)
-        if wanted is None or any(worker.expected is None for worker in self.workers.values()):
+        needed = self._expected(job)
+        if needed is None or any(worker.expected is None for worker in self.workers.values()):
             return False  # the first run of an unknown model runs alone and is measured
         growing = sum(
             max(0, (worker.expected or 0) - memory.resident(worker.process.pid or 0))
             for worker in self.workers.values()
         )
-        return wanted + growing <= free
+        return needed + growing <= free
 
     def start(self, job: Job) -> None:
         """Start a worker."""
@@ -127,7 +127,7 @@ class LocalExecutor:
             try:
                 outcome: Outcome = worker.result.recv()
                 return outcome
-            except (EOFError, OSError):  # no outcome, or only a part of it
+            except (EOFError, OSError):  # no outcome, or only part of one
                 message = how_it_died(worker.process.exitcode)
                 return Outcome(state="stopped" if self.stopping else "crashed", message=message)
 
@@ -142,7 +142,7 @@ class LocalExecutor:
 
 
 def how_it_died(exitcode: int | None) -> str:
-    """Return a message for a worker that ended without an outcome."""
+    """Return the message about a worker that ended without an outcome."""
     if exitcode is None or exitcode >= 0:
         return f"the worker ended with exit code {exitcode} and without a message"
     name = signal.Signals(-exitcode).name

@@ -1,4 +1,4 @@
-"""Available memory, and how much a run needs: a sweep that starts too many runs loses them all."""
+"""Available memory, and how much a run needs: a sweep that starts too many runs at once loses them all."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,10 +10,10 @@ from grue.sweep.record import SweepEvent, alike
 
 # Bytes of a worker without a model: Python, torch and transformers. Measured: 0.4 to 0.6 GB.
 BASE = 700_000_000
-# Copies of the weights in reinforcement learning at most: policy, reference, critic, mask, gradients and two moments of
-# policy and critic, and half as much for activations. Measured peaks of mini runs are lower.
+# At most so many copies of the weights in reinforcement learning: policy, reference, critic, mask, gradients and two
+# moments of policy and critic, and half as much for activations. Measured peaks of mini runs are lower.
 COPIES = 16
-# The same where a model is only evaluated: what is read from the file, the model in float32, and its caches.
+# The same for evaluation alone: the file's content, the model in float32, and its caches.
 COPIES_READ = 4
 
 
@@ -28,7 +28,7 @@ def resident(pid: int, proc: Path = Path("/proc")) -> int:
 
 
 def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int | None:
-    """Return the most bytes that a job needs: the peak of the same run with other seeds, else by the model's size.
+    """Return the most bytes that a job needs: the peak of the same run with other seeds, or else by the model's size.
 
     Args:
         weights: Bytes of the model, 0 if it answers elsewhere; None if it is not on this machine.
@@ -51,6 +51,6 @@ def weights_size(model: str) -> int | None:
     try:
         folder = Path(locate_model(model))
     except (DataError, UnknownName):
-        return None  # the run's worker will say what is wrong
+        return None  # the run's worker reports what is wrong
     sizes = [path.stat().st_size for path in folder.glob("*.safetensors")] if folder.is_dir() else []
     return sum(sizes) or None

@@ -1,4 +1,4 @@
-"""The executor on Ray: a remote call for every job, on any node of a cluster that has room for it.
+"""The executor on Ray: a remote call for each job, on any node of a cluster that has room for it.
 
 A worker runs one job and exits, so that jobs do not share memory or threads. Only the job and its outcome pass through
 Ray: all nodes share the folder of runs under the same path, where they read warm starts, write runs, and look for the
@@ -38,7 +38,7 @@ class NodeExpectation:
         version: The package version of the sweep.
         grid_path: A file in the folder of runs.
         grid_hash: sha256 of it.
-        stop_path: A file that is created there to stop the workers.
+        stop_path: A file that is created to stop the workers.
     """
 
     version: str
@@ -51,14 +51,14 @@ class RayExecutor:
     """Workers on the nodes of a Ray cluster.
 
     Args:
-        jobs: How many run at a time; None: as many as the nodes hold.
+        jobs: How many run at a time; None for as many as the nodes hold.
         cpus: CPUs of a job.
-        gpus: GPUs of a job; with 0.5 two jobs share one, with 0 it computes on the CPU.
+        gpus: GPUs of a job; with 0.5, two jobs share one; with 0, jobs compute on the CPU.
         address: Address of a running cluster, `host:port` or "auto"; None starts one on this machine, which ends with
             the sweep.
 
     Raises:
-        ConfigError: Ray is not installed, the cluster cannot be joined, or no node of it has so many CPUs and GPUs.
+        ConfigError: Ray is not installed, the cluster cannot be joined, or none of its nodes has enough CPUs and GPUs.
     """
 
     def __init__(
@@ -140,11 +140,11 @@ class RayExecutor:
             log = self.record.log_path(job)
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("a", encoding="utf-8") as file:
-                file.write(f"{error}\n")  # a page; the sweep shows one sentence of it
+                file.write(f"{error}\n")  # a page, of which the sweep shows one sentence
             return self._died(error)
 
     def _died(self, error: Exception) -> Outcome:
-        if isinstance(error, self.ray.exceptions.RayTaskError):  # for example, grue is not installed there, or too old
+        if isinstance(error, self.ray.exceptions.RayTaskError):  # for example, grue is missing there, or too old
             message = f"A node of the cluster cannot run this job: {_last_line(error)}"
             return Outcome(state="failed", message=message)
         message = f"{type(error).__name__}: {_text(error).partition('. ')[0]}"
@@ -158,7 +158,7 @@ def work(job: Job, place: JobContext, log: Path, expected: NodeExpectation) -> O
         redirect_output(log)
     except GrueError as error:
         return Outcome(state="failed", message=f"Node {platform.node()}: {error}")
-    if expected.stop_path.exists():  # it waited in Ray's queue
+    if expected.stop_path.exists():  # stopped while waiting in Ray's queue
         return Outcome(state="stopped")
     return carry_out(job, place, expected.stop_path.exists)
 

@@ -1,8 +1,8 @@
-"""A sweep's own folder, `<runs>/sweep/`: its grid, and the outcome of every job.
+"""The folder of a sweep, `<runs>/sweep/`: its grid and the outcome of every job.
 
-`sweep.toml` is the last grid, readable by `grue sweep --config`; `events.jsonl` has a line for every start and every
-end; `logs/` has the output of the workers. A run's own files decide whether it is finished: without this folder a sweep
-would check every run again, and train none twice.
+`sweep.toml` is the last grid, readable by `grue sweep --config`; `events.jsonl` has a line for each start and each
+end; `logs/` has the output of the workers. A run's own files decide whether it is finished: without this folder, a
+sweep would check every run again, but train none twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class SweepEvent:
     """A change of a job's state.
 
     Attributes:
-        identity: The job's identity; an event of another identity is about another run.
+        identity: The job's identity; an event with another identity is about another run.
         time: UTC, ISO 8601.
         attempt: Counted from 1.
         seconds: Stage → seconds of a job that ended: "train" and "evaluate".
@@ -84,16 +84,16 @@ class Record:
             raise DataError(f"{self.runs}: no sweep has run here ({self.grid_path} is missing).")
         return plan_jobs(read_grid(self.grid_path))
 
-    def add(self, job: Job, state: State, **about: Any) -> SweepEvent:
+    def add(self, job: Job, state: State, **fields: Any) -> SweepEvent:
         """Record an event.
 
         Raises:
             DataError: It cannot be written, for example because the disk is full.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        event = SweepEvent(job=job.id, identity=job.identity, state=state, time=now, **about)
-        said = {key: value for key, value in files.plain(event).items() if value is not None}
-        files.append_jsonl(self.events_path, [said])
+        event = SweepEvent(job=job.id, identity=job.identity, state=state, time=now, **fields)
+        stated = {key: value for key, value in files.plain(event).items() if value is not None}
+        files.append_jsonl(self.events_path, [stated])
         self._note(event)
         return event
 
@@ -103,7 +103,7 @@ class Record:
         return events[-1] if events else None
 
     def beside(self, jobs: Sequence[Job]) -> dict[str, SweepEvent]:
-        """Return job id → last event of what earlier grids ran of the systems of `jobs`, and is not among them."""
+        """Return job id → last event, for jobs of earlier grids that have a system of `jobs` but are not among them."""
         ids, systems = {job.id for job in jobs}, {(job.suite, job.system) for job in jobs}
         names = [name for name in self.events if (name.partition("/")[0], Path(name).parent.name) in systems]
         return {name: self.events[name][-1] for name in names if name not in ids}
@@ -114,14 +114,14 @@ class Record:
         return sum(event.state == "running" and event.identity == job.identity for event in events)
 
     def finished(self, job: Job) -> bool:
-        """Whether the job is finished, and its files are those that it left."""
+        """Whether the job is finished and its files are unchanged."""
         last = self.last(job)
         return last is not None and last.state == "finished" and self.fault(job) is None
 
     def fault(self, job: Job) -> str | None:
-        """Return what keeps a job that ended well from being finished; None if nothing does.
+        """Return why the files of a finished job no longer count; None if they do.
 
-        The weights themselves are not read, which takes long: whoever loads them compares their hashes.
+        The weights themselves are not read, which would take long: their hashes are compared when they are loaded.
         """
         from grue.lm.checkpoint import MANIFEST, CheckpointManifest
 
@@ -152,7 +152,7 @@ class Record:
         """Whether a sweep is running in the folder.
 
         Raises:
-            DataError: The file system does not say.
+            DataError: The file system does not support locks.
         """
         return claims.is_held(self.folder)
 
@@ -170,18 +170,18 @@ class Record:
         )
         with claims.sole_owner(self.folder, refusal):
             if self.events_path.exists():
-                files.drop_torn_line(self.events_path)  # otherwise the next event would be appended to it
+                files.drop_torn_line(self.events_path)  # otherwise the next event would be appended to the torn line
             yield
 
 
 def alike(job: Job, events: Iterable[SweepEvent]) -> list[SweepEvent]:
-    """Return the events of runs that differ from a job in nothing but the seed."""
+    """Return the events of runs that differ from a job only in the seed."""
     same = (event for event in events if kind_of(event.job) == kind_of(job.id))
     return [event for event in same if event.identity == job.with_seed(int(event.job.rpartition("-")[2])).identity]
 
 
 def _read_events(path: Path) -> Iterator[SweepEvent]:
-    """Yield the events of a file; an incomplete last line is still being written, or was cut off by a kill.
+    """Yield the events of a file, without an incomplete last line.
 
     Raises:
         DataError: The file is damaged.

@@ -15,7 +15,7 @@ class Outcome:
     """How a job's worker ended.
 
     Attributes:
-        state: "failed": with a reason, and a retry would fail too; "crashed": it was killed, or hit a bug; "stopped":
+        state: "failed": with a reason, and a retry would fail, too; "crashed": it was killed, or hit a bug; "stopped":
             on request, with its progress saved.
         seconds: Stage → seconds.
         peak_memory: Bytes.
@@ -62,7 +62,7 @@ class Sweep:
 
     Attributes:
         retries: How often a crashed job is restarted.
-        tries: Job → how often it was started by this command.
+        tries: Job → how often this command started it.
     """
 
     jobs: Sequence[Job]
@@ -88,7 +88,7 @@ class Sweep:
                     stopping = True
                     self.executor.stop()
                 if not stopping:
-                    self._start_what_can()
+                    self._start_ready()
                 if not self.running:
                     return self.states
                 for job, outcome in self.executor.wait(POLL_SECONDS):
@@ -97,7 +97,7 @@ class Sweep:
         finally:
             self.executor.close()
 
-    def _start_what_can(self) -> None:
+    def _start_ready(self) -> None:
         for job in self.jobs:
             if self.states[job.id] != "waiting":
                 continue
@@ -112,19 +112,19 @@ class Sweep:
 
     def _end(self, job: Job, outcome: Outcome) -> None:
         del self.running[job.id]
-        about = {
+        fields = {
             "attempt": self.record.attempts(job),
             "seconds": dict(outcome.seconds),
             "peak_memory": outcome.peak_memory,
             "message": outcome.message,
         }
         if outcome.state == "crashed" and self.tries[job.id] <= self.retries:
-            self._set(job, "failed", **about)
+            self._set(job, "failed", **fields)
             self.states[job.id] = "waiting"
         else:
-            self._set(job, "failed" if outcome.state == "crashed" else outcome.state, **about)
+            self._set(job, "failed" if outcome.state == "crashed" else outcome.state, **fields)
 
-    def _set(self, job: Job, state: State, **about: object) -> None:
+    def _set(self, job: Job, state: State, **fields: object) -> None:
         self.states[job.id] = state
-        event = self.record.add(job, state, **about)
+        event = self.record.add(job, state, **fields)
         self.observer.changed(job, state, event.message)

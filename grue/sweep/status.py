@@ -21,7 +21,7 @@ class JobRow:
 
     Attributes:
         update: Finished updates; None before the first.
-        updates: How many there will be.
+        updates: How many updates there will be.
         reward: Reward of the last update; None for supervised training.
         kl: KL from the initial policy, nats per sequence.
         seconds_left: Remaining seconds of training at the pace so far; None if unknown.
@@ -45,7 +45,7 @@ def rows_of(record: Record, jobs: Iterable[Job], states: Mapping[str, State] | N
     """Return a row for every job.
 
     Args:
-        states: The states in the running sweep; otherwise those of the last events.
+        states: The states in the running sweep. [default: those of the last events]
     """
     return [_row(record, job, (states or {}).get(job.id) or state_of(record, job)) for job in jobs]
 
@@ -101,8 +101,8 @@ def _row(record: Record, job: Job, state: State) -> JobRow:
 
 def systems(jobs: Sequence[Job]) -> dict[tuple[str, str], list[Job]]:
     """Return the evaluated jobs of every (suite, system)."""
-    found: dict[tuple[str, str], list[Job]] = {}
+    by_system: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         if job.evaluate:
-            found.setdefault((job.suite, job.system), []).append(job)
-    return found
+            by_system.setdefault((job.suite, job.system), []).append(job)
+    return by_system

@@ -1,6 +1,6 @@
-"""A worker's job: train and evaluate a run as far as it is not finished, and return the outcome.
+"""A worker's job: train and evaluate a run unless it is finished, and return the outcome.
 
-Training and evaluation skip a finished run and resume an interrupted one, so that a job may be started any number of
+Training and evaluation skip a finished run and resume an interrupted one, so a job may be started any number of
 times.
 """
 
@@ -21,7 +21,7 @@ from grue.sweep.grid import GridEntry
 from grue.sweep.jobs import Job, stages_of
 from grue.sweep.schedule import Outcome
 
-# Characters of a message: it must pass the pipe to the sweep in one piece and fit a table; the log has all of it.
+# Characters of a message, which passes a pipe in one piece and is shown in a table; the log has all of it.
 MESSAGE_LENGTH = 1000
 # ru_maxrss is in KiB on Linux, elsewhere in bytes.
 MAXRSS_UNIT = 1024 if sys.platform.startswith("linux") else 1
@@ -58,7 +58,7 @@ def redirect_output(log: Path) -> None:
 
 
 def carry_out(job: Job, place: JobContext, stop: Callable[[], bool] = lambda: False) -> Outcome:
-    """Run a job and return its outcome; nothing is raised but what ends the process.
+    """Run a job and return its outcome; raises only what ends the process.
 
     Args:
         stop: Polled; once it returns true, or on SIGTERM, the job saves its progress and ends.
