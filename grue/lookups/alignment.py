@@ -1,4 +1,4 @@
-"""Sentences compared by their frames, and an answer to one sentence put into the words of another."""
+"""Compare sentences by their frames, and put the answer to one sentence into the words of another."""
 
 import re
 from collections import Counter
@@ -9,14 +9,14 @@ from math import log
 
 WORD = re.compile(r"'s\b|\$?\w[\w,-]*\w|\w|[^\w\s]", re.ASCII)
 GAP = "_"
-RARE = 0.004  # share of the texts below which a word belongs to a text, and not to the language
+RARE = 0.004  # share of the texts below which a word is specific to a text
 Terms = tuple[str, ...]
 Match = SequenceMatcher[str]
 
 
 @lru_cache(maxsize=1 << 18)
 def terms(text: str) -> Terms:
-    """Return the words and marks of a text; "'s" is a word."""
+    """Return the words and punctuation marks of a text; "'s" is a word."""
     return tuple(WORD.findall(text))
 
 
@@ -26,7 +26,7 @@ def plain(words: Sequence[str]) -> str:
 
 
 class Frames:
-    """Turns sentences into frames: in lower case, with a gap for every word that belongs to a single text.
+    """Turns sentences into frames: in lower case, with a gap for every rare word.
 
     Args:
         texts: The words of each text of a collection.
@@ -43,7 +43,7 @@ class Frames:
         self.of = lru_cache(maxsize=1 << 18)(self._of)
 
     def rarity(self, word: str) -> float:
-        """Return more for words of fewer texts, about 0.1 to 1."""
+        """Return the weight of a word, about 0.1 to 1, higher for words of fewer texts."""
         return 1 / log(2 + self.counts[word.lower()])
 
     def _of(self, words: Terms) -> Terms:
@@ -56,10 +56,10 @@ def matched(first: Terms, second: Terms) -> Match:
 
 
 def moved(answer: Terms, source: Terms, goal: Terms, match: Match) -> list[str]:
-    """Return the answer with the goal's words for the source's: each run of words of the source is carried over.
+    """Return an answer with the source's words replaced by those of the goal, run by run.
 
     Args:
-        answer: What was said of the source.
+        answer: An answer about the source.
         source: A sentence.
         goal: Another sentence.
         match: The alignment of the frames of source and goal.
@@ -89,12 +89,12 @@ def _mapped(match: Match, source: int, goal: int) -> tuple[list[int], list[int]]
 
 
 def _longest_run(answer: Terms, position: int, source: Terms) -> tuple[int, int]:
-    """Return where the source has most of the answer from a position on, and how many words."""
+    """Return the start and length of the longest run of the source that the answer has from a position on."""
     best = (0, 0)
     for start in range(len(source)):
         length = 0
-        for word, other in zip(answer[position:], source[start:], strict=False):
-            if word != other:
+        for word, source_word in zip(answer[position:], source[start:], strict=False):
+            if word != source_word:
                 break
             length += 1
         if length > best[1]:

@@ -1,7 +1,7 @@
-"""CommonGen without learning: training sentences as frames, whose concepts give way to those of the prompt.
+"""CommonGen without learning: training sentences as frames, whose concepts are replaced by those of the prompt.
 
-A concept is known by its company: the words before and after it, its inflection, and where in a sentence it stands. A
-concept of the prompt takes the place of the concept that keeps the most similar company, in the same inflection.
+A concept is characterised by its company: the words before and after it, its inflection, and its place in a sentence. A
+concept of the prompt replaces the concept with the most similar company, in the same inflection.
 """
 
 import re
@@ -26,13 +26,13 @@ COMMON = 60
 REFERENCES = 4
 NEIGHBOURS, CLAUSES, BEST, CANDIDATES = 60, 12, 3, 24
 MOST = 6
-"""So many concepts of a prompt are used at most; they are tried in all orders."""
+"""Most concepts of a prompt that are used; they are tried in all orders."""
 JOINTS = ("while", "and", "as", "when")
 """Words between two clauses."""
 SAME = 0.5
-"""What a frame gains for a concept that it has itself, on top of the similarity of 1."""
+"""Bonus for a concept that the frame itself has, on top of the similarity of 1."""
 MISSING = 1.0
-"""What a frame loses for a concept of its own that is not asked for, or for one that it has no place for."""
+"""Penalty for a concept of the frame that the prompt lacks, or for one that the frame has no place for."""
 TOKEN = re.compile(r"[\w'-]+|[^\w\s]")
 
 FloatArray = NDArray[np.float32]
@@ -48,20 +48,20 @@ class SentenceFrame:
 
 
 Fit = tuple[float, SentenceFrame, Mapping[int, str]]
-"""How well a frame takes the concepts, the frame, and which concept takes each place."""
+"""How well a frame fits the concepts, the frame, and the concept in each place."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownSentences:
-    """What is counted over the training split.
+class SentenceMemory:
+    """Counts over the training split.
 
     Attributes:
         frames: The sentences of each example.
         index: The examples by their concepts.
-        clauses: The parts of sentences that a joint divides, and the joint.
+        clauses: Clauses of sentences that a joint divides, with the joint.
         clause_index: The clauses by their concepts.
         rows: Concept → its row in `company`.
-        company: [concepts, features], of length 1: how often which words stand beside a concept.
+        company: [concepts, features], rows of length 1: how often which words are beside a concept.
         forms: Concept → inflection → the form seen most often.
         phrases: Concept → the words that lead up to it most often, and itself.
         qualities: Concept → the word right before it most often, of those that are not `common`.
@@ -85,8 +85,8 @@ def concepts_of(example: Example) -> tuple[str, ...]:
     return tuple(example.prompt.rpartition("with: ")[2].removesuffix(".").split())
 
 
-def count(train: Sequence[Example]) -> KnownSentences:
-    """Count what the lookups know, over the first references of each example."""
+def count(train: Sequence[Example]) -> SentenceMemory:
+    """Count over the first references of each example."""
     frames: list[tuple[SentenceFrame, ...]] = []
     for example in train:
         concepts = concepts_of(example)
@@ -113,7 +113,7 @@ def count(train: Sequence[Example]) -> KnownSentences:
             if feature in columns:
                 company[rows[concept], columns[feature]] = times**0.5
     company /= np.maximum(np.linalg.norm(company, axis=1, keepdims=True), 1e-9)
-    return KnownSentences(
+    return SentenceMemory(
         tuple(frames),
         Index([concepts_of(example) for example in train]),
         clauses,
@@ -134,7 +134,7 @@ def _quality(company: Mapping[str, int], common: frozenset[str]) -> str:
 
 
 def frame(text: str, concepts: Sequence[str]) -> SentenceFrame:
-    """Find the concepts of a sentence; one that occurs twice is found where it stands first."""
+    """Find the concepts of a sentence, each at its first place."""
     words = TOKEN.findall(text)
     words = [words[0].lower(), *words[1:]] if words else []
     concept_at: dict[int, str] = {}
@@ -160,7 +160,7 @@ def divided(sentence: SentenceFrame) -> Iterator[tuple[SentenceFrame, str]]:
 
 @cache
 def bases(word: str) -> frozenset[str]:
-    """Return what a word can be a form of."""
+    """Return the words that a word can be a form of."""
     return lemmas_of(word.lower()) | {word.lower()}
 
 
@@ -180,33 +180,33 @@ def _company(words: Sequence[str], place: int, concept: str) -> list[str]:
     return [f"-1 {before}", f"-2 {earlier} {before}", f"+1 {after}", f"= {form}", f"@ {third}"]
 
 
-def inflected(known: KnownSentences, concept: str, kind: str) -> str:
-    """Return a concept in a kind of inflection: as seen in training, else by the rule of the regular ones."""
-    seen = known.forms.get(concept, {})
-    if kind in seen or not kind:
-        return seen.get(kind, concept)
+def inflected(memory: SentenceMemory, concept: str, kind: str) -> str:
+    """Return a concept in an inflection: the form of the training split, or else the regular one."""
+    forms = memory.forms.get(concept, {})
+    if kind in forms or not kind:
+        return forms.get(kind, concept)
     stem = concept[:-1] if concept.endswith("e") and kind != "s" else concept
     return stem + ("es" if kind == "s" and re.search("(s|x|z|ch|sh)$", stem) else kind)
 
 
-def fitted(known: KnownSentences, sentence: SentenceFrame, concepts: Sequence[str]) -> Fit:
-    """Return how well a frame takes the concepts, and which takes each of its places."""
+def fitted(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[str]) -> Fit:
+    """Return how well a frame fits the concepts, and which of them takes each place."""
     places, own = sentence.places, sentence.concepts
     size = max(len(concepts), len(places))
-    gain = np.full((size, size), -MISSING, np.float32)  # [concept asked, place]
-    last = len(known.rows)
-    asked = known.company[[known.rows.get(concept, last) for concept in concepts]]
-    held = known.company[[known.rows[concept] for concept in own]]
-    gain[: len(concepts), : len(places)] = asked @ held.T
+    gain = np.full((size, size), -MISSING, np.float32)  # [concept of the prompt, place]
+    last = len(memory.rows)
+    prompt_rows = memory.company[[memory.rows.get(concept, last) for concept in concepts]]
+    frame_rows = memory.company[[memory.rows[concept] for concept in own]]
+    gain[: len(concepts), : len(places)] = prompt_rows @ frame_rows.T
     for row, concept in enumerate(concepts):
-        for column, other in enumerate(own):
-            if concept == other:
+        for column, own_concept in enumerate(own):
+            if concept == own_concept:
                 gain[row, column] = 1 + SAME
     orders = _orders(size)
     totals = gain[np.arange(size), orders].sum(1)
     best = orders[int(totals.argmax())]
-    given = zip(best.tolist(), concepts, strict=False)
-    taken = {places[column]: concept for column, concept in given if column < len(places)}
+    assignment = zip(best.tolist(), concepts, strict=False)
+    taken = {places[column]: concept for column, concept in assignment if column < len(places)}
     return float(totals.max()), sentence, taken
 
 
@@ -215,18 +215,20 @@ def _orders(size: int) -> NDArray[np.intp]:
     return np.array(list(permutations(range(size))), np.intp)
 
 
-def filled(known: KnownSentences, sentence: SentenceFrame, concepts: Sequence[str], taken: Mapping[int, str]) -> str:
-    """Return the frame with the concepts in their places, and what has no place at its end."""
+def filled(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[str], taken: Mapping[int, str]) -> str:
+    """Return the frame with the concepts in their places, and those without a place at its end."""
     words = list(sentence.words)
     for place, concept in taken.items():
         own = sentence.concepts[sentence.places.index(place)]
         if concept != own:
-            words[place] = inflected(known, concept, inflection(words[place], own))
-            if place and place - 1 not in sentence.places and words[place - 1] not in known.common:
-                words[place - 1] = known.qualities.get(concept, "")
+            words[place] = inflected(memory, concept, inflection(words[place], own))
+            if place and place - 1 not in sentence.places and words[place - 1] not in memory.common:
+                words[place - 1] = memory.qualities.get(concept, "")
     words = [word for word in words if word]
     present = frozenset[str]().union(*map(bases, words))
-    left_over = [known.phrases.get(c, f"and the {c}") for c in concepts if c not in taken.values() and c not in present]
+    left_over = [
+        memory.phrases.get(c, f"and the {c}") for c in concepts if c not in taken.values() and c not in present
+    ]
     end = [words.pop()] if words and words[-1] in ".!?" else []
     for place, word in enumerate(words[:-1]):
         if word in ("a", "an"):
@@ -235,37 +237,37 @@ def filled(known: KnownSentences, sentence: SentenceFrame, concepts: Sequence[st
     return text[:1].upper() + text[1:]
 
 
-def candidates(known: KnownSentences, example: Example, neighbours: int, clauses: int = 0) -> list[str]:
+def candidates(memory: SentenceMemory, example: Example, neighbours: int, clauses: int = 0) -> list[str]:
     """Return the best fitting sentences with the prompt's concepts, best first.
 
     Args:
-        known: What training taught.
-        example: The example asked.
-        neighbours: How many training examples lend their sentences.
+        memory: The counts of the training split.
+        example: The example to answer.
+        neighbours: How many training examples are used.
         clauses: How many clauses of training are tried for each part of the concepts; 0 for whole sentences only.
     """
     concepts = tuple(dict.fromkeys(concepts_of(example)))[:MOST]
-    near = known.index.nearest(concepts, neighbours)
-    frames = [sentence for number, _ in near for sentence in known.frames[number] if len(sentence.places) <= MOST]
-    fits = [fitted(known, sentence, concepts) for sentence in frames]
+    near = memory.index.nearest(concepts, neighbours)
+    frames = [sentence for number, _ in near for sentence in memory.frames[number] if len(sentence.places) <= MOST]
+    fits = [fitted(memory, sentence, concepts) for sentence in frames]
     if clauses:
-        fits += joined(known, concepts, clauses)
+        fits += joined(memory, concepts, clauses)
     best = sorted(fits, key=lambda fit: -fit[0])[:CANDIDATES]
-    return [filled(known, sentence, concepts, taken) for _, sentence, taken in best] or [" ".join(concepts)]
+    return [filled(memory, sentence, concepts, taken) for _, sentence, taken in best] or [" ".join(concepts)]
 
 
-def joined(known: KnownSentences, concepts: Sequence[str], clauses: int) -> list[Fit]:
+def joined(memory: SentenceMemory, concepts: Sequence[str], clauses: int) -> list[Fit]:
     """Return sentences of two clauses of training that share their joint, for every division of the concepts."""
     best: dict[tuple[str, ...], list[tuple[Fit, str]]] = {}
     for part in (part for size in range(1, len(concepts)) for part in combinations(concepts, size)):
-        numbers = known.clause_index.nearest(part, clauses) if known.clauses else []
-        near = [known.clauses[number] for number, _ in numbers]
-        fits = [(fitted(known, clause, part), joint) for clause, joint in near]
+        numbers = memory.clause_index.nearest(part, clauses) if memory.clauses else []
+        near = [memory.clauses[number] for number, _ in numbers]
+        fits = [(fitted(memory, clause, part), joint) for clause, joint in near]
         best[part] = sorted(fits, key=lambda fit: -fit[0][0])[:BEST]
     fits_joined: list[Fit] = []
     for part, lefts in best.items():
         rights = best[tuple(concept for concept in concepts if concept not in part)]
-        pairs = ((left, right, joint) for left, joint in lefts for right, other in rights if joint == other)
+        pairs = ((left, right, joint) for left, joint in lefts for right, right_joint in rights if joint == right_joint)
         fits_joined += [_sentence(left, right, joint) for left, right, joint in pairs]
     return fits_joined
 
@@ -278,23 +280,23 @@ def _sentence(left: Fit, right: Fit, joint: str) -> Fit:
     return fit + other_fit, whole, {**taken, **{place + offset: concept for place, concept in other_taken.items()}}
 
 
-def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
-    """Return a sentence of the training example that shares the most concepts, the others exchanged."""
-    known = count(train)
-    return [candidates(known, example, 1)[0] for example in asked]
+def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
+    """Return a sentence of the training example that shares the most concepts, with the others replaced."""
+    memory = count(train)
+    return [candidates(memory, example, 1)[0] for example in examples]
 
 
-def template(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
-    """Return the sentence, of many neighbours, whose own concepts keep the company most like that of the prompt's."""
-    known = count(train)
-    return [candidates(known, example, NEIGHBOURS)[0] for example in asked]
+def template(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
+    """Return, among many neighbours' sentences, the one whose concepts have the company most like the prompt's."""
+    memory = count(train)
+    return [candidates(memory, example, NEIGHBOURS)[0] for example in examples]
 
 
-def mbr(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
-    """Return the best fitting sentence, of neighbours and of two clauses joined, that the others are most like."""
-    known = count(train)
-    every = [candidates(known, example, NEIGHBOURS, CLAUSES) for example in asked]
-    return [texts[most_central(texts)] for texts in every]
+def mbr(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
+    """Return, among the best neighbours' and two-clause sentences, the one most similar to the others."""
+    memory = count(train)
+    answers = [candidates(memory, example, NEIGHBOURS, CLAUSES) for example in examples]
+    return [texts[most_central(texts)] for texts in answers]
 
 
 LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "template": template, "mbr": mbr}

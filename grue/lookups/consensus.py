@@ -13,9 +13,9 @@ from grue.lookups.nearest import terms
 
 
 def agreement(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return [n] the mean likeness of each text to the other texts, 0 to 1; 0 for a single text.
+    """Return [n] the mean similarity of each text to the other texts, 0 to 1; 0 for a single text.
 
-    Likeness is the F1 of words and pairs of neighbouring words, counted with their number.
+    Similarity is the F1 of words and word bigrams, with their counts.
     """
     counts = _counts(texts)
     shared = np.array([np.minimum(row, counts).sum(1) for row in counts])
@@ -27,12 +27,12 @@ def agreement(texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 def most_central(texts: Sequence[str]) -> int:
-    """Return the number of the text that the others agree with most; of equals, the first. There is at least one."""
+    """Return the index of the text that the others agree with most, among equals the first. There is at least one."""
     return int(agreement(texts).argmax())
 
 
 def _counts(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return [n, features] how often each text has each word and each pair of neighbouring words."""
+    """Return [n, features] how often each text has each word and each word bigram."""
     bags = [_bag(terms(text)) for text in texts]
     columns = {feature: number for number, feature in enumerate(dict.fromkeys(f for bag in bags for f in bag))}
     counts = np.zeros((len(texts), len(columns)))

@@ -1,7 +1,7 @@
-"""DailyDialog without learning: what was replied in the most similar talk, with its names and facts exchanged.
+"""DailyDialog without learning: the reply in the most similar talk, with its names and facts replaced.
 
-Two talks are similar where their last utterances are, where these take up words that stood in the same surroundings
-earlier ("on _ I", "at _ .").
+Two talks are similar if their last utterances are, and if these repeat words that had the same neighbours earlier
+("on _ I", "at _ .").
 """
 
 import re
@@ -17,9 +17,9 @@ from grue.records import Example
 from grue.tasks import Task
 
 TOKEN = re.compile(r"[\w'’-]+|[^\w\s]")
-COMMON = 0.05  # a word in more than this share of the prompts is no fact of one talk
-LAST, TAKEN_UP = 2, 6  # how often the features of a prompt count, next to its other words
-LONGEST = 6  # words of a phrase that is exchanged as a whole
+COMMON = 0.05  # a word in more than this share of the prompts is not specific to one talk
+LAST, TAKEN_UP = 2, 6  # weights of the last utterance's features and of repeated words
+LONGEST = 6  # words of a phrase that is replaced as a whole
 NEIGHBOURS = 10
 Utterances = Sequence[Sequence[str]]
 
@@ -34,16 +34,16 @@ class Memory:
     index: Index
 
 
-def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
-    """Return the reply of the most similar training talk, mended for the talk asked."""
+def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
+    """Return the reply of the most similar training talk, adapted to this talk."""
     memory = _memory(train)
-    return [_candidates(memory, utterances(example.prompt), 1)[0] for example in asked]
+    return [_candidates(memory, utterances(example.prompt), 1)[0] for example in examples]
 
 
-def mbr(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
-    """Return the one of the ten nearest mended replies that is most like the others."""
+def mbr(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
+    """Return, among the adapted replies of the ten nearest talks, the one most similar to the others."""
     memory = _memory(train)
-    mended = [_candidates(memory, utterances(example.prompt), NEIGHBOURS) for example in asked]
+    mended = [_candidates(memory, utterances(example.prompt), NEIGHBOURS) for example in examples]
     return [texts[most_central(texts)] for texts in mended]
 
 
@@ -59,17 +59,17 @@ def utterances(prompt: str) -> Utterances:
 
 
 def _memory(train: Sequence[Example]) -> Memory:
-    known = [example for example in train if example.references]
-    talks = [utterances(example.prompt) for example in known]
+    answered = [example for example in train if example.references]
+    talks = [utterances(example.prompt) for example in answered]
     counts = Counter(word for talk in talks for word in {token.lower() for utterance in talk for token in utterance})
     common = frozenset(word for word, count in counts.items() if count > COMMON * len(talks))
     index = Index([list(_features(talk, common, 1, 1)) for talk in talks])
-    replies = [example.references[0] for example in known]
+    replies = [example.references[0] for example in answered]
     return Memory(talks, replies, common, index)
 
 
 def _features(talk: Utterances, common: frozenset[str], last: int, taken_up: int) -> Iterator[str]:
-    """Yield the features of a talk, those of each kind so many times."""
+    """Yield the features of a talk, each as often as its kind's weight."""
     *before, final = [[token.lower() for token in utterance] for utterance in talk]
     yield from (token for utterance in before for token in utterance)
     masked = [token if token in common else "_" for token in final]
@@ -80,11 +80,11 @@ def _features(talk: Utterances, common: frozenset[str], last: int, taken_up: int
 
 
 def _pairs(tokens: Sequence[str]) -> Iterator[str]:
-    yield from (f"{one} {two}" for one, two in zip(["^", *tokens], [*tokens, "$"], strict=True))
+    yield from (f"{first} {second}" for first, second in zip(["^", *tokens], [*tokens, "$"], strict=True))
 
 
 def _taken_up(before: Utterances, words: set[str]) -> Iterator[str]:
-    """Yield where each of the words stood before, by its neighbours; "new" for those that did not."""
+    """Yield the earlier neighbours of each of the words; "new" for those that did not occur before."""
     new = set(words)
     for utterance in before:
         around = ["^", *utterance, "$"]
@@ -105,15 +105,15 @@ def _candidates(memory: Memory, talk: Utterances, count: int) -> list[str]:
 # --- mending ---------------------------------------------------------------------------------------------------------
 
 
-def _mended(reply: str, known: Utterances, asked: Utterances) -> str:
-    """Exchange in a reply what the known talk has where the talk asked has something else."""
-    exchanges = _exchanges(known, asked)
-    here = {token.lower() for utterance in asked for token in utterance}
+def _mended(reply: str, source: Utterances, goal: Utterances) -> str:
+    """Replace in a reply what the source talk has where the goal talk has something else."""
+    exchanges = _exchanges(source, goal)
+    goal_words = {token.lower() for utterance in goal for token in utterance}
     tokens, place, mended = TOKEN.findall(reply), 0, list[str]()
     while place < len(tokens):
         for length in range(min(LONGEST, len(tokens) - place), 0, -1):
             phrase = tuple(token.lower() for token in tokens[place : place + length])
-            if phrase in exchanges and not here.issuperset(phrase):
+            if phrase in exchanges and not goal_words.issuperset(phrase):
                 mended += exchanges[phrase]
                 place += length
                 break
@@ -123,18 +123,18 @@ def _mended(reply: str, known: Utterances, asked: Utterances) -> str:
     return _typeset(mended)
 
 
-def _exchanges(known: Utterances, asked: Utterances) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return what stands in the talk asked where the known one has a phrase: for each, what does so most often."""
+def _exchanges(source: Utterances, goal: Utterances) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return phrase of the source talk → what the goal talk most often has in its place."""
     votes: dict[tuple[str, ...], Counter[tuple[str, ...]]] = {}
-    for utterance, other in zip(reversed(known), reversed(asked), strict=False):
+    for utterance, goal_utterance in zip(reversed(source), reversed(goal), strict=False):
         lower = [token.lower() for token in utterance]
-        matcher = SequenceMatcher(None, lower, [token.lower() for token in other], autojunk=False)
+        matcher = SequenceMatcher(None, lower, [token.lower() for token in goal_utterance], autojunk=False)
         for kind, start, end, first, last in matcher.get_opcodes():
             if kind != "replace":
                 continue
-            votes.setdefault(tuple(lower[start:end]), Counter())[tuple(other[first:last])] += 1
+            votes.setdefault(tuple(lower[start:end]), Counter())[tuple(goal_utterance[first:last])] += 1
             if end - start == last - first > 1:
-                for token, replacement in zip(lower[start:end], other[first:last], strict=True):
+                for token, replacement in zip(lower[start:end], goal_utterance[first:last], strict=True):
                     votes.setdefault((token,), Counter())[(replacement,)] += 1
     return {phrase: replacements.most_common(1)[0][0] for phrase, replacements in votes.items()}
 

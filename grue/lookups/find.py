@@ -1,4 +1,4 @@
-"""The lookups of a task: those of the file of its data format, or where there is none, the nearest of any data set."""
+"""The lookups of a task: those of its data format's file, or without one the generic `nearest`."""
 
 import pkgutil
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from grue.tasks import Task
 
 GENERIC: Mapping[str, Lookup] = {"nearest": nearest}
 
-_SETS = {found.name for found in pkgutil.iter_modules(sets.__path__)}
-_FILES = [found.name for found in pkgutil.iter_modules(lookups.__path__) if found.name in _SETS]
+_SETS = {module.name for module in pkgutil.iter_modules(sets.__path__)}
+_FILES = [module.name for module in pkgutil.iter_modules(lookups.__path__) if module.name in _SETS]
 LOOKUPS_OF: Registry[Mapping[str, Lookup]] = Registry(
     "data format with lookups", modules={name: f"{lookups.__name__}.{name}:LOOKUPS" for name in _FILES}
 )
@@ -30,12 +30,12 @@ def find_lookup(task: Task, name: str) -> Lookup:
     """Return a lookup of a task.
 
     Raises:
-        ConfigError: The task has none of that name; lists those that it has.
+        ConfigError: The task has none of that name; the message lists those that it has.
     """
-    known = lookups_of(task)
-    if name not in known:
+    lookups_by_name = lookups_of(task)
+    if name not in lookups_by_name:
         raise ConfigError(
             f"{task.suite}/{task.name} has no lookup {name!r}: its data format, {task.data.format}, has "
-            f"{', '.join(known)}."
+            f"{', '.join(lookups_by_name)}."
         )
-    return known[name]
+    return lookups_by_name[name]

@@ -1,6 +1,6 @@
-"""IMDB without learning: how positive reviews went on after the same words.
+"""IMDB without learning: how positive reviews continued after the same words.
 
-The sentiment scorer is the task's reward, and may be asked: of several endings the one that it likes most is taken.
+The sentiment scorer, which is the task's reward, picks the best of several endings.
 """
 
 import random
@@ -17,23 +17,23 @@ from grue.tasks import Task
 LONGEST = 4
 """Words at the end of a prompt that are looked for in other reviews."""
 MOST = 300
-"""Places that are remembered for the same words."""
+"""Most places that are kept for the same words."""
 TRIED = 12
 """Endings that are scored for a prompt."""
 LENGTHS = (0.6, 1.5)
-"""Words of an ending, as parts of the prompt's."""
+"""Bounds of an ending's number of words, as shares of the prompt's."""
 LONG = re.compile(r"\w{5,}")
 NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w'-]+")
 
 Places = Mapping[tuple[str, ...], Sequence[tuple[int, int]]]
-"""Words → where they stand in training reviews: the review, and the word after them."""
+"""Words → their places in training reviews: the review, and the word after them."""
 
 
-def best_of_n(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
-    """Return, of the endings that went on from the prompt's last words, the one that the task's scorer likes best.
+def best_of_n(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
+    """Return, among endings that continue the prompt's last words, the one that the task's scorer rates highest.
 
-    Of those that are equal to a hundredth, the one with the most words of the prompt. Where no ending is of a fitting
-    length, the text is empty.
+    Among those that are equal to a hundredth, this is the one with the most words of the prompt. If no ending has a
+    fitting length, the text is empty.
 
     Raises:
         ConfigError: The task has no metric of preference.
@@ -44,17 +44,17 @@ def best_of_n(task: Task, train: Sequence[Example], asked: Sequence[Example], se
             f"{task.suite}/{task.name} has no metric of preference, by which best-of-n picks; take another baseline."
         )
     reviews = [[*example.prompt.split(), *example.references[0].split()] for example in train if example.references]
-    prompts = [example.prompt.split() for example in asked]
+    prompts = [example.prompt.split() for example in examples]
     places = _places(reviews, prompts)
     rng = random.Random(seed)
     tried = [_endings(prompt, reviews, places, rng) for prompt in prompts]
     scorer = make_metric(metrics[0].name, **metrics[0].options)
-    pairs = [(example, text) for example, texts in zip(asked, tried, strict=True) for text in texts]
+    pairs = [(example, text) for example, texts in zip(examples, tried, strict=True) for text in texts]
     liked = scorer.statistics([example for example, _ in pairs], [text for _, text in pairs])
     values = iter([float(value) for value in scorer.per_example(liked)])
     scored = [
         [(round(next(values), 2), _shared(text, example.prompt), text) for text in texts]
-        for example, texts in zip(asked, tried, strict=True)
+        for example, texts in zip(examples, tried, strict=True)
     ]
     return [max(endings)[2] if endings else "" for endings in scored]
 
@@ -63,30 +63,30 @@ LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "best-of-n": best_of_n}
 
 
 def _shared(text: str, prompt: str) -> int:
-    """Return how many different words of five letters and more a text has from the prompt."""
+    """Return how many different words of at least five letters a text shares with the prompt."""
     return len({*LONG.findall(text)} & {*LONG.findall(prompt)})
 
 
 def _places(reviews: Sequence[Sequence[str]], prompts: Iterable[Sequence[str]]) -> Places:
-    """Return where the last words of the prompts stand in reviews."""
-    wanted = {tuple(prompt[-size:]) for prompt in prompts for size in range(1, LONGEST + 1) if len(prompt) >= size}
+    """Return the places of the prompts' last words in reviews."""
+    ends = {tuple(prompt[-size:]) for prompt in prompts for size in range(1, LONGEST + 1) if len(prompt) >= size}
     places: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     for number, review in enumerate(reviews):
         for stop in range(1, len(review)):
             for size in range(1, min(LONGEST, stop) + 1):
                 words = tuple(review[stop - size : stop])
-                if words in wanted and len(places[words]) < MOST:
+                if words in ends and len(places[words]) < MOST:
                     places[words].append((number, stop))
     return places
 
 
 def _endings(prompt: Sequence[str], reviews: Sequence[Sequence[str]], places: Places, rng: random.Random) -> list[str]:
-    """Return some endings of fitting length, first those behind the longest run of the prompt's words.
+    """Return some endings of fitting length, first those after the longest run of the prompt's words.
 
-    An ending with a name that the prompt lacks comes only where there is no other.
+    An ending with a name that the prompt lacks is returned only if there is no other.
     """
     low, high = (share * len(prompt) for share in LENGTHS)
-    others: list[str] = []
+    with_new_names: list[str] = []
     fitting: list[str] = []
     for size in range(min(LONGEST, len(prompt)), -1, -1):
         spots = list(places.get(tuple(prompt[len(prompt) - size :]), ())) if size else _halves(reviews, rng)
@@ -95,12 +95,12 @@ def _endings(prompt: Sequence[str], reviews: Sequence[Sequence[str]], places: Pl
             ending = reviews[number][stop:]
             if low <= len(ending) <= high:
                 text = " ".join(ending)
-                kept = others if _foreign(text, prompt) else fitting
-                if text not in kept:
-                    kept.append(text)
+                endings = with_new_names if _foreign(text, prompt) else fitting
+                if text not in endings:
+                    endings.append(text)
             if len(fitting) >= TRIED:
                 return fitting
-    return (fitting or others)[:TRIED]
+    return (fitting or with_new_names)[:TRIED]
 
 
 def _halves(reviews: Sequence[Sequence[str]], rng: random.Random) -> list[tuple[int, int]]:
@@ -111,5 +111,5 @@ def _halves(reviews: Sequence[Sequence[str]], rng: random.Random) -> list[tuple[
 
 def _foreign(text: str, prompt: Sequence[str]) -> bool:
     """Return whether a text has a name that the prompt lacks."""
-    known = {word.strip(".,;:!?") for word in prompt}
-    return any(name not in known and name != "I" for name in NAME.findall(text))
+    words = {word.strip(".,;:!?") for word in prompt}
+    return any(name not in words and name != "I" for name in NAME.findall(text))

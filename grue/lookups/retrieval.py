@@ -14,10 +14,10 @@ K1, B = 1.2, 0.75
 
 
 class Index:
-    """Documents as bags of terms, ready to be searched; a hundred thousand of them take seconds and little memory.
+    """A search index of documents as bags of terms; a hundred thousand of them take seconds and little memory.
 
     Args:
-        documents: One sequence of terms each, read once and not kept.
+        documents: One sequence of terms each, read once.
     """
 
     __slots__ = ("count", "ids", "numbers", "starts", "weights")
@@ -55,12 +55,12 @@ class Index:
         return total
 
     def nearest(self, query: Sequence[str], k: int) -> list[tuple[int, float]]:
-        """Return the numbers and scores of the `k` best documents, best first; of equals, the earlier one."""
+        """Return the numbers and scores of the `k` best documents, best first; among equals, the earlier one."""
         k = min(k, self.count)
         if not k:
             return []
         scores = self.scores(query)
-        least = np.partition(scores, self.count - k)[self.count - k]  # all that could be among the best, ties included
+        least = np.partition(scores, self.count - k)[self.count - k]  # of all candidates, ties included
         candidates = np.flatnonzero(scores >= least)
         order = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
         return [(int(number), float(scores[number])) for number in order]

@@ -1,9 +1,9 @@
-"""ToTTo without learning: sentences of similar tables, with the values of the asked table in their places.
+"""ToTTo without learning: sentences of similar tables, with the values of the prompt's table in their places.
 
-A training sentence becomes a frame: where it says a highlighted value or a part of the page's title, it has a gap. A
-frame is good for a table with the same headers and section, and with values that begin or are shaped alike, since words
-beside a value often depend on it. What the frame says beyond the asked cells is cut out; what it lacks is added as such
-a value most often ends a sentence. Pronouns follow the company that the first words of the values keep in training.
+A training sentence becomes a frame, with gaps for highlighted values and parts of the page's title. A
+frame fits a table with the same headers and section, and with values of the same beginning or shape, since words
+beside a value often depend on it. What the frame says beyond the prompt's cells is removed; what it lacks is added as
+such values most often end a sentence. Pronouns follow those beside the first words of the values in training.
 """
 
 import re
@@ -35,39 +35,39 @@ DATE = re.compile(r"(\d{1,2}) ([A-Z]\w+)(?: \d{4})?|([A-Z]\w+) (\d{1,2})(?:, \d{
 
 
 @dataclass(frozen=True, slots=True)
-class ToldCell:
-    """A highlighted cell as the prompt shows it."""
+class HighlightedCell:
+    """A highlighted cell of a prompt."""
 
     value: str
     header: str
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTable:
-    """What a prompt shows."""
+class PromptTable:
+    """The table of a prompt."""
 
     page: str
     section: str
-    cells: tuple[ToldCell, ...]
+    cells: tuple[HighlightedCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TableFrame:
-    """A training sentence whose values are gaps "<number of the cell:how it is said>", and its table."""
+    """A training sentence with gaps "<number of the cell:form of its value>", and its table."""
 
     text: str
-    table: AskedTable
+    table: PromptTable
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTables:
-    """What is counted over the training split.
+class TableMemory:
+    """Counts over the training split.
 
     Attributes:
         frames: Its sentences with gaps.
         index: Their tables.
         endings: Section and header, or header alone → the ends of sentences with such a value.
-        company: First word of a value → how far sentences beside it speak of "him", 1, or of "her", -1.
+        company: First word of a value → whether its sentences speak of "him", 1, or of "her", -1, on average.
     """
 
     frames: Sequence[TableFrame]
@@ -76,22 +76,22 @@ class KnownTables:
     company: Mapping[str, float]
 
 
-def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
-    """Return the sentence of the most similar table, with the asked values in their places."""
-    known = _read(train)
-    return [next(_mended(known, read_prompt(example.prompt))) for example in asked]
+def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
+    """Return the sentence of the most similar table, with the prompt's values in their places."""
+    memory = _memory(train)
+    return [next(_mended(memory, read_prompt(example.prompt))) for example in examples]
 
 
-def mbr(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
-    """Return, of the mended sentences of the most similar tables, the one that the others agree with most."""
-    known = _read(train)
-    every = [list(_mended(known, read_prompt(example.prompt))) for example in asked]
-    return [texts[most_central(texts)] for texts in every]
+def mbr(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
+    """Return, among the filled-in sentences of the most similar tables, the one that the others agree with most."""
+    memory = _memory(train)
+    answers = [list(_mended(memory, read_prompt(example.prompt))) for example in examples]
+    return [texts[most_central(texts)] for texts in answers]
 
 
-def template(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
+def template(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
     """Return one sentence for all tables: "The ⟨header⟩ of ⟨title⟩ is ⟨value⟩ and ⟨value⟩."."""
-    return [_in_template(read_prompt(example.prompt)) for example in asked]
+    return [_in_template(read_prompt(example.prompt)) for example in examples]
 
 
 LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "template": template, "mbr": mbr}
@@ -100,13 +100,13 @@ LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "template": template, "mbr"
 # --- prompts ---------------------------------------------------------------------------------------------------------
 
 
-def read_prompt(prompt: str) -> AskedTable:
-    """Return what a prompt of `grue.data.sets.totto` shows."""
+def read_prompt(prompt: str) -> PromptTable:
+    """Return the table of a prompt of `grue.data.sets.totto`."""
     cells = []
     for content in CELL.findall(prompt):
         value, *headers = (part.strip() for part in MARK.split(content))
-        cells.append(ToldCell(value, next(filter(None, headers), "")))
-    return AskedTable(_between(prompt, "page_title"), _between(prompt, "section_title"), tuple(cells))
+        cells.append(HighlightedCell(value, next(filter(None, headers), "")))
+    return PromptTable(_between(prompt, "page_title"), _between(prompt, "section_title"), tuple(cells))
 
 
 def _between(prompt: str, tag: str) -> str:
@@ -114,17 +114,17 @@ def _between(prompt: str, tag: str) -> str:
     return match[1] if match else ""
 
 
-def _in_template(table: AskedTable) -> str:
+def _in_template(table: PromptTable) -> str:
     values = [cell.value for cell in table.cells]
     listed = " and ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
     header = table.cells[0].header.lower() if table.cells else ""
     return f"The {header} of {table.page} is {listed}."
 
 
-# --- what training has -----------------------------------------------------------------------------------------------
+# --- the training split ----------------------------------------------------------------------------------------------
 
 
-def _read(train: Sequence[Example]) -> KnownTables:
+def _memory(train: Sequence[Example]) -> TableMemory:
     frames = [_frame(read_prompt(example.prompt), example.references[0]) for example in train if example.references]
     endings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     spoken_of: dict[str, Counter[str]] = defaultdict(Counter)
@@ -134,21 +134,21 @@ def _read(train: Sequence[Example]) -> KnownTables:
             endings[(header,)][ending] += 1
         spoken = set(terms(frame.text))
         kinds = [name for name, pronouns in (("him", HE_TO_SHE), ("her", SHE_TO_HE)) if spoken & pronouns.keys()]
-        for cell in (*frame.table.cells, ToldCell(frame.table.page, "")):
+        for cell in (*frame.table.cells, HighlightedCell(frame.table.page, "")):
             spoken_of[cell.value.split(" ")[0]].update(kinds)
     company = {word: (of["him"] - of["her"]) / (of.total() + 1) for word, of in spoken_of.items()}
-    return KnownTables(frames, Index([_features(frame.table) for frame in frames]), endings, company)
+    return TableMemory(frames, Index([_features(frame.table) for frame in frames]), endings, company)
 
 
 def _endings(frame: TableFrame) -> Iterator[tuple[str, str]]:
-    """Yield the end of a sentence with its last gap, "<:how it is said>", under that cell's header."""
+    """Yield the header of the last gap's cell, and the end of the sentence with that gap as "<:form>"."""
     pieces = GAP.split(frame.text.removesuffix("."))
     if len(pieces) > 3 and len(f"{pieces[-3]} {pieces[-1]}".split()) <= LONGEST_ENDING:
         number, _, how = pieces[-2][1:-1].partition(":")
         yield frame.table.cells[int(number)].header, f"{pieces[-3]}<:{how}>{pieces[-1]}"
 
 
-def _features(table: AskedTable) -> list[str]:
+def _features(table: PromptTable) -> list[str]:
     features = [f"section {table.section}", *terms(table.page)]
     for cell in table.cells:
         start = cell.value.split(" ")[0]
@@ -158,13 +158,13 @@ def _features(table: AskedTable) -> list[str]:
 
 
 def _shape(value: str) -> str:
-    """Return a value with what is alike made equal: numbers by their length and first digits, words by their case."""
+    """Return the shape of a value: of numbers their length and first digit, of words their case."""
     if re.match(r"\D?\d", value):
         return re.sub(r"(?<=\d)\d", "0", value[:2]) + str(len(value))
     return " ".join("A" if word[:1].isupper() else "a" for word in value.split(" "))
 
 
-def _frame(table: AskedTable, text: str) -> TableFrame:
+def _frame(table: PromptTable, text: str) -> TableFrame:
     """Return a sentence with gaps in the places of the cells' values, the longest first."""
     for number in sorted(range(len(table.cells)), key=lambda number: -len(table.cells[number].value)):
         for how, words in _ways(table.cells[number].value):
@@ -177,7 +177,7 @@ def _frame(table: AskedTable, text: str) -> TableFrame:
 
 
 def _ways(value: str) -> Iterator[tuple[str, str]]:
-    """Yield how a sentence may say a value: a name of the way, and the words."""
+    """Yield the forms in which a sentence may have a value: the form's name, and the words."""
     yield "same", value
     if value:
         yield "lower", value[0].lower() + value[1:]
@@ -198,20 +198,22 @@ def _ways(value: str) -> Iterator[tuple[str, str]]:
 # --- mending ---------------------------------------------------------------------------------------------------------
 
 
-def _mended(known: KnownTables, table: AskedTable) -> Iterator[str]:
-    """Yield the sentences of the most similar tables, mended, the best first; at least one."""
-    hits = known.index.nearest(_features(table), FOUND)
-    ranked = sorted(((_fit(known.frames[number].table, table) + 0.02 * score, -number) for number, score in hits))
+def _mended(memory: TableMemory, table: PromptTable) -> Iterator[str]:
+    """Yield the filled-in sentences of the most similar tables, the best first; at least one."""
+    hits = memory.index.nearest(_features(table), FOUND)
+    ranked = sorted(((_fit(memory.frames[number].table, table) + 0.02 * score, -number) for number, score in hits))
     for _, number in ranked[: -KEPT - 1 : -1]:
-        yield _fill(known, known.frames[-number], table)
+        yield _fill(memory, memory.frames[-number], table)
 
 
-def _partners(frame: AskedTable, table: AskedTable) -> dict[int, int]:
-    """Return which asked cell takes the place of which cell of a frame: those under the same header, in order."""
+def _partners(frame: PromptTable, table: PromptTable) -> dict[int, int]:
+    """Return cell of a frame → cell of the prompt that replaces it: those under the same header, in order."""
     partners: dict[int, int] = {}
     for number, cell in enumerate(frame.cells):
         free = [
-            at for at, other in enumerate(table.cells) if other.header == cell.header and at not in partners.values()
+            at
+            for at, candidate in enumerate(table.cells)
+            if candidate.header == cell.header and at not in partners.values()
         ]
         if free:
             partners[number] = free[0]
@@ -224,19 +226,19 @@ def _partners(frame: AskedTable, table: AskedTable) -> dict[int, int]:
     return partners
 
 
-def _fit(frame: AskedTable, table: AskedTable) -> float:
-    """Return how well a frame of one table tells another; words beside alike values are more often right."""
+def _fit(frame: PromptTable, table: PromptTable) -> float:
+    """Return how well a frame of one table fits another; words beside similar values are more often right."""
     partners = _partners(frame, table)
     fit = SAME_SECTION * (frame.section == table.section)
     fit -= CUT * (len(frame.cells) - len(partners)) + ADDED * (len(table.cells) - len(partners))
     for number, at in partners.items():
-        own, other = frame.cells[number], table.cells[at]
-        fit += (own.header == other.header) + SAME_SHAPE * (_shape(own.value) == _shape(other.value))
-        fit += SAME_START * (own.value.split(" ")[0] == other.value.split(" ")[0])
+        own, partner = frame.cells[number], table.cells[at]
+        fit += (own.header == partner.header) + SAME_SHAPE * (_shape(own.value) == _shape(partner.value))
+        fit += SAME_START * (own.value.split(" ")[0] == partner.value.split(" ")[0])
     return fit
 
 
-def _fill(known: KnownTables, frame: TableFrame, table: AskedTable) -> str:
+def _fill(memory: TableMemory, frame: TableFrame, table: PromptTable) -> str:
     partners = _partners(frame.table, table)
     pieces = GAP.split(_with_title(frame.text, frame.table.page, table.page))
     written: list[str] = []
@@ -251,8 +253,8 @@ def _fill(known: KnownTables, frame: TableFrame, table: AskedTable) -> str:
     text = "".join(written).removesuffix(".").rstrip()
     for at in range(len(table.cells)):
         if at not in partners.values():
-            text += _ending(known, table, table.cells[at])
-    text = _agreeing(_of_gender(re.sub(r" +", " ", text).replace(" ,", ","), known, table))
+            text += _ending(memory, table, table.cells[at])
+    text = _agreeing(_of_gender(re.sub(r" +", " ", text).replace(" ,", ","), memory, table))
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -261,19 +263,19 @@ def _say(value: str, how: str) -> str:
 
 
 def _without_last_words(text: str) -> str:
-    """Return the words before a gap without those that lead to it: back to a comma, "and", or four words."""
+    """Return the words before a gap without those that lead up to it: back to a comma, "and", or four words."""
     words = text.rstrip().split(" ")
-    kept = len(words)
-    while kept > 0 and len(words) - kept < 4:
-        kept -= 1
-        if words[kept].endswith(",") or words[kept] in ("and", "with", "by", "in", "for", "from", "at", "on"):
+    count = len(words)
+    while count > 0 and len(words) - count < 4:
+        count -= 1
+        if words[count].endswith(",") or words[count] in ("and", "with", "by", "in", "for", "from", "at", "on"):
             break
-    return " ".join(words[:kept])
+    return " ".join(words[:count])
 
 
-def _ending(known: KnownTables, table: AskedTable, cell: ToldCell) -> str:
-    """Return words that add a cell at the end of a sentence, as training does most often."""
-    often = known.endings.get((table.section, cell.header)) or known.endings.get((cell.header,))
+def _ending(memory: TableMemory, table: PromptTable, cell: HighlightedCell) -> str:
+    """Return the words that most often add such a cell at the end of a training sentence."""
+    often = memory.endings.get((table.section, cell.header)) or memory.endings.get((cell.header,))
     if not often:
         return f" and {cell.value}"
     ending = often.most_common(1)[0][0]
@@ -281,21 +283,21 @@ def _ending(known: KnownTables, table: AskedTable, cell: ToldCell) -> str:
     return words if words.startswith((" ", ",")) else f" {words}"
 
 
-def _of_gender(text: str, known: KnownTables, table: AskedTable) -> str:
-    """Return a text whose pronouns suit the people of a table, as far as training has spoken of them."""
+def _of_gender(text: str, memory: TableMemory, table: PromptTable) -> str:
+    """Return a text with pronouns that suit the people of a table, as far as training tells."""
     firsts = [value.split(" ")[0] for value in (table.page, *(cell.value for cell in table.cells))]
-    leaning = max((known.company.get(first, 0) for first in firsts), key=abs)
+    leaning = max((memory.company.get(first, 0) for first in firsts), key=abs)
     exchanged = SHE_TO_HE if leaning > 0 else HE_TO_SHE if leaning < 0 else {}
     return re.sub(r"\w+", lambda word: exchanged.get(word[0], word[0]), text)
 
 
 def _agreeing(text: str) -> str:
-    """Return a text with "a" and "an" as the words after them want."""
+    """Return a text with "a" and "an" corrected for the words after them."""
     return re.sub(r"\b([Aa])n? (?=(\w+))", lambda match: f"{match[1]}{'n' * bool(VOWEL.match(match[2]))} ", text)
 
 
 def _with_title(text: str, old: str, new: str) -> str:
-    """Return a sentence about one page as one about another: the parts of the title that differ, exchanged."""
+    """Return a sentence about one page for another: the differing parts of the title are replaced."""
     for before, after in _title_parts(old, new):
         words = before.split(" ")
         for size in range(len(words), 0, -1):
@@ -308,7 +310,7 @@ def _with_title(text: str, old: str, new: str) -> str:
 
 
 def _title_parts(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts of two titles that differ, without what stands in brackets, years by themselves."""
+    """Yield the differing parts of two titles without what is in brackets, with years separately."""
     plain = [re.sub(r" \(.*?\)", "", title) for title in (old, new)]
     years = [re.findall(r"\b\d{4}\b", title) for title in plain]
     yield from zip(*years, strict=False)

@@ -1,4 +1,4 @@
-"""Translation by counting: a table of phrases, a trigram model of the target, and a search for the best combination.
+"""Translation by counting: a phrase table, a trigram model of the target, and a beam search.
 
 Source: Koehn et al. 2003, "Statistical Phrase-Based Translation". The weights below were set by hand, not learnt.
 """
@@ -17,14 +17,14 @@ CHOICES = 6
 """Translations of a phrase that are tried."""
 BEAM = 16
 JUMP = 6
-"""Words that the search may leave behind for later."""
+"""Most words that the search may skip for later."""
 FORWARD, BACKWARD, FLUENCY = 0.6, 0.6, 0.4
 JUMPED, PHRASE, WORD = -0.15, -0.6, 0.5
-"""Log weights: a word that is jumped, a phrase, a word of the translation."""
+"""Log weights of a skipped word, a phrase, and a word of the translation."""
 DISCOUNT = 0.7
 START, END = "<s>", "</s>"
 NOWHERE = ("", "")
-"""Two words that no sentence has: the context of a phrase whose place is not known."""
+"""Two words that no sentence has: the context of a phrase whose place is unknown."""
 
 Phrase = tuple[str, ...]
 Option = tuple[Phrase, float]
@@ -40,12 +40,12 @@ class Table:
 
 
 def phrase_table(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> Table:
-    """Count the phrases of aligned sentences; a word that is never a phrase of its own, word by word."""
+    """Count the phrases of aligned sentences; words that never form a phrase alone are counted by their links."""
     together: Counter[tuple[Phrase, Phrase]] = Counter()
     single: Counter[tuple[Phrase, Phrase]] = Counter()
     for s, t, links in zip(source, target, link(source, target), strict=True):
         together.update(_phrases(s, t, links))
-        single.update(((s[here],), (t[there],)) for here, there in links)
+        single.update(((s[i],), (t[j],)) for i, j in links)
     alone = {s for s, _ in together if len(s) == 1}
     together.update({pair: times for pair, times in single.items() if pair[0] not in alone})
     sources: Counter[Phrase] = Counter()
@@ -66,7 +66,7 @@ def phrase_table(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]
 
 
 def _phrases(source: Sequence[str], target: Sequence[str], links: Links) -> list[tuple[Phrase, Phrase]]:
-    """Return the pairs of phrases whose words translate no word outside them."""
+    """Return the pairs of phrases whose words are linked to no word outside them."""
     places: dict[int, list[int]] = defaultdict(list)
     origins: dict[int, list[int]] = defaultdict(list)
     for s, t in links:
@@ -130,7 +130,7 @@ class Fluency:
 
 @dataclass(slots=True)
 class Partial:
-    """A translation of some of the words; `last` is the end of the phrase that was translated last."""
+    """A partial translation; `last` is the end of the phrase that was translated last."""
 
     score: float
     covered: int
@@ -141,7 +141,7 @@ class Partial:
 
 
 def decode(words: Sequence[str], table: Table, fluency: Fluency, unknown: Callable[[str], str]) -> list[str]:
-    """Return the best translation that the search finds; a word that the table lacks becomes `unknown(word)`."""
+    """Return the best translation found; a word that the table lacks becomes `unknown(word)`."""
     count = len(words)
     options = _options(words, table, unknown)
     outlook = _outlook(count, options, fluency)
@@ -173,10 +173,10 @@ def _extend(
     partial: Partial, start: int, stop: int, option: Option, fluency: Fluency,
     stack: dict[tuple[int, int, Phrase], Partial], whole: bool,
 ) -> None:  # fmt: skip
-    """Put a translation that is one phrase longer on its stack, if it is the best of those that go on alike."""
+    """Put a translation that is one phrase longer on its stack, if it is the best in its state."""
     text, score = option
-    words_said = (*text, END) if whole else text
-    total = partial.score + score + JUMPED * abs(start - partial.last) + FLUENCY * fluency(partial.words, words_said)
+    ended = (*text, END) if whole else text
+    total = partial.score + score + JUMPED * abs(start - partial.last) + FLUENCY * fluency(partial.words, ended)
     words = (*partial.words, *text)[-2:]
     covered = partial.covered | ((1 << (stop - start)) - 1) << start
     key = (covered, stop, words)
@@ -188,16 +188,16 @@ def _options(words: Sequence[str], table: Table, unknown: Callable[[str], str]) 
     choices: dict[tuple[int, int], tuple[Option, ...]] = {}
     for start in range(len(words)):
         for stop in range(start + 1, min(len(words), start + LONGEST) + 1):
-            known = table.phrases.get(tuple(words[start:stop]))
-            if known:
-                choices[start, stop] = known
+            choices_here = table.phrases.get(tuple(words[start:stop]))
+            if choices_here:
+                choices[start, stop] = choices_here
         if (start, start + 1) not in choices:
             choices[start, start + 1] = (((unknown(words[start]),), 0.0),)
     return choices
 
 
 def _outlook(count: int, options: Options, fluency: Fluency) -> list[list[float]]:
-    """Return the best score that each span can hope for, its first words without their context."""
+    """Return an optimistic score of each span, with its first words without context."""
     best = [[-math.inf] * (count + 1) for _ in range(count + 1)]
     for (start, stop), choices in options.items():
         best[start][stop] = max(score + FLUENCY * fluency(NOWHERE, text) for text, score in choices)
@@ -210,7 +210,7 @@ def _outlook(count: int, options: Options, fluency: Fluency) -> list[list[float]
 
 
 def _left(covered: int, count: int, outlook: list[list[float]]) -> float:
-    """Return what the words that are not translated yet can hope for."""
+    """Return the optimistic score of the words that are not translated yet."""
     total, place = 0.0, 0
     while place < count:
         if covered >> place & 1:

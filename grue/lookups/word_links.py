@@ -17,12 +17,12 @@ ROUNDS = 6
 TENSION = 2.0
 """How fast a translation away from the diagonal becomes unlikely."""
 NOWHERE = 0.08
-"""Weight of the empty word, that a word without a counterpart translates."""
+"""Weight of the empty word, which words without a counterpart translate."""
 BESIDE = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def link(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> list[Links]:
-    """Return the links of each pair of sentences; none of them is empty."""
+    """Return the links of each pair of sentences, which are not empty."""
     forward = _origins(source, target)
     backward = _origins(target, source)
     return [
@@ -32,7 +32,7 @@ def link(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> li
 
 
 def _origins(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> list[Ids]:
-    """Return, for each pair, the place in the source of each target word's likeliest origin, -1 for none."""
+    """Return, for each pair, the source place of each target word's likeliest origin, -1 for none."""
     sources, targets = _numbered(source, 1), _numbered(target, 0)
     words = max(int(row.max()) for row in targets) + 1
     grids = [_grid(s, t, words) for s, t in zip(sources, targets, strict=True)]
@@ -63,14 +63,14 @@ def _numbered(sentences: Sequence[Sequence[str]], first: int) -> list[Ids]:
 def _grid(source: Ids, target: Ids, words: int) -> tuple[Ids, NDArray[np.float64]]:
     """Return [target, 1 + source] the keys of all pairs of words, the empty word first, and their prior weights."""
     keys = np.concatenate([[0], source])[None, :] * words + target[:, None]
-    there, here = ((np.arange(row.size) + 0.5) / row.size for row in (target, source))
-    near = np.exp(-TENSION * np.abs(there[:, None] - here[None, :]))
+    target_places, source_places = ((np.arange(row.size) + 0.5) / row.size for row in (target, source))
+    near = np.exp(-TENSION * np.abs(target_places[:, None] - source_places[None, :]))
     near *= (1 - NOWHERE) / near.sum(1, keepdims=True)
     return keys, np.concatenate([np.full((target.size, 1), NOWHERE), near], 1)
 
 
 def _grown(forward: Links, backward: Links) -> Links:
-    """Return the links of both directions, grown by neighbours that one of them has, then by words left alone."""
+    """Return the links of both directions, extended by neighbours that one of them has, then by unlinked words."""
     forward = {pair for pair in forward if pair[0] >= 0}
     backward = {pair for pair in backward if pair[1] >= 0}
     links, either = forward & backward, forward | backward
@@ -83,7 +83,7 @@ def _grown(forward: Links, backward: Links) -> Links:
 
 
 def _neighbours(links: Links, either: Links) -> Links:
-    """Return the pairs of a word without a link that stand beside a link."""
+    """Return the pairs with an unlinked word that are beside a link."""
     sources, targets = {s for s, _ in links}, {t for _, t in links}
     return {
         (s, t)

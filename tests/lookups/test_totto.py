@@ -6,7 +6,7 @@ import pytest
 
 from grue.data.sets.totto import examples
 from grue.lookups import totto
-from grue.lookups.totto import LOOKUPS, AskedTable, ToldCell, read_prompt
+from grue.lookups.totto import LOOKUPS, PromptTable, HighlightedCell, read_prompt
 from grue.task_files import load_task
 
 
@@ -39,10 +39,10 @@ def said(name, train, *table):
 
 
 def test_prompts_are_read_back():
-    cells = (ToldCell("1963", "Year"), ToldCell("The Owl", "Film"))
+    cells = (HighlightedCell("1963", "Year"), HighlightedCell("The Owl", "Film"))
     prompt = asked("Ann Moss", {cell.header: cell.value for cell in cells}).prompt
-    assert read_prompt(prompt) == AskedTable("Ann Moss", "Films", cells)
-    assert read_prompt("no table") == AskedTable("", "", ())
+    assert read_prompt(prompt) == PromptTable("Ann Moss", "Films", cells)
+    assert read_prompt("no table") == PromptTable("", "", ())
 
 
 @pytest.mark.parametrize("name", ["nearest", "mbr"])
