@@ -1,1 +1,1 @@
-"""What others read and write: results in their formats, answers from their logs, checkpoints for the hub."""
+"""Exchange with other tools: results in their formats, answers from their logs, checkpoints for the hub."""

@@ -1,4 +1,4 @@
-"""Answers of another harness as predictions for a task: which example each one is of."""
+"""Match the answers of another harness to the examples of a task."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +25,10 @@ class LoggedAnswer:
     """One answer in a log.
 
     Attributes:
-        prompt: What the model was shown: of a chat, the user's last message; empty if unknown.
+        prompt: The model's prompt, in a chat the user's last message; empty if unknown.
         id: The document's own id; empty if it has none.
-        position: The document's place in the data that were asked, from 0; None if unknown.
-        numbered: Whether the harness may have counted the ids itself, so that the prompt must confirm one.
+        position: The document's place in the data, from 0; None if unknown.
+        numbered: Whether the harness may have made up the ids by counting, so that the prompt must confirm one.
     """
 
     text: str
@@ -40,7 +40,7 @@ class LoggedAnswer:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Its name in messages."""
         return self.id or (self.prompt if self.position is None else f"the one at {self.position}")
 
 
@@ -49,7 +49,7 @@ class Matched:
     """Predictions in the order of the examples.
 
     Attributes:
-        ways: How many were matched which way.
+        ways: How many were matched in each way.
         alike: How many of the logged prompts contain the prompt of their example.
     """
 
@@ -59,7 +59,7 @@ class Matched:
 
 
 class _Prompts:
-    """Prompts, to be found within a text in one pass, however many there are."""
+    """Finds any of many prompts within a text in one pass."""
 
     def __init__(self, prompts: Iterable[str]) -> None:
         self._by_head: dict[str, list[str]] = defaultdict(list)
@@ -80,9 +80,9 @@ class _Prompts:
 def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where: object) -> Matched:
     """Return a prediction for each example.
 
-    An answer belongs to the example of its document's id; else to the one whose whole prompt the model was shown; else
-    to the one at its position, if the model was shown that one's prompt among other text, and no other's behind it: a
-    few-shot prompt may show several. Texts are kept as those of our own models are: legible, without blanks around.
+    An answer belongs to the example with its document's id; else to the one with exactly the logged prompt; else
+    to the one at its position, if the logged prompt contains that one's prompt, and no other example's after it: a
+    few-shot prompt may contain several. Texts are made legible and stripped, as those of GRUE's own models are.
 
     Args:
         where: The log, for messages.
@@ -97,23 +97,23 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     prompts = _Prompts(by_prompt)
     predictions: dict[str, Prediction] = {}
     ways: Counter[Way] = Counter()
-    problems: dict[Misfit, list[str]] = {what: [] for what in (STRANGER, SHARED, SECOND)}
+    problems: dict[Misfit, list[str]] = {misfit: [] for misfit in (STRANGER, SHARED, SECOND)}
     alike = 0
     for answer in answers:
         place = answer.position
         at_place = examples[place] if place is not None and 0 <= place < len(examples) else None
-        its = _example_of(answer, by_id, by_prompt, prompts, at_place)
-        if isinstance(its, str):
-            problems[its].append(answer.name)
+        match = _example_of(answer, by_id, by_prompt, prompts, at_place)
+        if isinstance(match, str):
+            problems[match].append(answer.name)
             continue
-        example, way = its
+        example, way = match
         if example.id in predictions:
             problems[SECOND].append(example.id)
             continue
         predictions[example.id] = Prediction(example.id, legible(answer.text).strip(), answer.truncated)
         ways[way] += 1
         alike += _shows(answer, example)
-    faults = [f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names]
+    faults = [f"{len(names)} {misfit} ({_few(names)})" for misfit, names in problems.items() if names]
     missing = [name for name in by_id if name not in predictions]
     faults += [f"{len(missing)} examples have no answer ({_few(missing)})"] if missing else []
     if faults:
@@ -132,7 +132,7 @@ def _example_of(
     prompts: _Prompts,
     at_place: Example | None,
 ) -> tuple[Example, Way] | Misfit:
-    """Return the example that an answer belongs to and how that is known, or what is wrong."""
+    """Return the example that an answer belongs to and how it was matched, or what is wrong."""
     named = by_id.get(answer.id)
     if named is not None and not answer.numbered:
         return named, "id"
@@ -150,7 +150,7 @@ def _example_of(
 
 
 def _asks(answer: LoggedAnswer, example: Example, prompts: _Prompts) -> bool:
-    """Whether a logged prompt shows that of an example, not within a longer word or number, and no other behind it."""
+    """Whether a logged prompt contains that of an example, outside longer words and numbers, and no other after it."""
     if not _shows(answer, example):
         return False
     before, shown, after = answer.prompt.rpartition(example.prompt.strip())

@@ -1,4 +1,4 @@
-"""What an export says beside the scores, because no result knows it."""
+"""The part of an export that results do not contain."""
 
 import re
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What whoever exports says.
+    """What the user states about an export.
 
     Attributes:
-        model: The model's id on the hub; empty if it is not there.
+        model: The model's id on the hub; empty if it has none.
         organization: Who evaluated.
         benchmark: The data set on the hub whose leaderboard the scores are for, with `@REVISION` if it matters; empty
             for the task's own data set.
-        source_url: Where outputs or logs can be seen.
+        source_url: Address of outputs or logs.
     """
 
     model: str = ""
@@ -27,7 +27,7 @@ class Described:
     source_url: str = ""
 
     def dataset_of(self, measured: Measured) -> tuple[str, str] | None:
-        """Return the data set that scores are for and its revision, empty if unknown; None if there is none."""
+        """Return the data set of the scores and its revision, empty if unknown; None if there is no data set."""
         if self.benchmark:
             name, _, revision = self.benchmark.partition("@")
             if not HUB_ID.fullmatch(name):

@@ -1,6 +1,6 @@
-"""Scores as the Hugging Face hub takes them: `.eval_results/*.yaml` in a model's repository.
+"""Scores in the Hugging Face hub's format: `.eval_results/*.yaml` in a model's repository.
 
-A list of entries with one value each; `dataset.task_id` says which, so that preference and naturalness are two. See
+A list of entries with one value each, identified by `dataset.task_id`: preference and naturalness are two. See
 https://huggingface.co/docs/hub/eval-results.
 """
 
@@ -40,7 +40,7 @@ def entries(measured: Measured, described: Described) -> list[dict[str, Any]]:
 
 
 def task_id(measured: Measured, axis: str) -> str:
-    """Return the name that a score has in the benchmark's `eval.yaml`."""
+    """Return the name of a score in the benchmark's `eval.yaml`."""
     return f"{measured.first.suite}_{measured.first.task}_{axis}"
 
 
@@ -57,7 +57,7 @@ def _entry(measured: Measured, axis: Measure, dataset: tuple[str, str], source_u
 
 
 def notes(measured: Measured, axis: Measure) -> str:
-    """Return what stands behind a value, in words."""
+    """Return how a value was obtained, in words."""
     first = measured.first
     task = f"{measured.task} version {first.task_version} ({first.task_hash[:12]}), split {first.split}"
     spread = (

@@ -1,4 +1,4 @@
-"""Scores in the schema of Every Eval Ever (0.3.0), which carries their uncertainty.
+"""Scores in the schema of Every Eval Ever (0.3.0), with their uncertainty.
 
 One record describes one model's evaluation; see https://github.com/evaleval/every_eval_ever.
 """
@@ -16,7 +16,7 @@ from grue.records import EXTERNAL
 
 SCHEMA_VERSION = "0.3.0"
 NOT_OURS = (EXTERNAL, "zero-shot", "few-shot")
-"""What a result calls the algorithm of a model that was trained elsewhere."""
+"""Algorithms that a result gives for a model trained elsewhere."""
 
 
 def every_eval_ever(tasks: Sequence[Measured], described: Described) -> str:
@@ -32,7 +32,7 @@ def record(tasks: Sequence[Measured], described: Described, now: float) -> dict[
     """
     first = tasks[0]
     suites = "+".join(dict.fromkeys(f"grue-{measured.first.suite}" for measured in tasks))
-    others = first.first.system.get("algorithm") in NOT_OURS or is_by_endpoint(first.first)
+    trained_elsewhere = first.first.system.get("algorithm") in NOT_OURS or is_by_endpoint(first.first)
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{suites}/{(described.model or first.system).replace('/', '_')}/{now}",
@@ -42,7 +42,7 @@ def record(tasks: Sequence[Measured], described: Described, now: float) -> dict[
             "source_name": "GRUE",
             "source_type": "evaluation_run",
             "source_organization_name": described.organization or "unknown",
-            "evaluator_relationship": "third_party" if others else "first_party",
+            "evaluator_relationship": "third_party" if trained_elsewhere else "first_party",
         }
         | ({"source_organization_url": described.source_url} if described.source_url else {}),
         "eval_library": {"name": "grue", "version": first.version, "additional_details": _texts(first.first.grue)},
@@ -72,7 +72,7 @@ def _model(first: Measured, described: Described) -> dict[str, Any]:
 def _result(measured: Measured, measure: Measure) -> dict[str, Any]:
     first, is_axis = measured.first, not measure.signature
     bounds = {"min_score": 0, "max_score": 100} if is_axis else {"min_score": None, "max_score": None}
-    what = "mean of the task's metrics of this axis, each mapped to 0 to 100" if is_axis else measure.signature
+    meaning = "mean of the task's metrics of this axis, each mapped to 0 to 100" if is_axis else measure.signature
     identity = f"grue.{first.suite}.{first.task}.{measure.name}"
     return {
         "evaluation_result_id": identity,
@@ -80,7 +80,7 @@ def _result(measured: Measured, measure: Measure) -> dict[str, Any]:
         "evaluation_timestamp": str(int(measured.written)),
         "source_data": _data(measured),
         "metric_config": {
-            "evaluation_description": f"{measure.name}: {what}",
+            "evaluation_description": f"{measure.name}: {meaning}",
             "metric_id": identity,
             "metric_name": measure.name,
             "metric_unit": "points" if is_axis else "own scale",
@@ -141,12 +141,12 @@ def _generation(settings: Mapping[str, Any]) -> dict[str, Any]:
     names = {"max_new_tokens": "max_tokens", "max_tokens": "max_tokens"} | (
         {key: key for key in ("temperature", "top_p", "top_k")} if sampled else {}
     )
-    known = {names[key]: value for key, value in settings.items() if key in names and value is not None}
+    arguments = {names[key]: value for key, value in settings.items() if key in names and value is not None}
     rest = {key: value for key, value in settings.items() if key not in names}
-    return {"generation_args": known, "additional_details": _texts(rest)}
+    return {"generation_args": arguments, "additional_details": _texts(rest)}
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return values as the texts that the schema wants, without what is unknown."""
-    known = {key: value for key, value in values.items() if value is not None}
-    return {key: value if isinstance(value, str) else files.canonical_json(value) for key, value in known.items()}
+    """Return values as strings, as the schema requires, without unknown ones."""
+    stated = {key: value for key, value in values.items() if value is not None}
+    return {key: value if isinstance(value, str) else files.canonical_json(value) for key, value in stated.items()}

@@ -1,4 +1,4 @@
-"""JSON that others wrote: as ours, but NaN among their metrics and repeated keys are no error."""
+"""Read JSON of other tools, in which NaN and repeated keys are not errors."""
 
 import json
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ USER = "user"
 
 
 def read(path: Path) -> Any:
-    """Return what a JSON file says.
+    """Return the content of a JSON file.
 
     Raises:
-        DataError: It cannot be read, is too large, or is none.
+        DataError: It cannot be read, is too large, or is not JSON.
     """
     return parsed(text(File(path)), str(path))
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (place, value) of a JSON-lines file, blank lines left out.
+    """Yield (place, value) of a JSON-lines file, without blank lines.
 
     Raises:
-        DataError: It cannot be read, a line is too long or not JSON; names it.
+        DataError: It cannot be read, or a line is too long or not JSON; the message names it.
     """
     for number, line in enumerate(lines(File(path)), start=1):
         if line.strip():
@@ -32,36 +32,36 @@ def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
             yield where, parsed(line, where)
 
 
-def checked_text(value: Any, where: str, what: str) -> str:
+def checked_text(value: Any, where: str, name: str) -> str:
     """Return a text that can be written as UTF-8.
 
     Raises:
-        DataError: It is no text, or has half of a surrogate pair.
+        DataError: It is not a text, or has half of a surrogate pair.
     """
     if not isinstance(value, str):
-        raise DataError(f"{where}: {what} is no text.")
+        raise DataError(f"{where}: {name} is no text.")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise DataError(f"{where}: {what} has half of a surrogate pair, which UTF-8 cannot encode.") from error
+        raise DataError(f"{where}: {name} has half of a surrogate pair, which UTF-8 cannot encode.") from error
     return value
 
 
-def shown_prompt(given: Any) -> str:
-    """Return what a model was shown: the text, or of a chat the user's last message; empty if it cannot be told."""
-    if isinstance(given, str):
-        chat = _chat_in(given)
-        return given if chat is None else shown_prompt(chat)
-    if not isinstance(given, list) or not given:
+def shown_prompt(source: Any) -> str:
+    """Return a model's prompt: the text, or in a chat the user's last message; empty if it is unknown."""
+    if isinstance(source, str):
+        chat = _chat_in(source)
+        return source if chat is None else shown_prompt(chat)
+    if not isinstance(source, list) or not source:
         return ""
-    if all(isinstance(turn, dict) for turn in given):
-        asked = [content_of(turn) for turn in given if turn.get("role") == USER]
-        return asked[-1] if asked else ""
-    return shown_prompt(given[0]) if len(given) == 1 else ""
+    if all(isinstance(turn, dict) for turn in source):
+        messages = [content_of(turn) for turn in source if turn.get("role") == USER]
+        return messages[-1] if messages else ""
+    return shown_prompt(source[0]) if len(source) == 1 else ""
 
 
 def content_of(message: dict[str, Any]) -> str:
-    """Return the text of a chat's message; parts that are no text, such as a chain of thought, are left out."""
+    """Return the text of a chat's message, without other parts, such as a chain of thought."""
     content = message.get("content")
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text")
@@ -70,7 +70,7 @@ def content_of(message: dict[str, Any]) -> str:
 
 
 def _chat_in(source: str) -> list[Any] | None:
-    """Return the messages of a chat that was written as JSON; None if the text is no such thing."""
+    """Return the messages of a chat that was written as JSON; None if the text is not a chat."""
     if not source.startswith("[{"):
         return None
     try:

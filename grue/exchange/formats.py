@@ -1,4 +1,4 @@
-"""The formats that results are exported to, by name; what writes one is imported when it is asked for."""
+"""The formats that results are exported to, by name; a writer is imported when it is needed."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias

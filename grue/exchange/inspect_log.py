@@ -1,7 +1,7 @@
 """Answers from the logs of inspect_ai: `.eval`, a zip archive with a file for each sample, or one `.json`.
 
-A sample has `id` (where the data set has none, its place from 1), `epoch`, `input`, `output` and `error`. Long texts
-may stand apart, under `attachments`.
+A sample has `id` (if the data set has none, its place from 1), `epoch`, `input`, `output` and `error`. Long texts
+may be moved to `attachments`.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from grue.exchange.answers import LoggedAnswer
 
 CUT = ("max_tokens", "model_length")
 ENDED = "success"
-"""The status of an evaluation that ended well; others are started, cancelled, error."""
+"""The status of a successful evaluation; others are started, cancelled, error."""
 ATTACHED = ("attachment://", "tc://")
 
 
@@ -28,12 +28,12 @@ def read_answers(
     """Return the answers of a log.
 
     Args:
-        epoch: Whose answers to take, where the samples were asked several times.
-        warn: Called where the evaluation did not end well.
+        epoch: The epoch to take, if there are several.
+        warn: Called if the evaluation did not succeed.
 
     Raises:
         ConfigError: There are several epochs and none is chosen, or there is no such epoch.
-        DataError: The log cannot be read, is none, or has samples that ended with an error.
+        DataError: The log cannot be read, is not a log, or has samples that ended with an error.
     """
     samples = [
         _read(sample, where) for where, sample in _samples(path, warn)
@@ -46,20 +46,20 @@ def read_answers(
         raise ConfigError(f"{path}: holds answers of several epochs ({listed}); choose one with --epoch N.")
     if epoch is not None and epoch not in epochs:
         raise ConfigError(f"{path}: has no epoch {epoch}; it has {listed}.")
-    wanted = [sample for sample in samples if sample.epoch == (epoch or epochs[0])]
-    failed = [sample.where for sample in wanted if sample.failed]
+    chosen = [sample for sample in samples if sample.epoch == (epoch or epochs[0])]
+    failed = [sample.where for sample in chosen if sample.failed]
     if failed:
         raise DataError(
-            f"{path}: {len(failed)} of {len(wanted)} samples ended with an error or without an output, the first at "
+            f"{path}: {len(failed)} of {len(chosen)} samples ended with an error or without an output, the first at "
             f"{failed[0]}: finish the evaluation with `inspect eval-retry`."
         )
-    counted = {sample.answer.position for sample in wanted} == set(range(len(wanted)))
-    return [replace(sample.answer, numbered=counted) for sample in wanted]
+    counted = {sample.answer.position for sample in chosen} == set(range(len(chosen)))
+    return [replace(sample.answer, numbered=counted) for sample in chosen]
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedSample:
-    """What is kept of a sample: its place in the log, its epoch, whether it failed, and its answer."""
+    """A sample: its place in the log, its epoch, whether it failed, and its answer."""
 
     where: str
     epoch: int
@@ -75,7 +75,7 @@ def _read(sample: Any, where: str) -> LoggedSample:
 
 
 def _note(log: dict[str, Any], path: Path, warn: Callable[[str], None]) -> None:
-    """Warn where the status of a log is not that of an evaluation which ended well."""
+    """Warn if the evaluation of a log did not succeed."""
     status = log.get("status", ENDED)
     if status != ENDED:
         warn(f"{path}: its evaluation has the status '{escaped(status)}'; the answers in it are taken as they are.")
@@ -114,24 +114,24 @@ def _sample(sample: Any, where: str) -> dict[str, Any]:
 
 
 def _answer(sample: dict[str, Any], where: str) -> LoggedAnswer:
-    kept = sample["attachments"] if isinstance(sample.get("attachments"), dict) else {}
+    attachments = sample["attachments"] if isinstance(sample.get("attachments"), dict) else {}
     identity, output = sample["id"], sample["output"]
     choices = output["choices"] if isinstance(output.get("choices"), list) else []
     first = choices[0] if choices and isinstance(choices[0], dict) else {}
     message = first["message"] if isinstance(first.get("message"), dict) else {}
-    text = _attached(output.get("completion") or foreign_json.content_of(message), kept)
+    text = _attached(output.get("completion") or foreign_json.content_of(message), attachments)
     return LoggedAnswer(
         foreign_json.checked_text(text, where, "its output"),
-        _attached(foreign_json.shown_prompt(sample["input"]), kept),
+        _attached(foreign_json.shown_prompt(sample["input"]), attachments),
         str(identity),
         identity - 1 if isinstance(identity, int) else None,
         first.get("stop_reason") in CUT or bool(sample.get("limit")),
     )
 
 
-def _attached(text: Any, kept: dict[str, Any]) -> Any:
-    """Return the text that stands apart under the name that is given in its place, if one does."""
+def _attached(text: Any, attachments: dict[str, Any]) -> Any:
+    """Return the attachment that a text refers to, or else the text itself."""
     for mark in ATTACHED if isinstance(text, str) else ():
         if text.startswith(mark):
-            return kept.get(text.removeprefix(mark), text)
+            return attachments.get(text.removeprefix(mark), text)
     return text

@@ -18,22 +18,22 @@ from grue.exchange.answers import LoggedAnswer
 SAMPLES = "Give samples_TASK_DATE.jsonl, which --log_samples writes, not the file of results."
 
 INVALID = "[invalid]"
-"""What lm-eval's filters write where they find no answer in a text."""
+"""What lm-eval's filters write if they find no answer in a text."""
 NO_TEXT = "no text (the task compares likelihoods); only tasks whose output_type is generate_until have predictions."
 
 
 def read_answers(
     path: Path, *, filter_name: str | None = None, warn: Callable[[str], None] = warnings.warn
 ) -> list[LoggedAnswer]:
-    """Return the answers of a sample log; one is empty where the filter found none in a text.
+    """Return the answers of a sample log; an answer is empty if the filter found none in a text.
 
     Args:
-        filter_name: Whose answers to take, where several filters were applied.
-        warn: Called where the filter found none.
+        filter_name: The filter whose answers to take, if there are several.
+        warn: Called if the filter found no answer.
 
     Raises:
         ConfigError: Several filters were applied and none is named, or there is none of that name.
-        DataError: The log cannot be read, is none, or has no generated texts.
+        DataError: The log cannot be read, is not a log, or has no generated texts.
     """
     if path.suffix == ".json":
         raise DataError(f"{path}: {SAMPLES}")
@@ -45,10 +45,10 @@ def read_answers(
         raise ConfigError(f"{path}: holds the answers of several filters ({listed}); choose one with --filter NAME.")
     if filter_name is not None and filter_name not in filters:
         raise ConfigError(f"{path}: no answers of the filter {filter_name!r}; it has those of {listed}.")
-    wanted = filter_name or filters[0]
+    chosen = filter_name or filters[0]
     answers, invalid = [], 0
     for where, line in foreign_json.read_lines(path):
-        if _filter(line) == wanted:
+        if _filter(line) == chosen:
             answer = _answer(line, where)
             if answer.text.strip() == INVALID and INVALID not in json.dumps(line.get("resps")):
                 answer = replace(answer, text="")
@@ -56,7 +56,7 @@ def read_answers(
             answers.append(answer)
     if invalid:
         warn(
-            f"{path}: the filter '{escaped(wanted)}' found no answer in {invalid} of {len(answers)} texts and wrote "
+            f"{path}: the filter '{escaped(chosen)}' found no answer in {invalid} of {len(answers)} texts and wrote "
             f"{INVALID}, which is read as an empty answer. For the texts themselves log a filter such as take_first."
         )
     return answers
@@ -97,12 +97,12 @@ def _answer(line: dict[str, Any], where: str) -> LoggedAnswer:
 
 
 def _is_likelihood(responses: list[Any]) -> bool:
-    """Whether a response is what a likelihood request gives: a number, and whether the text is the likeliest."""
+    """Whether a response is that of a likelihood request: a number, and whether the text is the likeliest."""
     return len(responses) == 2 and (type(responses[1]) is bool or type(responses[0]) is float)
 
 
 def _prompt(arguments: Any, where: str) -> str:
-    """Return the prompt of a document's only request, which asks for a text: its second argument is settings."""
+    """Return the prompt of a document's only request, which must ask for a text: its second argument is settings."""
     requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
     if not isinstance(requests, list) or not requests:
         raise DataError(f"{where}: arguments: expected the requests of a document.")

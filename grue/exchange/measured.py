@@ -1,4 +1,4 @@
-"""Results that belong together: a system's on a task, with several seeds, as means with their uncertainty."""
+"""A system's results on a task, with several seeds, as means with their uncertainty."""
 
 import re
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ class Measure:
 
     Attributes:
         name: An axis, or a metric.
-        values: One for each seed: an axis's on 0–100, a metric's on its own scale.
-        signature: A metric's; empty for an axis.
+        values: One for each seed: of an axis on 0–100, of a metric on its own scale.
+        signature: Of a metric; empty for an axis.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Measured:
     """A system's results on a task, in the order of their seeds.
 
     Attributes:
-        axes: Preference and naturalness, those that the task has.
+        axes: Preference and naturalness, if the task has them.
         metrics: The raw metrics.
         written: When the last of the results was written, in seconds since 1970.
     """
@@ -94,28 +94,28 @@ class Measured:
 
     @property
     def date(self) -> str:
-        """When the last of the results was written, as ISO 8601 has it."""
+        """When the last of the results was written, in ISO 8601."""
         return datetime.fromtimestamp(self.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
     def hub_data(self) -> tuple[str, str] | None:
-        """The data set on the hub that was read, and its commit; None where it was read elsewhere."""
+        """The data set on the hub that was read, and its commit; None if it was read from elsewhere."""
         source, revision = str(self.first.data.get("source", "")), str(self.first.data.get("revision", ""))
         on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", source) and re.fullmatch("[0-9a-f]{40}", revision)
         return (source, revision) if on_hub else None
 
 
-def read_measured(given: Sequence[Path]) -> list[Measured]:
-    """Read the results of one system, a task each in the list.
+def read_measured(paths: Sequence[Path]) -> list[Measured]:
+    """Read the results of one system, grouped by task.
 
     Args:
-        given: Files `result.json`, or folders that hold such files, also deeper.
+        paths: Files `result.json`, or folders with such files, at any depth.
 
     Raises:
-        ConfigError: They are of several systems, or not of the same split, or a seed is there twice.
-        DataError: There is none, one cannot be read, was changed, is of a part of a split, or of another version.
+        ConfigError: They are of several systems or splits, or two have the same seed.
+        DataError: There is none, or one cannot be read, was changed, is of a part of a split, or of another version.
     """
-    results = [(_read(path), path) for path in result_files(given)]
+    results = [(_read(path), path) for path in result_files(paths)]
     systems = sorted({str(result.system["name"]) for result, _ in results})
     if len(systems) > 1:
         listed = escaped(", ".join(systems))
@@ -124,78 +124,78 @@ def read_measured(given: Sequence[Path]) -> list[Measured]:
     return [measured_of(list(same)) for _, same in groupby(results, key=lambda pair: (pair[0].suite, pair[0].task))]
 
 
-def measured_of(given: Sequence[tuple[Result, Path]]) -> Measured:
+def measured_of(pairs: Sequence[tuple[Result, Path]]) -> Measured:
     """Put a system's results on a task together.
 
     Raises:
         ConfigError, DataError: As `read_measured`.
     """
-    (first, where), *rest = given
-    for (result, path), (_, before) in zip(rest, given, strict=False):
-        if result.seed in {other.seed for other, its in given if its != path}:
+    (first, where), *rest = pairs
+    for (result, path), (_, before) in zip(rest, pairs, strict=False):
+        if result.seed in {other.seed for other, other_path in pairs if other_path != path}:
             raise ConfigError(f"{before} and {path} are both of seed {result.seed} on {result.task}; leave one out.")
-        for what in ("task_hash", "split"):
-            if getattr(result, what) != getattr(first, what):
+        for field in ("task_hash", "split"):
+            if getattr(result, field) != getattr(first, field):
                 raise ConfigError(
-                    f"{where} and {path} differ in their {what.replace('_', ' ')}, so that a mean over them means "
+                    f"{where} and {path} differ in their {field.replace('_', ' ')}, so that a mean over them means "
                     "nothing; export them apart, or evaluate one again."
                 )
-        if other := other_examples(result.hashes, first.hashes):
+        if difference := other_examples(result.hashes, first.hashes):
             raise ConfigError(
-                f"{path}: was scored on other examples than {where} ({other}), so that a mean over them means nothing; "
-                "evaluate one again on the other's data."
+                f"{path}: was scored on other examples than {where} ({difference}), so that a mean over them means "
+                "nothing; evaluate one again on the other's data."
             )
-    results = tuple(result for result, _ in given)
+    results = tuple(result for result, _ in pairs)
     axes = {axis: [getattr(result, axis) for result in results] for axis in AXES}
     names = dict.fromkeys(score.metric for result in results for score in result.scores)
     by_name = [{score.metric: score for score in result.scores} for result in results]
     metrics = []
     for name in names:
         scores = [scores[name] for scores in by_name if name in scores]
-        _refuse_partly(name, len(scores), given)
+        _refuse_partly(name, len(scores), pairs)
         values = tuple(score.value for score in scores)
         metrics.append(Measure(name, values, scores[0].direction, scores[0].signature))
     for axis, scored in axes.items():
-        _refuse_partly(axis, sum(value is not None for value in scored) or len(results), given)
+        _refuse_partly(axis, sum(value is not None for value in scored) or len(results), pairs)
     return Measured(
         results,
         tuple(Measure(axis, tuple(scored)) for axis, scored in axes.items() if None not in scored),
         tuple(metrics),
-        max(path.stat().st_mtime for _, path in given),
+        max(path.stat().st_mtime for _, path in pairs),
     )
 
 
-def _refuse_partly(name: str, count: int, given: Sequence[tuple[Result, Path]]) -> None:
-    if count != len(given):
+def _refuse_partly(name: str, count: int, pairs: Sequence[tuple[Result, Path]]) -> None:
+    if count != len(pairs):
         raise DataError(
-            f"{given[0][1].parent.parent}: {name} is in {count} of {len(given)} results; evaluate the others again "
+            f"{pairs[0][1].parent.parent}: {name} is in {count} of {len(pairs)} results; evaluate the others again "
             "where it can be computed."
         )
 
 
-def result_files(given: Sequence[Path]) -> list[Path]:
-    """Return the files `result.json` that are meant by files and folders, each once.
+def result_files(places: Sequence[Path]) -> list[Path]:
+    """Return the files `result.json` among files and folders, each once.
 
     Raises:
-        ConfigError: Nothing is given.
-        DataError: A folder holds none.
+        ConfigError: No path is given.
+        DataError: A folder has none.
     """
-    if not given:
+    if not places:
         raise ConfigError(f"No results are given: name a {RESULT}, or a folder that holds some.")
-    return list(dict.fromkeys(path for place in given for path in _result_files(place)))
+    return list(dict.fromkeys(path for place in places for path in _result_files(place)))
 
 
-def _result_files(given: Path) -> list[Path]:
-    if not given.is_dir():
-        return [given]
-    paths = [given / RESULT] if (given / RESULT).is_file() else sorted(given.rglob(RESULT))
+def _result_files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    paths = [place / RESULT] if (place / RESULT).is_file() else sorted(place.rglob(RESULT))
     if not paths:
-        raise DataError(f"{given}: no {RESULT} in it; `grue evaluate` writes one.")
+        raise DataError(f"{place}: no {RESULT} in it; `grue evaluate` writes one.")
     return paths
 
 
 def of_a_part(result: Result) -> bool:
-    """Whether a result was not made on the whole split, as far as grue knows its task."""
+    """Whether a result covers only a part of the split, as far as the task is known."""
     if result.limited or not is_named(result.suite) or result.task not in task_names(result.suite):
         return result.limited
     split = load_task(result.task, result.suite).data.splits.get(result.split)
@@ -216,7 +216,7 @@ def _read(path: Path) -> Result:
 
 
 def check_whole(folder: Path) -> None:
-    """Refuse an evaluation's folder that is not what was written.
+    """Refuse an evaluation's folder that was changed.
 
     Raises:
         DataError: A file is missing or was changed.

@@ -1,4 +1,4 @@
-"""Scores as a model card's front matter has them: `model-index`, which the hub still shows."""
+"""Scores as `model-index` in a model card's front matter, which the hub still shows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ NAMES = {"preference": "Preference (0–100)", "naturalness": "Naturalness (0–
 
 
 def model_index(tasks: Sequence[Measured], described: Described) -> str:
-    """Return the front matter's part that has the scores."""
+    """Return the part of the front matter with the scores."""
     name = described.model.rpartition("/")[2] or tasks[0].system
     entries = [results_of(measured, described) for measured in tasks]
     return files.yaml_text({"model-index": [{"name": name, "results": entries}]})

@@ -1,4 +1,4 @@
-"""What a checkpoint is on the hub: its files, its card with the scores, `.eval_results/`, and its answers if asked."""
+"""The repository of a checkpoint on the hub: its files, its card with the scores, `.eval_results/`, and its answers."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -26,22 +26,22 @@ from grue.records import UNFINISHED
 from grue.submissions.folder import read_result
 
 PARTS = (PREDICTIONS, SCORES, RESULT)
-"""The files of an evaluation that go along as samples."""
+"""The files of an evaluation that are uploaded as samples."""
 
 
-def content_of(given: Path, described: Described, samples: bool, warn: Callable[[str], None]) -> Content:
+def content_of(source: Path, described: Described, samples: bool, warn: Callable[[str], None]) -> Content:
     """Return the files of a checkpoint's repository, by their path in it.
 
     Args:
-        given: A run's folder or a checkpoint.
-        samples: Whether the answers, their scores and the result go along.
-        warn: Called where there are no scores to tell, or none that `.eval_results/` takes.
+        source: A run's folder or a checkpoint.
+        samples: Whether to include the answers, their scores and the result.
+        warn: Called if there are no scores, or none for `.eval_results/`.
 
     Raises:
-        ConfigError: Samples were asked for, and there are none of this checkpoint.
+        ConfigError: `samples` is set, and this checkpoint has none.
         DataError: The checkpoint or its evaluation is damaged, or has no card.
     """
-    folder = find_checkpoint(given)
+    folder = find_checkpoint(source)
     folder = folder if folder.name else folder.absolute()  # "." has no parent of its own
     manifest = read_manifest(folder)
     if not (folder / README).is_file():
@@ -73,17 +73,17 @@ def content_of(given: Path, described: Described, samples: bool, warn: Callable[
 
 
 def listed(manifest: bytes) -> Iterable[str]:
-    """Return the files that an earlier push brought, by its `grue.json`; none where that cannot be read."""
+    """Return the files that an earlier push uploaded, by its `grue.json`; none if that cannot be read."""
     try:
-        known = json.loads(manifest)
-        scores = f"{FOLDER}/{known['suite']}_{known['task']}.yaml"
-        return [*map(str, known["files"]), scores, *(f"{ANSWERS}/{part}" for part in PARTS)]
+        record = json.loads(manifest)
+        scores = f"{FOLDER}/{record['suite']}_{record['task']}.yaml"
+        return [*map(str, record["files"]), scores, *(f"{ANSWERS}/{part}" for part in PARTS)]
     except (ValueError, KeyError, TypeError, RecursionError):
         return []
 
 
 def _evaluated(folder: Path, manifest: CheckpointManifest, warn: Callable[[str], None]) -> Measured | None:
-    """Return the result of this very checkpoint; None, with a warning, where there is none that stands for it.
+    """Return the result of this very checkpoint; None, with a warning, if there is no valid one.
 
     Raises:
         DataError: It was changed after the evaluation.

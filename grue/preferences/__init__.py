@@ -1,1 +1,1 @@
-"""Learned preferences: pairs of texts of which one is better, and reward models that learn from them."""
+"""Learned preferences: pairs of a better and a worse text, and reward models that learn from them."""

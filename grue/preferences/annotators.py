@@ -1,4 +1,4 @@
-"""Annotators: who says which of two texts is better. A synthetic one knows a reward and errs as often as it states."""
+"""Synthetic annotators, which say which of two texts is better by a reward, and err at a stated rate."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class SyntheticAnnotator:
 
     Attributes:
         kind: "none" never errs; "flip" errs with probability `value`, whatever the difference; "bradley-terry" prefers
-            a text with probability σ(difference of the rewards / `value`): what is nearly equal is a coin's toss.
+            a text with probability σ(difference of the rewards / `value`): nearly equal texts are a coin toss.
     """
 
     kind: Kind
@@ -26,7 +26,7 @@ class SyntheticAnnotator:
         return self.kind if self.kind == "none" else f"{self.kind}:{self.value:g}"
 
     def prefers_first(self, first: float, second: float) -> float:
-        """Return the probability that the first of two texts is said to be better, by their rewards, which differ."""
+        """Return the probability that the first of two texts is preferred, by their rewards, which differ."""
         if self.kind == "bradley-terry":
             return 0.5 * (1.0 + math.tanh(0.5 * (first - second) / self.value))
         return 1.0 - self.value if first > second else self.value
@@ -36,7 +36,7 @@ def parse_noise(text: str) -> SyntheticAnnotator:
     """Return the annotator that `--noise` names.
 
     Raises:
-        ConfigError: It names none.
+        ConfigError: It is invalid.
     """
     kind, colon, value = text.partition(":")
     if text == "none":

@@ -1,11 +1,11 @@
-"""What people answered in a study of pairs: a JSON-lines file, read strictly, and what most of them said.
+"""People's answers in a study of pairs, a JSON-lines file that is read strictly, and their majorities.
 
 `grue tools study analyse DIR --answers FILE` writes it. Each line is one answer of one person:
 
     {"item": …, "annotator": …, "prompt": …, "id": … or null, "a": text, "b": text, "systems": [of a, of b],
      "choice": "a", "b" or "tie"}
 
-An answer of a program also has `"synthetic": true`: it is no opinion of a person, and the pairs say so.
+An answer of a program also has `"synthetic": true`, and the pairs record it.
 An item's two texts may be shown to some people in the other order.
 """
 
@@ -19,7 +19,7 @@ from grue.errors import ConfigError, DataError, escaped
 from grue.shapes import from_dict
 
 PEOPLE, PROGRAMS = "people", "programs"
-"""Who answered a study."""
+"""Who answered a study, as a header states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class PairAnswer:
     """One person's answer to one item.
 
     Attributes:
-        synthetic: Whether a program answered, and no person.
+        synthetic: Whether a program answered instead of a person.
     """
 
     item: str
@@ -43,13 +43,13 @@ class PairAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JudgedItem:
-    """What people said of an item's two texts.
+    """People's judgement of an item's two texts.
 
     Attributes:
         first: How many prefer `a`.
         second: How many prefer `b`.
-        equal: How many neither.
-        programs: How many of all these are programs, and no people.
+        equal: How many prefer neither.
+        programs: How many of all these are programs.
     """
 
     where: str
@@ -65,15 +65,15 @@ class JudgedItem:
 
     @property
     def lead(self) -> int:
-        """How many more prefer `a`: above 0 it is better, 0 is a tie."""
+        """How many more prefer `a` than `b`; 0 is a tie."""
         return self.first - self.second
 
 
 def read_judged_items(path: Path) -> list[JudgedItem]:
-    """Return what people said of each item, in the order of the file.
+    """Return people's judgements of each item, in the order of the file.
 
     Raises:
-        DataError: The file cannot be read, or a line is no answer; a person answers an item twice; or an item has
+        DataError: The file cannot be read, or a line is not an answer; a person answers an item twice; or an item has
             different texts, prompts or systems.
     """
     items: dict[str, tuple[str, PairAnswer, list[int]]] = {}  # votes: for a, for b, for neither, and programs'
@@ -123,7 +123,7 @@ def _answers(path: Path) -> Iterator[tuple[str, PairAnswer]]:
 
 
 def _choice(answer: PairAnswer, shown: PairAnswer, where: str) -> int:
-    """Return what an answer is to the item as it was first shown: 0 for its `a`, 1 for its `b`, 2 for a tie."""
+    """Return an answer's choice among the item's texts as first shown: 0 for its `a`, 1 for its `b`, 2 for a tie."""
     same = (answer.a, answer.b, answer.systems) == (shown.a, shown.b, shown.systems)
     turned = (answer.b, answer.a, answer.systems[::-1]) == (shown.a, shown.b, shown.systems)
     if not (same or turned) or (answer.prompt, answer.id) != (shown.prompt, shown.id):

@@ -1,4 +1,4 @@
-"""The card of a reward model: what it was trained on, how well it judges, and what it must not be taken for."""
+"""The card of a reward model: its training data, its accuracy, and its limits."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def reward_card(manifest: RewardManifest, task: Task) -> str:
 
 
 def _settings(manifest: RewardManifest) -> Iterator[tuple[str, str]]:
-    """Yield the settings; a limit of tokens that the backbone has no room for stands beside what was read."""
+    """Yield the settings; a limit of tokens beyond the backbone's is shown with the actual one."""
     for key, value in manifest.config.items():
         less = key == "max_tokens" and value != manifest.max_tokens
         yield (
@@ -55,7 +55,7 @@ def _judge(manifest: RewardManifest) -> str:
 
 
 def figures(judged: Judgement) -> list[tuple[str, str]]:
-    """Return a judgement as rows of a table: what, and how much."""
+    """Return a judgement as rows of a table: name and value."""
     rows = [("pairs", f"{judged.pairs:,} of {judged.prompts:,} prompts, {judged.ties:,} of them ties")]
     if judged.accuracy is not None and judged.low is not None and judged.high is not None:
         rows.append(("accuracy", f"{judged.accuracy:.1%} ({judged.low:.1%} to {judged.high:.1%})"))
@@ -66,7 +66,7 @@ def figures(judged: Judgement) -> list[tuple[str, str]]:
 
 
 def bins(judged: Judgement) -> list[tuple[str, str, str]]:
-    """Return the bins that hold pairs: confidence, pairs, share right."""
+    """Return the bins that are not empty: confidence, pairs, accuracy."""
     return [
         (f"{low:.0%}–{high:.0%}", f"{count:,}", f"{right:.0%}")
         for low, high, count, _, right in judged.bins

@@ -1,4 +1,4 @@
-"""How well a reward model orders pairs: accuracy, log-loss and calibration."""
+"""Evaluate how a reward model orders pairs: accuracy, log-loss and calibration."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ from grue.stats.calibration import (
 from grue.tasks import Task
 
 Chosen = Literal["train", "validation", "test", "all"]
-BATCH = 64  # texts that are judged together
+BATCH = 64  # texts
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A reward model on pairs.
+    """The evaluation of a reward model on pairs.
 
     Attributes:
         part: Of the file, or "all".
-        seen: How many of its prompts the reward model learned from or was chosen by.
+        seen: How many of its prompts were used to train or select the reward model.
         judge: Who judged these pairs; as in `RewardManifest`.
     """
 
@@ -55,11 +55,11 @@ def evaluate_reward_model(
     *,
     split: str = "train",
 ) -> Evaluation:
-    """Judge a reward model by the pairs of a file.
+    """Evaluate a reward model on the pairs of a file.
 
     Args:
-        examples: Those of the split whose prompts are answered.
-        part: Of the file. [default: test, if the file is what it was trained on or names parts; else all]
+        examples: Those of the split of the prompts.
+        part: Of the file. [default: test if it was trained on the file or the file names parts, else all]
         split: The name of that split.
 
     Raises:
@@ -70,23 +70,23 @@ def evaluate_reward_model(
     check_reward_task(manifest, folder, task)
     pairs = read_pairs(path, task, examples, int(manifest.config["seed"]), split=split)
     divided = pairs.named_parts or pairs.sha256 == manifest.pairs_sha256
-    wanted: Chosen = part or ("test" if divided else "all")
-    if wanted != "all" and not divided:
+    chosen_part: Chosen = part or ("test" if divided else "all")
+    if chosen_part != "all" and not divided:
         raise DataError(f"{path}: names no parts, and the reward model was not trained on it; leave --part out.")
-    chosen = list(pairs.pairs) if wanted == "all" else pairs.of(_part(wanted))
+    chosen = list(pairs.pairs) if chosen_part == "all" else pairs.of(_part(chosen_part))
     if not chosen:
-        raise DataError(f"{path}: its part {wanted!r} holds no pairs; choose another with --part.")
+        raise DataError(f"{path}: its part {chosen_part!r} holds no pairs; choose another with --part.")
     prompts = [pair.prompt for pair in chosen]
     sides = ([pair.first for pair in chosen], [pair.second for pair in chosen])
     first, second = (
         logits(model, tokenizer, token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, side), BATCH)
         for side in sides
     )
-    known = set(files.read_json(folder / SEEN))
-    seen = len({prompt for prompt in prompts if seen_prompt(prompt) in known})
-    judge = pairs.made.judge if pairs.made else ""
+    seen_hashes = set(files.read_json(folder / SEEN))
+    seen = len({prompt for prompt in prompts if seen_prompt(prompt) in seen_hashes})
+    judge = pairs.header.judge if pairs.header else ""
     result = judgement(chosen, first - second, manifest.temperature)
-    return Evaluation(pairs.sha256, wanted, seen, judge, result)
+    return Evaluation(pairs.sha256, chosen_part, seen, judge, result)
 
 
 def _part(chosen: Chosen) -> Part:

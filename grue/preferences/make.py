@@ -1,7 +1,7 @@
-"""Making pairs: from scored samples, from two systems' predictions, or from people's answers, written as one file.
+"""Make a file of pairs from scored samples, from two systems' predictions, or from people's answers.
 
-Which pairs are taken, what a synthetic annotator says of each, and where a prompt belongs follow from seed and content
-alone: of the same samples, the first 100 pairs of 1,000 are those of a file of 100, and are judged alike.
+The choice of pairs, the annotator's judgements and the parts of the prompts depend only on seed and content: of the
+same samples, the first 100 pairs of 1,000 are those of a file of 100, and are judged alike.
 """
 
 from collections import Counter
@@ -30,12 +30,12 @@ Ties = Literal["drop", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which pairs are made of what there is, and how they are judged.
+    """Which pairs are made, and how they are judged.
 
     Attributes:
         pairs: How many; None takes all.
         noise: See `parse_noise`.
-        ties: Whether pairs of which neither text is better are left out, or recorded as ties.
+        ties: Whether pairs without a better text are left out or recorded as ties.
         shares: Part → share of the prompts.
     """
 
@@ -53,21 +53,21 @@ class Choice:
         """
         if self.pairs is not None:
             check_number("pairs", self.pairs)
-        if self.ties not in (known := get_args(Ties)):
-            raise ConfigError(f"ties {self.ties!r}: write one of {', '.join(known)}.")
+        if self.ties not in (options := get_args(Ties)):
+            raise ConfigError(f"ties {self.ties!r}: write one of {', '.join(options)}.")
         check_seed(self.seed)
         check_shares(self.parts)
         return parse_noise(self.noise)
 
     @property
     def parts(self) -> Mapping[str, float]:
-        """Part → share of the prompts; the usual ones where none are given."""
+        """Part → share of the prompts; `SHARES` by default."""
         return SHARES if self.shares is None else self.shares
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Two different texts to a prompt, with the rewards that an annotator knows of."""
+    """Two different texts to a prompt, with the rewards that an annotator judges by."""
 
     example: Example
     first: ScoredResponse
@@ -75,7 +75,7 @@ class Candidate:
 
     @property
     def rewards(self) -> tuple[float, float]:
-        """What the two are worth."""
+        """The rewards of the two."""
         return self.first.reward, self.second.reward
 
     @property
@@ -85,7 +85,7 @@ class Candidate:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What names this pair among all."""
+        """The identity of this pair."""
         return self.example.id, self.first.text, self.second.text
 
 
@@ -101,16 +101,16 @@ def from_samples(
         examples: Those of the split, which the file answers.
 
     Raises:
-        ConfigError: The choice cannot be, or there are fewer pairs than asked for; or the output holds something else.
-        DataError: The file cannot be read, or states an order only.
+        ConfigError: The choice is invalid, or there are fewer pairs than requested; or the output holds something else.
+        DataError: The file cannot be read, or states only an order.
     """
     annotator = choice.check()
     data = read_scored(path, task, examples, split)
     if not data.rewards:
         raise DataError(f"{path}: states no rewards, but an order already: learn from it as it is.")
-    made = data.made if isinstance(data.made, ScoredHeader) else None
+    source = data.made if isinstance(data.made, ScoredHeader) else None
     candidates = (candidate for group in data.groups for candidate in _of_group(group))
-    header = _header(task, choice, "samples", answered_split(path, made, split), made.reward if made else "")
+    header = _header(task, choice, "samples", answered_split(path, source, split), source.reward if source else "")
     budget = data.budget
     header = replace(
         header,
@@ -125,7 +125,7 @@ def from_samples(
 
 
 def _of_group(group: ScoredGroup) -> Iterator[Candidate]:
-    """Yield every two different texts of a group; of equal ones the first counts."""
+    """Yield every two different texts of a group; among equal ones the first counts."""
     different: dict[str, ScoredResponse] = {}
     for response in group.responses:
         different.setdefault(response.text, response)
@@ -152,13 +152,13 @@ def from_predictions(
 
     Args:
         examples: Those of the split.
-        train: The training examples, which the reward is prepared on.
+        train: The training examples, on which the reward is prepared.
         reward: As for training. [default: the task's]
 
     Raises:
         ConfigError: As for `from_samples`.
         DataError: A file cannot be read.
-        SubmissionError: An example has no prediction or two, or a prediction no example; says in which file.
+        SubmissionError: An example has no prediction or two, or a prediction no example; the message names the file.
     """
     annotator, judged_by = choice.check(), reward or task.reward
     columns = [_predicted(path, examples) for path in (a, b)]
@@ -189,7 +189,7 @@ def _rewarded(
 
 
 def _predicted(path: Path, examples: Sequence[Example]) -> list[Prediction]:
-    """Return a system's predictions in the order of the examples, without characters that nobody sees."""
+    """Return a system's predictions in the order of the examples, without invisible characters."""
     predictions = read_predictions(path)
     try:
         return [replace(prediction, text=legible(prediction.text)) for prediction in match(examples, predictions)]
@@ -203,16 +203,16 @@ def _predicted(path: Path, examples: Sequence[Example]) -> list[Prediction]:
 def from_study(
     path: Path, task: Task, examples: Sequence[Example], choice: Choice, output: Path, *, split: str
 ) -> PairsHeader:
-    """Write pairs as most of the people say who answered a study; where as many say the one as the other, it is a tie.
+    """Write pairs by the majority of the people who answered a study; equal numbers are a tie.
 
-    Texts are written without characters that nobody sees, as all of ours are.
+    Texts are written without invisible characters.
 
     Args:
-        examples: Those of the split that the study is of.
+        examples: Those of the study's split.
 
     Raises:
         ConfigError: As for `from_samples`.
-        DataError: The file cannot be read, or a prompt is none of the split's.
+        DataError: The file cannot be read, or a prompt is not one of the split.
     """
     choice.check()
     verdicts = [replace(item, a=legible(item.a), b=legible(item.b)) for item in read_judged_items(path)]
@@ -220,13 +220,13 @@ def from_study(
     by_prompt = {example.prompt: example for example in reversed(examples)}
     answered = [(_answered(item, by_id, by_prompt, f"{task.suite}/{task.name}", split), item) for item in verdicts]
     different = [(example, item) for example, item in answered if item.a != item.b]
-    kept = [pair for pair in different if pair[1].lead or choice.ties == "keep"]
+    eligible = [pair for pair in different if pair[1].lead or choice.ties == "keep"]
     chosen = nsmallest(
-        len(kept) if choice.pairs is None else choice.pairs,
-        kept,
+        len(eligible) if choice.pairs is None else choice.pairs,
+        eligible,
         key=lambda pair: _place(choice.seed, "item", pair[1].item),
     )
-    _refuse_few(choice, len(kept), path)
+    _refuse_few(choice, len(eligible), path)
     lines = [
         _line(example, ScoredResponse(item.a, 0.0), ScoredResponse(item.b, 0.0), item.lead, choice)
         for example, item in chosen
@@ -237,7 +237,7 @@ def from_study(
         noise=who_answered(verdicts),
         sources={path.name: files.sha256_file(path)},
         judgements=sum(item.first + item.second + item.equal for item in verdicts),
-        dropped_ties=len(different) - len(kept),
+        dropped_ties=len(different) - len(eligible),
     )
     return _write(output, header, lines)
 
@@ -306,7 +306,7 @@ def _line(example: Example, first: ScoredResponse, second: ScoredResponse, lead:
 
 
 def _place(*purpose: str | int) -> str:
-    """Return a place in an order that only depends on what is ordered."""
+    """Return a pseudo-random place in an order that depends only on `purpose`."""
     return files.sha256_json(list(purpose))
 
 
@@ -351,7 +351,7 @@ def _header(
 
 
 def _write(output: Path, header: PairsHeader, lines: Sequence[PairLine]) -> PairsHeader:
-    """Write a file of pairs; one that is there already is left alone if it says the same, and never replaced."""
+    """Write a file of pairs; an existing file is kept if it is equal, and never replaced."""
     if output.suffix == ".gz":
         raise ConfigError(f"{output}: pairs are written as plain JSON lines; choose a name without .gz.")
     for line in lines:

@@ -1,4 +1,4 @@
-"""Reading pairs to train or judge a reward model: in which part each prompt is, and what contradicts itself."""
+"""Read pairs to train or evaluate a reward model: the part of each prompt, and contradictory judgements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class PreferencePair:
     """Two texts to a prompt.
 
     Attributes:
-        target: What the probability that `first` is better should be: 1, or ½ for a tie.
+        target: Target probability that `first` is better: 1, or ½ for a tie.
     """
 
     prompt: str
@@ -33,12 +33,12 @@ class PairsFile:
 
     Attributes:
         contradictions: Pairs of texts that were judged both ways.
-        named_parts: Whether the file itself says where each prompt belongs.
+        named_parts: Whether the file itself assigns prompts to parts.
     """
 
     pairs: tuple[PreferencePair, ...]
     sha256: str
-    made: PairsHeader | None
+    header: PairsHeader | None
     contradictions: int
     named_parts: bool
 
@@ -55,10 +55,10 @@ def read_pairs(
     *,
     split: str = "train",
 ) -> PairsFile:
-    """Read a file of pairs; where it names no parts, chance divides its prompts by the seed, 60, 20 and 20 %.
+    """Read a file of pairs; if it names no parts, its prompts are divided at random by the seed: 60, 20 and 20 %.
 
     Args:
-        examples: Those of the split whose prompts are answered.
+        examples: Those of the split of the prompts.
         split: Its name.
 
     Raises:
@@ -79,23 +79,23 @@ def read_pairs(
     named = data.groups[0].part is not None
     pairs = [_pair(group, seed) for group in data.groups]
     both = contradictions((pair.prompt, pair.first, pair.second) for pair in pairs if pair.target != 0.5)
-    made = data.made if isinstance(data.made, PairsHeader) else None
-    return PairsFile(tuple(pairs), data.sha256, made, len(both), named)
+    header = data.made if isinstance(data.made, PairsHeader) else None
+    return PairsFile(tuple(pairs), data.sha256, header, len(both), named)
 
 
-def answered_split(path: Path, made: Header | None, given: str | None) -> str:
-    """Return the split whose prompts a file answers: as its header says, or as is given where it says nothing.
+def answered_split(path: Path, header: Header | None, chosen: str | None) -> str:
+    """Return the split whose prompts a file answers: that of its header, or else the chosen one.
 
     Raises:
-        ConfigError: Header and what is given contradict.
+        ConfigError: They contradict.
     """
-    stated = None if made is None else made.split
-    if stated is not None and given is not None and Path(stated).name != Path(given).name:
+    stated = None if header is None else header.split
+    if stated is not None and chosen is not None and Path(stated).name != Path(chosen).name:
         raise ConfigError(
-            f"{path}: its header says that it answers prompts of the split {escaped(repr(stated))}, not of {given!r}; "
+            f"{path}: its header says that it answers prompts of the split {escaped(repr(stated))}, not of {chosen!r}; "
             "leave --split out, or choose another file."
         )
-    return given or stated or "train"
+    return chosen or stated or "train"
 
 
 def _pair(group: ScoredGroup, seed: int) -> PreferencePair:
@@ -105,17 +105,17 @@ def _pair(group: ScoredGroup, seed: int) -> PreferencePair:
 
 
 def require_parts(pairs: PairsFile, path: Path, needed: Sequence[Part] = PARTS[:2]) -> None:
-    """Refuse a file of which a part is empty, or shows no order to learn or to judge by.
+    """Refuse a file with a part that is empty or has only ties.
 
     Raises:
-        DataError: It does; says which.
+        DataError: There is such a part; the message names it.
     """
     for part in needed:
         of_part = pairs.of(part)
         if not of_part or all(pair.target == 0.5 for pair in of_part):
-            what = "holds no pairs" if not of_part else "holds nothing but ties"
+            fault = "holds no pairs" if not of_part else "holds nothing but ties"
             counts = ", ".join(f"{len(pairs.of(name))} {name}" for name in PARTS)
             raise DataError(
-                f"{path}: its part {part!r} {what} (pairs: {counts}). Make more pairs of more prompts, or divide them "
+                f"{path}: its part {part!r} {fault} (pairs: {counts}). Make more pairs of more prompts, or divide them "
                 "otherwise with `grue tools pairs … --shares`."
             )

@@ -13,7 +13,7 @@ class RewardModelConfig:
     """Settings of training a reward model.
 
     Attributes:
-        epochs: Passes over the pairs, at most: the weights with the lowest log-loss on the part "validation"
+        epochs: Most passes over the pairs: the weights with the lowest log-loss on the part "validation"
             are kept.
         learning_rate: Peak of AdamW's, reached after the warm-up; it then falls to 0 linearly.
         warmup: Share of the steps in which it rises.
@@ -21,9 +21,9 @@ class RewardModelConfig:
         batch_size: Pairs a step.
         micro_batch_size: Pairs in one forward pass; gradients are accumulated exactly.
         max_grad_norm: Clipping norm.
-        max_tokens: Tokens of prompt and text that are read, at most what the backbone has room for; the prompt's
+        max_tokens: Tokens of prompt and text that are read, at most as many as the backbone reads; the prompt's
             beginning is cut.
-        validations: In each epoch, after as many steps each.
+        validations: Number in each epoch, at equal intervals.
         save_every: Steps between two saved states, from which an interrupted training resumes.
         seed: Of the head's start and the order of the pairs.
     """
@@ -42,9 +42,9 @@ class RewardModelConfig:
 
 
 def reward_settings(values: Mapping[str, Any]) -> RewardModelConfig:
-    """Return values as settings; what is not given has its default.
+    """Return values as settings; missing ones have their defaults.
 
     Raises:
-        ConfigError: A key that there is not, or a value that cannot be.
+        ConfigError: A key is unknown, or a value is invalid.
     """
     return from_dict(RewardModelConfig, values, "reward train")

@@ -1,13 +1,13 @@
-"""Training a reward model on pairs, by the loss of Bradley and Terry (1952), as Ouyang et al. (2022) do.
+"""Train a reward model on pairs, with the loss of Bradley and Terry (1952), as Ouyang et al. (2022) do.
 
 A pair costs −t·log σ(d) − (1 − t)·log σ(−d), where d is the difference of its two logits and t is 1, or ½ for a tie.
-The weights that judge the part "validation" best are kept. There a temperature is then found by which differences are
-divided, so that σ is the share that is right; the part "test" is judged once, in the end.
+The weights with the best log-loss on the part "validation" are kept. A temperature that divides differences is then
+fitted there, so that σ is calibrated; the part "test" is evaluated once, in the end.
 
-What differs from the paper: a pair is an example of its own, not all pairs of a prompt one; several epochs, with the
-best weights kept; and scores are standardised, instead of setting those of references to 0.
+Unlike in the paper, each pair is an example, not all pairs of a prompt together; there are several epochs, and the
+best weights are kept; and scores are standardised, instead of setting those of references to 0.
 
-Until the folder is there, what is needed to go on lies in `DIR.partial`: an interrupted training resumes bit for bit.
+Until the folder is written, `DIR.partial` holds the states: an interrupted training resumes bit for bit.
 """
 
 import math
@@ -42,9 +42,9 @@ from grue.runs.train import Interrupted
 from grue.stats.calibration import best_temperature, log_losses, rights
 from grue.tasks import Task
 
-STATES, WHAT = "states", "a reward model"
+STATES, CONTENT = "states", "a reward model"
 SMALLEST = 1e-8
-"""Spread of the logits below which a reward model says the same of all texts."""
+"""Standard deviation of the logits below which a reward model scores all texts alike."""
 
 Rows = list[list[int]]
 Progress = Callable[[int, int, str], None]
@@ -55,11 +55,11 @@ class Learner:
     """A training under way.
 
     Attributes:
-        weights: Those that learn, by name.
-        pairs: Those that are learned from.
+        weights: The trained weights, by name.
+        pairs: The pairs of the part "train".
         rows: Tokens of the two texts of each.
-        held: The pairs of the part "validation", and their tokens.
-        step: Optimiser steps behind it.
+        validation: The pairs of the part "validation", and their tokens.
+        step: Optimiser steps that are done.
         best: Step, figures and weights of the best so far; nothing before the first validation.
         history: Step → figures of each validation.
     """
@@ -71,24 +71,24 @@ class Learner:
     pad: int
     pairs: Sequence[PreferencePair]
     rows: tuple[Rows, Rows]
-    held: Sequence[PreferencePair]
-    held_rows: tuple[Rows, Rows]
+    validation: Sequence[PreferencePair]
+    validation_rows: tuple[Rows, Rows]
     step: int = 0
     best: dict[str, Any] = field(default_factory=dict)
     history: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def steps_an_epoch(self) -> int:
-        """Optimiser steps in which every pair comes once."""
+        """Optimiser steps of a pass over the pairs."""
         return math.ceil(len(self.pairs) / self.config.batch_size)
 
     @property
     def total(self) -> int:
-        """All optimiser steps."""
+        """Number of all optimiser steps."""
         return self.steps_an_epoch * self.config.epochs
 
     def state(self) -> dict[str, Any]:
-        """Return everything that going on needs."""
+        """Return everything that resuming needs."""
         return {
             "weights": {name: weight.detach() for name, weight in self.weights.items()},
             "optimizer": self.optimizer.state_dict(),
@@ -97,13 +97,13 @@ class Learner:
         }
 
     def load(self, step: int, state: Mapping[str, Any]) -> None:
-        """Go back to a state."""
+        """Load a state."""
         self.put(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.best, self.history = step, state["best"], state["history"]
 
     def put(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the weights that learn."""
+        """Set the trained weights."""
         with torch.no_grad():
             for name, weight in self.weights.items():
                 weight.copy_(weights[name])
@@ -132,18 +132,18 @@ def train_reward_model(
     progress: Progress = lambda done, total, figures: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> RewardManifest:
-    """Train a reward model on the pairs of a file, and write its folder; return what that says of itself.
+    """Train a reward model on the pairs of a file, write its folder and return its manifest.
 
-    An interrupted call is gone on with, a finished folder only read.
+    An interrupted call is resumed, a finished folder only read.
 
     Args:
-        examples: Those of the split whose prompts are answered.
-        split: Its name, or the file of rows that it is; the folder states it.
+        examples: Those of the split of the prompts.
+        split: Its name, or the path of a file of rows; the folder states it.
         progress: Called with (done, total) steps and the figures of a validation, if there was one.
-        stop: Asked after every step.
+        stop: Called after every step; True saves the state and raises `Interrupted`.
 
     Raises:
-        ConfigError: The folder holds something else, another process trains there, the backbone cannot be one, or the
+        ConfigError: The folder holds something else, another process trains there, the backbone is unsuitable, or the
             file's header names another split.
         DataError: The pairs or the backbone cannot be read, or a part is empty.
         TrainingError: The loss is not a number, or all texts end with the same score.
@@ -159,13 +159,13 @@ def train_reward_model(
         require_parts(pairs, path)
         return _train(pairs, partial, folder, claim, task, config, backbone, revision, progress, stop)
 
-    return claims.carry_out(folder, claim, WHAT, STATES, lambda: _finished(folder, claim), write)
+    return claims.carry_out(folder, claim, CONTENT, STATES, lambda: _finished(folder, claim), write)
 
 
 def _claim(
     path: Path, task: Task, config: RewardModelConfig, backbone: str, revision: str, split: str
 ) -> dict[str, Any]:
-    """Return everything that decides what comes out."""
+    """Return everything that decides the result."""
     return {
         "suite": task.suite,
         "task": task.name,
@@ -184,7 +184,7 @@ def _finished(folder: Path, claim: Mapping[str, Any]) -> RewardManifest:
         raise ConfigError(f"{folder}: holds something else; choose another folder with --output.")
     manifest = read_reward_manifest(folder)
     held = {key: getattr(manifest, key) for key in claim}
-    claims.refuse_other(folder, WHAT, held, claim, claims.CURE)
+    claims.refuse_other(folder, CONTENT, held, claim, claims.CURE)
     return manifest
 
 
@@ -214,9 +214,9 @@ def _train(
         first, second = (token_ids(tokenizer, model.pooling, most, prompts, side) for side in sides)
         return first, second
 
-    train, held, test = (pairs.of(part) for part in PARTS)
+    train, validation, test = (pairs.of(part) for part in PARTS)
     _refuse_short(model, tokenizer, most, config, [text for pair in train for text in (pair.first, pair.second)])
-    learner = _learner(model, tokenizer, config, (train, rows_of(train)), (held, rows_of(held)))
+    learner = _learner(model, tokenizer, config, (train, rows_of(train)), (validation, rows_of(validation)))
     owner = {"claim": files.sha256_json(claim)}
     saved = newest_state(partial / STATES, owner, lambda message: progress(learner.step, learner.total, message))
     if saved is not None:
@@ -233,17 +233,17 @@ def _train(
                 f"{folder}: stopped after step {learner.step} of {learner.total}; the same command resumes."
             )
     learner.put(learner.best["weights"])
-    temperature = best_temperature(learner.margins(learner.held_rows, tokenizer), _targets(held))
+    temperature = best_temperature(learner.margins(learner.validation_rows, tokenizer), _targets(validation))
     scores = np.concatenate([logits(model, tokenizer, side, 2 * config.micro_batch_size) for side in learner.rows])
     if not float(scores.std()) > SMALLEST:
         raise TrainingError(f"{folder}: not written: it scores all texts alike; raise learning_rate or epochs.")
-    made = pairs.made
+    header = pairs.header
     manifest = RewardManifest(
         **{key: value for key, value in claim.items() if key != "config"},
         grue=KIND,
         schema=SCHEMA_VERSION,
-        judge=made.judge if made else "",
-        noise=made.noise if made else "",
+        judge=header.judge if header else "",
+        noise=header.noise if header else "",
         pairs={part: len(pairs.of(part)) for part in PARTS},
         contradictions=pairs.contradictions,
         pooling=model.pooling,
@@ -256,12 +256,12 @@ def _train(
         validation=learner.history,
         held_out=judgement(test, learner.margins(rows_of(test), tokenizer), temperature) if test else None,
     )
-    seen = [seen_prompt(pair.prompt) for pair in (*train, *held)]
-    return save_reward_model(folder, model, tokenizer, manifest, seen, reward_card(manifest, task))
+    seen_prompts = [seen_prompt(pair.prompt) for pair in (*train, *validation)]
+    return save_reward_model(folder, model, tokenizer, manifest, seen_prompts, reward_card(manifest, task))
 
 
 def _refuse_short(model: RewardModel, tokenizer: Any, most: int, config: RewardModelConfig, texts: list[str]) -> None:
-    """Refuse a limit of tokens that leaves no token of the prompt beside most of the texts.
+    """Refuse a limit of tokens that leaves no room for the prompt beside most of the texts.
 
     Raises:
         ConfigError: It does.
@@ -285,14 +285,14 @@ def _learner(
     tokenizer: Any,
     config: RewardModelConfig,
     train: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
-    held: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
+    validation: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
 ) -> Learner:
     model.requires_grad_(False)
     weights = model.trained()
     for weight in weights.values():
         weight.requires_grad_(True)
     optimizer = torch.optim.AdamW(weights.values(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    return Learner(model, weights, optimizer, config, tokenizer.pad_token_id, *train, *held)
+    return Learner(model, weights, optimizer, config, tokenizer.pad_token_id, *train, *validation)
 
 
 def _step(learner: Learner) -> None:
@@ -318,7 +318,7 @@ def _step(learner: Learner) -> None:
 
 @lru_cache(maxsize=2)  # whole epochs, of which each step takes a part
 def epoch_order(total: int, seed: int, epoch: int) -> tuple[int, ...]:
-    """Return the order in which an epoch goes through the pairs."""
+    """Return the order of the pairs in an epoch."""
     return tuple(torch.randperm(total, generator=generator(seed, "pairs", epoch)).tolist())
 
 
@@ -338,7 +338,7 @@ def _schedule(n: int, total: int, warmup: float) -> float:
 
 
 def _validations(learner: Learner) -> set[int]:
-    """Return the steps after which the model is judged: the ends of equal parts of each epoch."""
+    """Return the steps after which the model is validated: the ends of equal parts of each epoch."""
     each, parts = learner.steps_an_epoch, learner.config.validations
     ends = [math.ceil(each * part / parts) for part in range(1, parts + 1)]
     return {epoch * each + end for epoch in range(learner.config.epochs) for end in ends}
@@ -349,8 +349,8 @@ def _targets(pairs: Sequence[PreferencePair]) -> np.ndarray:
 
 
 def _validate(learner: Learner, tokenizer: Any) -> str:
-    """Judge the part "validation"; keep the weights if they are the best. Returns the figures in words."""
-    margins, targets = learner.margins(learner.held_rows, tokenizer), _targets(learner.held)
+    """Evaluate the part "validation", keep the weights if they are the best, and return the figures in words."""
+    margins, targets = learner.margins(learner.validation_rows, tokenizer), _targets(learner.validation)
     if not np.isfinite(margins).all():
         raise TrainingError(f"A score after step {learner.step} is not a number; lower learning_rate.")
     figures = {

@@ -1,7 +1,7 @@
-"""How good probabilities of a yes or no are: calibrated by a temperature, and judged by accuracy, log-loss and ECE.
+"""Binary probabilities: calibrate them by a temperature, and evaluate them by accuracy, log-loss and ECE.
 
-A margin is the log-odds that something is so, N of them. A target is 1 where it is so, 0 where it is not, and ½ where
-it is neither, which is learned from and counts in the log-loss, and is left out of what is right or wrong.
+There are N margins, log-odds that something is true. A target is 1 if it is true, 0 if it is false, and ½ if it is
+neither, which counts in the log-loss but not in the accuracy.
 """
 
 import math
@@ -16,21 +16,21 @@ from grue.stats.intervals import Interval
 FloatArray = NDArray[np.float64]
 
 COLDEST, HOTTEST = 0.05, 20.0
-"""Bounds of a temperature: margins that sort everything rightly would be divided by 0, useless ones by infinity."""
+"""Bounds of a temperature: perfect margins would be divided by 0, useless ones by infinity."""
 BINS = 10
 Z = 1.959963984540054  # of a 95 % interval
 
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """The answers whose confidence lies in a range.
+    """The answers with a confidence in a range.
 
     Attributes:
-        low: Least confidence; a half is the least that there is.
-        high: Highest, which belongs to the next bin but for the last.
+        low: Lowest confidence, at least ½.
+        high: Highest confidence; except in the last bin, it belongs to the next one.
         count: Answers.
-        confidence: Their mean; None without any.
-        right: The share of them that are right; None without any.
+        confidence: Mean confidence; None without answers.
+        right: Share of right answers; None without answers.
     """
 
     low: float
@@ -41,15 +41,15 @@ class ReliabilityBin:
 
 
 def log_losses(margins: FloatArray, targets: FloatArray) -> FloatArray:
-    """Return −t·log σ(m) − (1 − t)·log σ(−m) of each, [N]."""
-    found: FloatArray = np.logaddexp(0.0, -margins) * targets + np.logaddexp(0.0, margins) * (1.0 - targets)
-    return found
+    """Return the losses −t·log σ(m) − (1 − t)·log σ(−m), [N]."""
+    losses: FloatArray = np.logaddexp(0.0, -margins) * targets + np.logaddexp(0.0, margins) * (1.0 - targets)
+    return losses
 
 
 def best_temperature(margins: FloatArray, targets: FloatArray) -> float:
-    """Return the T > 0 by which margins are divided for the least log-loss, from `COLDEST` to `HOTTEST`.
+    """Return the temperature T, from `COLDEST` to `HOTTEST`, for which margins divided by T have the least log-loss.
 
-    The loss is convex in 1/T, so that its slope is bisected. Dividing changes no order.
+    The loss is convex in 1/T, so its slope is bisected.
     """
     low, high = 1.0 / HOTTEST, 1.0 / COLDEST
 
@@ -68,42 +68,42 @@ def best_temperature(margins: FloatArray, targets: FloatArray) -> float:
 
 
 def rights(margins: FloatArray, targets: FloatArray) -> FloatArray:
-    """Return of each whether its sign is right: 1, 0, and ½ for a margin of 0; [N] without those that are neither."""
+    """Return 1 for each margin of the right sign, 0 for a wrong one, ½ for a margin of 0; targets of ½ are left out."""
     decided = targets != 0.5
     agrees: FloatArray = 0.5 + 0.5 * np.sign(margins[decided]) * np.sign(targets[decided] - 0.5)
     return agrees
 
 
 def reliability(margins: FloatArray, targets: FloatArray, bins: int = BINS) -> tuple[ReliabilityBin, ...]:
-    """Return how often answers of each confidence, σ(|m|) from ½ to 1, are right; what is neither is left out."""
+    """Return how often answers of each confidence, σ(|m|) from ½ to 1, are right; targets of ½ are left out."""
     decided = targets != 0.5
     confidence = 0.5 * (1.0 + np.tanh(0.5 * np.abs(margins[decided])))
     right = rights(margins, targets)
     edges = np.linspace(0.5, 1.0, bins + 1)
     places = np.minimum(((confidence - 0.5) * 2 * bins).astype(int), bins - 1)
-    found = []
+    result = []
     for place in range(bins):
-        here = places == place
-        count = int(here.sum())
-        means = (float(confidence[here].mean()), float(right[here].mean())) if count else (None, None)
-        found.append(ReliabilityBin(float(edges[place]), float(edges[place + 1]), count, *means))
-    return tuple(found)
+        inside = places == place
+        count = int(inside.sum())
+        means = (float(confidence[inside].mean()), float(right[inside].mean())) if count else (None, None)
+        result.append(ReliabilityBin(float(edges[place]), float(edges[place + 1]), count, *means))
+    return tuple(result)
 
 
 def expected_calibration_error(bins: Sequence[ReliabilityBin]) -> float | None:
-    """Return the mean over answers of |confidence − share right| of their bin, 0–1; None without answers."""
-    total = sum(one.count for one in bins)
+    """Return the mean over answers of |confidence − accuracy| of their bin, 0–1; None without answers."""
+    total = sum(bin.count for bin in bins)
     if not total:
         return None
-    gaps = (one.count * abs(one.confidence - one.right) for one in bins if None not in (one.confidence, one.right))  # type: ignore[operator]  # neither is None
+    gaps = (bin.count * abs(bin.confidence - bin.right) for bin in bins if None not in (bin.confidence, bin.right))  # type: ignore[operator]  # neither is None
     return math.fsum(gaps) / total
 
 
 def share_interval(values: FloatArray, clusters: Sequence[Hashable]) -> Interval | None:
-    """Return the 95 % interval of the mean of values from 0 to 1 that come in clusters; None without any.
+    """Return the 95 % interval of the mean of clustered values from 0 to 1; None without values.
 
-    It is Wilson's with as many values as independent ones would give that variance: the variance of the mean over
-    clusters against that of independent values. Where all values are equal, that is not known, and clusters count.
+    It is Wilson's, with the number of independent values that would give the same variance: the variance of the mean
+    over clusters against that of independent values. If all values are equal, it is the number of clusters.
     """
     count = len(values)
     if not count:
@@ -114,7 +114,7 @@ def share_interval(values: FloatArray, clusters: Sequence[Hashable]) -> Interval
         sums[cluster] = sums.get(cluster, 0.0) + value - share
     spread, many = share * (1.0 - share) / max(1, count - 1), len(sums)
     if spread and many > 1:
-        between = math.fsum(one * one for one in sums.values()) / count**2 * many / (many - 1)
+        between = math.fsum(total * total for total in sums.values()) / count**2 * many / (many - 1)
         effective = count / max(1.0, between / spread)
     else:
         effective = float(many)

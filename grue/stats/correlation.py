@@ -1,4 +1,4 @@
-"""Rank correlations of points with weights, how often each was drawn in a resample; 1 for each gives the plain ones."""
+"""Rank correlations of weighted points: how often each was drawn in a resample; weights of 1 give the plain ones."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,29 +33,29 @@ def _signs(values: FloatArray) -> FloatArray:
 
 
 def _applied(matrix: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return [draws, N] wᵀM. Of signs, that is twice the middle rank of each point, but for a constant."""
+    """Return [draws, N] wᵀM. For signs, this is twice the middle rank of each point, up to a constant."""
     if matrix.ndim == 2:
         return weights @ matrix
-    found: FloatArray = (weights[:, None, :] @ matrix)[:, 0, :]
-    return found
+    product: FloatArray = (weights[:, None, :] @ matrix)[:, 0, :]
+    return product
 
 
 def _form(matrix: FloatArray, weights: FloatArray) -> FloatArray:
     """Return [draws] wᵀMw."""
-    found: FloatArray = (_applied(matrix, weights) * weights).sum(axis=-1)
-    return found
+    product: FloatArray = (_applied(matrix, weights) * weights).sum(axis=-1)
+    return product
 
 
 def _centred(values: FloatArray, weights: FloatArray) -> FloatArray:
-    total = np.maximum(weights.sum(axis=-1, keepdims=True), 1)  # a draw may hold no point at all
+    total = np.maximum(weights.sum(axis=-1, keepdims=True), 1)  # a draw may be empty
     mean = (weights * values).sum(axis=-1, keepdims=True) / total
-    found: FloatArray = values - mean
-    return found
+    centred: FloatArray = values - mean
+    return centred
 
 
 def _ratio(above: FloatArray, below_squared: FloatArray) -> FloatArray:
-    """Return above / √below², which rounding must not carry beyond 1; NaN where the lower part is 0."""
+    """Return above / √below², clipped to ±1 against rounding; NaN where the denominator is 0."""
     defined = below_squared > 1e-12
     ratio = above / np.sqrt(np.where(defined, below_squared, 1.0))
-    found: FloatArray = np.where(defined, np.clip(ratio, -1.0, 1.0), np.nan)
-    return found
+    result: FloatArray = np.where(defined, np.clip(ratio, -1.0, 1.0), np.nan)
+    return result

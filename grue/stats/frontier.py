@@ -1,9 +1,9 @@
-"""What a policy could gain at a KL from where it started: the frontier, from samples of the start.
+"""The frontier: what a policy could gain at a KL from its start, estimated from samples of the start.
 
 The policy with the highest mean of reward − β·KL is the start, reweighted: π(y) ∝ π₀(y)·exp(r(y)/β) (Korbak et al., "RL
 with KL penalties is better viewed as Bayesian inference", 2022). From n samples of π₀ to a prompt its reward and KL are
-those of the self-normalised weights. No weights over n samples have a KL above log n, so that the
-curve is to be trusted up to about log n − 1. Picking the best of k samples is another policy, of KL at most
+those of the self-normalised weights. No weights over n samples have a KL above log n, so the
+curve is reliable up to about log n − 1. Picking the best of k samples is another policy, of KL at most
 log k − (k − 1)/k (Beirami et al., "Theoretical guarantees on the best-of-n alignment policy", 2024).
 
 P = prompts, n = samples of each.
@@ -20,14 +20,14 @@ from grue.errors import DataError
 
 FloatArray = NDArray[np.float64]
 
-FEWEST = 8  # samples to a prompt from which a curve follows
+FEWEST = 8  # samples per prompt
 STEPS = 60
-"""Values of β, from one that hardly tilts to one that takes the best sample."""
+"""Values of β, from one that hardly reweights to one that takes the best sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """A policy that the start could be made.
+    """A policy that can be made from the start.
 
     Attributes:
         kl: From the start, nats a response.
@@ -39,11 +39,11 @@ class FrontierPoint:
 
 
 def tilted(rewards: FloatArray, judged: FloatArray | None = None) -> list[FrontierPoint]:
-    """Return the frontier: the start first, then by KL, as far as it is to be trusted.
+    """Return the frontier: the start first, then by KL, as far as it is reliable.
 
     Args:
         rewards: [P, n], by which samples are weighted.
-        judged: [P, n], what they are worth, if not the same: another part of the references.
+        judged: [P, n] rewards that are averaged, if they differ: those of another part of the references.
 
     Raises:
         DataError: There are fewer than `FEWEST` samples a prompt, or a value is not finite.
@@ -75,19 +75,19 @@ def best_of(rewards: FloatArray, judged: FloatArray | None = None) -> dict[int, 
     The reward is the mean over all ways of drawing k of the n samples.
 
     Args:
-        rewards: [P, n], by which the best is picked; of equals the later one.
-        judged: [P, n], what they are worth, if not the same: a gold reward, where a proxy picks.
+        rewards: [P, n], by which the best is picked; among equals the later one.
+        judged: [P, n] rewards that are averaged, if they differ: a gold reward, while a proxy picks.
     """
     samples = rewards.shape[1]
     order = np.argsort(rewards, axis=1, kind="stable")
     ranked = np.take_along_axis(rewards if judged is None else judged, order, axis=1).mean(axis=0)
-    found = {}
+    points = {}
     k = 2
     while k <= samples:
         ways = np.array([math.comb(place, k - 1) / math.comb(samples, k) for place in range(samples)])
-        found[k] = FrontierPoint(math.log(k) - (k - 1) / k, float(ranked @ ways))
+        points[k] = FrontierPoint(math.log(k) - (k - 1) / k, float(ranked @ ways))
         k *= 2
-    return found
+    return points
 
 
 def reward_at(points: Sequence[FrontierPoint], kl: float) -> float | None:
@@ -98,7 +98,7 @@ def reward_at(points: Sequence[FrontierPoint], kl: float) -> float | None:
 
 
 def share_of_gain(points: Sequence[FrontierPoint], kl: float, gain: float) -> float | None:
-    """Return which share of what could be gained at its KL a policy gained; None where the frontier does not reach.
+    """Return a policy's gain as a share of the frontier's gain at its KL; None beyond the frontier or without a gain.
 
     Args:
         gain: The policy's reward less that of the start, by the same judge.

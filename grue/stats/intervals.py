@@ -28,7 +28,7 @@ class Interval:
 
 def mean(values: Collection[float]) -> float:
     """Return the arithmetic mean of at least one value, independent of their order; of equal values that value."""
-    return min(max(math.fsum(values) / len(values), min(values)), max(values))  # rounded, it may lie beyond all of them
+    return min(max(math.fsum(values) / len(values), min(values)), max(values))  # rounding may lead outside the range
 
 
 def sd(values: Collection[float]) -> float | None:
@@ -65,13 +65,13 @@ def satterthwaite_interval(scores: Mapping[str, Collection[float]], level: float
     """
     centre = mean_over_tasks(scores)
     spreads = [sd(values) for values in scores.values()]
-    known = [spread for spread in spreads if spread is not None]
-    if len(known) < len(spreads):
+    deviations = [spread for spread in spreads if spread is not None]
+    if len(deviations) < len(spreads):
         return None
-    if not any(known):
+    if not any(deviations):
         return Interval(centre, centre)
-    unit, seeds = _unit(known), [len(values) for values in scores.values()]
-    parts = [(spread / unit) ** 2 / (len(seeds) ** 2 * n) for spread, n in zip(known, seeds, strict=True)]
+    unit, seeds = _unit(deviations), [len(values) for values in scores.values()]
+    parts = [(spread / unit) ** 2 / (len(seeds) ** 2 * n) for spread, n in zip(deviations, seeds, strict=True)]
     variance = math.fsum(parts)
     shares = [part / variance for part in parts]
     degrees = 1 / math.fsum(share**2 / (n - 1) for share, n in zip(shares, seeds, strict=True))
@@ -86,7 +86,7 @@ def prediction_interval(values: Collection[float], level: float = 0.95) -> Inter
     error of the difference between a new value and the mean of n others.
 
     Args:
-        values: What is known of the distribution, such as a system's scores with several seeds.
+        values: A sample of the distribution, such as a system's scores with several seeds.
         level: The share of such intervals that contain the further value, between 0 and 1.
     """
     spread = sd(values)
@@ -134,7 +134,7 @@ def student_t_quantile(probability: float, degrees: float) -> float:
 
 
 def student_t_p(t: float, degrees: float) -> float:
-    """Return how often Student's distribution is at least `t` from 0, on either side; errors as `student_t_p_each`.
+    """Return the two-sided p value of Student's t: how often it is at least `t` from 0; errors as `student_t_p_each`.
 
     Args:
         t: At least 0; above 1e150, where squares overflow, it counts as that.
@@ -169,8 +169,8 @@ def _student_tails(t: FloatArray, degrees: FloatArray) -> FloatArray:
     z, rest = np.where(swap, y, x), np.where(swap, x, y)
     front = z**a * rest**b * _gamma_ratio(degrees / 2) / (math.sqrt(math.pi) * a)
     area = front * _beta_fraction(z, a, b)
-    found: FloatArray = np.clip(np.where(swap, 1 - area, area), 0.0, 1.0)
-    return found
+    tails: FloatArray = np.clip(np.where(swap, 1 - area, area), 0.0, 1.0)
+    return tails
 
 
 def _gamma_ratio(x: FloatArray) -> FloatArray:
@@ -208,7 +208,7 @@ def _student_constant(degrees: float) -> float:
 def _student_area(theta: float, degrees: float) -> float:
     """Return the probability between 0 and t = √ν·tan θ.
 
-    Since cos θ ≤ exp(-θ²/2), next to nothing is left beyond 9 / √(ν-1).
+    Since cos θ ≤ exp(-θ²/2), the density beyond 9 / √(ν-1) is negligible.
     """
     theta = min(theta, 9 / math.sqrt(degrees - 1)) if degrees > 1 else theta
     cosines = np.cos(theta / 2 * (_NODES + 1))

@@ -90,7 +90,7 @@ class Contrast:
         scores_a: A's scores by seed, 0–100. Likewise `scores_b`.
         examples: [examples] differences of the examples. Their mean is the difference of the scores, and their spread
             is due to the examples alone: the interaction with the seeds is removed. Empty where they are fixed.
-        paired: Whether a place in `scores_a` and the same in `scores_b` are a pair.
+        paired: Whether the scores at the same place in `scores_a` and `scores_b` are a pair.
     """
 
     scores_a: tuple[float, ...]
@@ -127,7 +127,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """Draws of a difference under chance, if the seeds' variance were known exactly.
+    """Draws of a difference under chance, as if the seeds' variance were known exactly.
 
     Attributes:
         null: [draws] differences if neither system were better.
@@ -151,8 +151,8 @@ def difference(
     """Return the difference of two systems on a task, with its interval and its test.
 
     Args:
-        a_values: [A's seeds, examples] what each example is worth to the score of each seed: its value if the score is
-            a mean, else its jackknife pseudo-value.
+        a_values: [A's seeds, examples] contribution of each example to the score of each seed: its value if the score
+            is a mean, else its jackknife pseudo-value.
         b_values: [B's seeds, examples] the same examples.
         a_scores: A's scores by seed, 0–100.
         b_scores: B's scores by seed.
@@ -205,9 +205,9 @@ def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS)
     around, turned = np.empty(draws), np.empty(draws)
     for start in range(0, draws, at_once):
         part = slice(start, min(draws, start + at_once))
-        kept = generator.integers(0, 2, size=(part.stop - start, count), dtype=np.int8)
-        around[part] = (2 * (kept @ centred) - centred.sum()) / count
-        turned[part] = 2 * kept.mean(axis=1) - 1
+        flips = generator.integers(0, 2, size=(part.stop - start, count), dtype=np.int8)
+        around[part] = (2 * (flips @ centred) - centred.sum()) / count
+        turned[part] = 2 * flips.mean(axis=1) - 1
     seeds = math.sqrt(compared.seed_variance) * generator.standard_normal(draws)
     return Noise(around + compared.value * turned + seeds, around + seeds)
 
@@ -304,7 +304,7 @@ def degrees_of_freedom(compared: Sequence[Contrast]) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values corrected for their number: at most a share α of such families has a false one below α.
+    """Return p values corrected for multiple testing: at most a share α of such families has a false one below α.
 
     The i-th smallest of n is multiplied by n - i + 1, never below the one before, never above 1 (Holm, "A simple
     sequentially rejective multiple test procedure", 1979).

@@ -1,8 +1,8 @@
-"""How far several judges agree: Krippendorff's α, with missing answers and an interval over what was judged.
+"""Agreement of several judges: Krippendorff's α, with missing answers and an interval over the judged items.
 
 α = 1 - observed / expected disagreement (Krippendorff, "Computing Krippendorff's alpha-reliability", 2011). Both follow
 from the matrix of coincidences, which is a sum over the units: a resample of the units is a weighted sum of their
-matrices, so that a bootstrap is one product. (The package `krippendorff`, with which this agrees, gives no matrices by
+matrices, so a bootstrap is one product. (The package `krippendorff`, which gives the same values, has no matrices by
 unit.)
 """
 
@@ -22,14 +22,14 @@ def coincidences(ratings: FloatArray, values: Sequence[float]) -> FloatArray:
     """Return [units, V, V]: how often two judges of a unit gave the values c and k, each pair over its judges less one.
 
     Args:
-        ratings: [units, judges]; NaN where a judge did not answer. A unit with one answer or none counts nothing.
+        ratings: [units, judges]; NaN where a judge did not answer. Units with fewer than two answers do not count.
         values: The V values that answers may have, in ascending order.
     """
-    given = (ratings[:, :, None] == np.asarray(values, dtype=np.float64)).sum(axis=1).astype(np.float64)
-    judges = given.sum(axis=1)
-    pairs = given[:, :, None] * given[:, None, :] - given[:, :, None] * np.eye(len(values))
-    found: FloatArray = pairs / np.maximum(judges - 1, 1)[:, None, None]
-    return found
+    counts = (ratings[:, :, None] == np.asarray(values, dtype=np.float64)).sum(axis=1).astype(np.float64)
+    judges = counts.sum(axis=1)
+    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(len(values))
+    result: FloatArray = pairs / np.maximum(judges - 1, 1)[:, None, None]
+    return result
 
 
 def alphas(table: FloatArray, values: Sequence[float], level: Level) -> FloatArray:
@@ -38,7 +38,7 @@ def alphas(table: FloatArray, values: Sequence[float], level: Level) -> FloatArr
     Args:
         table: [..., V, V] sums of coincidences over units.
         values: As for `coincidences`.
-        level: What the distance between two values means.
+        level: The level of measurement, which defines the distance between two values.
     """
     counts = table.sum(axis=-1)
     distances = _squared_distances(counts, np.asarray(values, dtype=np.float64), level)
@@ -46,8 +46,8 @@ def alphas(table: FloatArray, values: Sequence[float], level: Level) -> FloatArr
     expected = (counts[..., :, None] * counts[..., None, :] * distances).sum(axis=(-2, -1))
     total = counts.sum(axis=-1)
     defined = expected > 0
-    found: FloatArray = np.where(defined, 1 - (total - 1) * observed / np.where(defined, expected, 1.0), np.nan)
-    return found
+    result: FloatArray = np.where(defined, 1 - (total - 1) * observed / np.where(defined, expected, 1.0), np.nan)
+    return result
 
 
 def _squared_distances(counts: FloatArray, values: FloatArray, level: Level) -> FloatArray:
@@ -65,12 +65,12 @@ def _squared_distances(counts: FloatArray, values: FloatArray, level: Level) -> 
 
 def alpha(ratings: FloatArray, values: Sequence[float], level: Level) -> float | None:
     """Return Krippendorff's α; None where it is undefined. Arguments as for `coincidences`."""
-    found = float(alphas(coincidences(ratings, values).sum(axis=0), values, level))
-    return None if np.isnan(found) else found
+    value = float(alphas(coincidences(ratings, values).sum(axis=0), values, level))
+    return None if np.isnan(value) else value
 
 
 def alpha_interval(by_item: FloatArray, values: Sequence[float], level: Level, weights: FloatArray) -> Interval | None:
-    """Return the bootstrap's 95 % percentile interval of α; None where it is undefined in half of the draws or more.
+    """Return the 95 % percentile bootstrap interval of α; None if α is undefined in half of the draws or more.
 
     Args:
         by_item: [items, V, V] coincidences of the items, which are drawn as a whole.
@@ -86,7 +86,7 @@ def resamples(items: int, draws: int, generator: np.random.Generator) -> FloatAr
 
 
 def percentile_interval(drawn: FloatArray, share: float = 0.95) -> Interval | None:
-    """Return the interval that holds a share of the draws that are defined; None if half of them or more are NaN."""
+    """Return the interval with a share of the defined draws; None if half of the draws or more are NaN."""
     defined = drawn[~np.isnan(drawn)]
     if 2 * len(defined) <= len(drawn):
         return None

@@ -1,4 +1,4 @@
-"""The interquartile mean, beside the mean: a few failed runs hardly move it."""
+"""The interquartile mean, shown beside the mean: a few failed runs hardly change it."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,9 +13,9 @@ def iqm(scores: Mapping[str, Collection[float]]) -> float:
     Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice" (2021), section 4.3. Each
     task has the same weight, and so has each seed of a task. A run that lies across the border of the middle half
     counts with the part that is inside; rliable and `scipy.stats.trim_mean` keep or drop whole runs, which gives the
-    same number where a quarter of the runs is a whole number.
+    same result if a quarter of the runs is a whole number.
 
-    Over seven tasks whose scores lie apart, the best and the worst task have no weight at all: never a headline.
+    Over seven tasks with distinct scores, the best and the worst task have no weight at all, so it is not a headline.
 
     Args:
         scores: Task → its seeds' scores; the tasks may have different numbers of seeds.
@@ -29,6 +29,6 @@ def iqm(scores: Mapping[str, Collection[float]]) -> float:
     order = np.argsort(runs, kind="stable")
     ordered, shares = runs[order], share[order]
     up_to = np.cumsum(shares)
-    kept = np.clip(up_to, 0.25, 0.75) - np.clip(up_to - shares, 0.25, 0.75)
-    mean = float((kept * ordered).sum() / kept.sum())
+    weights = np.clip(up_to, 0.25, 0.75) - np.clip(up_to - shares, 0.25, 0.75)
+    mean = float((weights * ordered).sum() / weights.sum())
     return min(max(mean, float(ordered[0])), float(ordered[-1]))  # equal runs give exactly their value

@@ -55,7 +55,7 @@ def gradient_signal(products: FloatArray, batch: int) -> GradientSignal:
     """Return how much of a batch's gradient is signal.
 
     Args:
-        products: [K, K], of the gradients of K independent batches, each with each.
+        products: [K, K] inner products of the gradients of K independent batches.
         batch: Rollouts of each of them.
 
     Raises:
@@ -70,15 +70,15 @@ def gradient_signal(products: FloatArray, batch: int) -> GradientSignal:
     sums = products.sum(axis=1)
     norm = float(np.sqrt(squares / batches))
     ratio = _ratio(float(sums.sum()), squares, batches)
-    # Without batch k: its row and its column are gone, its square once.
+    # Leave out each batch: its row and its column, but its square only once.
     without = [
         _ratio(float(products.sum() - 2 * total + own), squares - float(own), batches - 1)
         for total, own in zip(sums, np.diagonal(products), strict=True)
     ]
-    known = np.array([one for one in without if one is not None])
-    if ratio is None or len(known) < batches:
+    ratios = np.array([value for value in without if value is not None])
+    if ratio is None or len(ratios) < batches:
         return GradientSignal(batch, batches, norm)
-    error = float(np.sqrt((batches - 1) / batches * np.square(known - known.mean()).sum()))
+    error = float(np.sqrt((batches - 1) / batches * np.square(ratios - ratios.mean()).sum()))
     half = student_t_quantile(0.975, batches - 1) * error
     low, high = ratio - half, ratio + half
     return GradientSignal(

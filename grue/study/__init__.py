@@ -1,1 +1,1 @@
-"""What people think of systems' outputs: questionnaires, the key behind them, answers, and what they say."""
+"""Human evaluation of systems' outputs: questionnaires, the key behind them, answers, and their analysis."""

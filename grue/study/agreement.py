@@ -1,4 +1,4 @@
-"""How far metrics order texts, and systems, as people do: rank correlations with an interval over items."""
+"""Agreement of metrics with people on texts and systems: rank correlations with an interval over items."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from grue.stats.reliability import percentile_interval
 
 FloatArray = NDArray[np.float64]
 
-DIGITS = 9  # behind the point, to which means are equal
+DIGITS = 9  # decimals to which means are rounded, so that equal ones tie
 
 
 @dataclass(frozen=True, slots=True)
 class Correlated:
-    """A rank correlation; None where one side is constant, or where there are too few points."""
+    """A rank correlation; None if one side is constant, or if there are too few points."""
 
     value: float | None
     interval: Interval | None
@@ -24,7 +24,7 @@ class Correlated:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A metric beside people's answers; positive where they agree, also for a metric that is better low.
+    """Agreement of a metric with people's answers; positive if they agree, also if lower is better for the metric.
 
     Attributes:
         question: What people were asked.
@@ -51,7 +51,7 @@ def agree(metric: str, question: str, people: FloatArray, values: FloatArray, we
     """
     rated = ~np.isnan(people)
     items = np.nonzero(rated)[0]
-    drawn = weights if len(np.unique(items)) > 1 else weights[:0]  # of one item every resample is the same
+    drawn = weights if len(np.unique(items)) > 1 else weights[:0]  # all resamples of one item are the same
     everything = np.vstack([np.ones(len(people)), drawn])
     x, y, of_texts = people[rated], values[rated], everything[:, items]
     by_system = _system_means(people, values, rated, everything)
@@ -68,22 +68,22 @@ def agree(metric: str, question: str, people: FloatArray, values: FloatArray, we
 def _system_means(
     people: FloatArray, values: FloatArray, rated: NDArray[np.bool_], weights: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Return [draws, systems] means of both and weights of 1, over texts with answers; None for too few systems.
+    """Return [draws, systems] means of both and weights of 1, over texts with answers; None for fewer than 3 systems.
 
-    A draw that leaves a system without an answer leaves it out, by a weight of 0.
+    A system without an answer in a draw has weight 0.
     """
     if rated.any(axis=0).sum() < 3:
         return None
     counts = weights @ rated
-    known = counts > 0
+    answered = counts > 0
     sums = [weights @ np.where(rated, array, 0.0) for array in (people, values)]
-    # Equal sums of thirds differ in their last digits, and would be ranked by them.
-    means = [np.round(total / np.where(known, counts, 1.0), DIGITS) for total in sums]
-    return means[0], means[1], known.astype(np.float64)
+    # Sums of thirds that should be equal differ in their last digits.
+    means = [np.round(total / np.where(answered, counts, 1.0), DIGITS) for total in sums]
+    return means[0], means[1], answered.astype(np.float64)
 
 
 def _correlated(drawn: FloatArray) -> Correlated:
-    """Return the first value, and the interval of the others, if there are any."""
+    """Return the first value, with the interval of the others if there are any."""
     value = float(drawn[0])
     if np.isnan(value):
         return Correlated(None, None)

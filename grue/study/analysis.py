@@ -1,4 +1,4 @@
-"""What the answers to a study say: means, how far people agree, which systems differ, and which metrics see it."""
+"""Analyse the answers to a study: means, agreement between people, differences of systems, and agreement of metrics."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ class Reliability:
     """Krippendorff's α.
 
     Attributes:
-        level: What the distance of two answers means: of ranks ("ordinal"), or of numbers ("interval").
+        level: How the distance of two answers is measured: by ranks ("ordinal"), or by numbers ("interval").
         value: None where it is undefined.
         interval: The bootstrap's, over items.
-        why: Why it is undefined; empty where it is not.
+        why: Why it is undefined; empty if it is not.
     """
 
     level: Literal["ordinal", "interval"]
@@ -84,9 +84,9 @@ class Duel:
 
     Attributes:
         a_wins: Number of answers for a. Likewise `ties` and `b_wins`.
-        same: Number of items to which both wrote the same, which nobody was asked about.
+        same: Number of items for which both wrote the same text; nobody was asked about these.
         items: Number of items with an answer.
-        rate: a's share over all these items, with ties as halves, and what is the same as a tie; None without any.
+        rate: a's share over all these items, where ties and equal texts count half; None without any.
         interval: The bootstrap's, over items; None for fewer than two.
         p: Of the randomisation test within items, corrected for all pairs by Holm; None for fewer than two.
     """
@@ -114,7 +114,7 @@ class PairsAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How much of what was asked somebody answered entirely."""
+    """How many of an annotator's screens are answered completely."""
 
     annotator: str
     done: int
@@ -123,7 +123,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class StudyAnalysis:
-    """All that the answers to a study say.
+    """The analysis of a study.
 
     Attributes:
         draws: Of the bootstraps and of the tests.
@@ -153,14 +153,14 @@ class StudyAnalysis:
 def analyse(
     key: Key, opinions: Opinions, *, draws: int = DRAWS, seed: int = 0, complete: bool = False
 ) -> StudyAnalysis:
-    """Return what the answers say; equal answers and seeds give equal numbers.
+    """Return the analysis of the answers; equal answers and seeds give equal numbers.
 
     Args:
         draws: Of each bootstrap and test.
-        complete: Refuse answers that are not complete.
+        complete: Refuse incomplete answers.
 
     Raises:
-        DataError: `complete` is set, and something is not answered.
+        DataError: `complete` is set and answers are missing.
     """
     annotators = tuple(_progress(key, opinions))
     if complete and (open_ones := [person for person in annotators if person.done < person.asked]):
@@ -207,7 +207,7 @@ def analyse(
 def _progress(key: Key, opinions: Opinions) -> Iterator[Answered]:
     names = {question.name for question in key.template.questions}
     for annotator in key.annotators:
-        answers = opinions.given.get(annotator.name, {})
+        answers = opinions.answers.get(annotator.name, {})
         done = sum(names <= set(answers.get(screen.id, {})) for screen in annotator.screens)
         yield Answered(annotator.name, done, len(annotator.screens))
 
@@ -219,23 +219,23 @@ def _upwards(key: Key, metric: str) -> FloatArray:
 
 
 def _choices(values: FloatArray, preferences: FloatArray) -> FloatArray:
-    """Return [items, systems]: what a metric would choose, the mean over the comparisons that people were asked for.
+    """Return [items, systems]: the metric's mean choice over the comparisons that people made.
 
     Args:
         values: [items, systems], higher is better.
         preferences: [items, systems, systems, annotators]; NaN where nobody answered.
     """
-    asked = (~np.isnan(preferences)).any(axis=-1)
+    compared = (~np.isnan(preferences)).any(axis=-1)
     signs = np.sign(values[:, :, None] - values[:, None, :])
-    choices: FloatArray = np.where(asked, signs, 0.0).sum(axis=-1) / np.maximum(asked.sum(axis=-1), 1)
+    choices: FloatArray = np.where(compared, signs, 0.0).sum(axis=-1) / np.maximum(compared.sum(axis=-1), 1)
     return choices
 
 
 def _mean(answers: FloatArray) -> FloatArray:
-    """Return the mean over the last axis of those that are there; NaN where none is."""
-    there = ~np.isnan(answers)
-    count = there.sum(axis=-1)
-    total = np.where(there, answers, 0.0).sum(axis=-1)
+    """Return the mean over the last axis without NaN; NaN where nothing is left."""
+    answered = ~np.isnan(answers)
+    count = answered.sum(axis=-1)
+    total = np.where(answered, answers, 0.0).sum(axis=-1)
     means: FloatArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return means
 
@@ -287,10 +287,10 @@ def _reliability(answers: FloatArray, values: Sequence[float], weights: FloatArr
 
 def _undefined(answers: FloatArray) -> str:
     """Return why answers, [units, annotators], have no α; empty if they have one."""
-    given = ~np.isnan(answers)
-    if given.any(axis=0).sum() < 2:
-        return "one annotator" if given.any() else "no answers"
-    shared = answers[given.sum(axis=1) > 1]
+    answered = ~np.isnan(answers)
+    if answered.any(axis=0).sum() < 2:
+        return "one annotator" if answered.any() else "no answers"
+    shared = answers[answered.sum(axis=1) > 1]
     if not len(shared):
         return "no text was judged twice"
     if np.nanmax(shared) == np.nanmin(shared):
@@ -307,15 +307,15 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
     shares = {(i, j): np.where(same[i, j], 0.5, (1 + _mean(preferences[:, i, j])) / 2) for i, j in compared}
     raw: dict[tuple[int, int], float] = {}
     for pair, share in shares.items():
-        known = share[~np.isnan(share)]
-        if len(known) > 1:
-            centre = [float(known.mean())]
-            tested = difference(known[None], 1 - known[None], centre, [1 - centre[0]], generator, len(weights))
+        defined = share[~np.isnan(share)]
+        if len(defined) > 1:
+            centre = [float(defined.mean())]
+            tested = difference(defined[None], 1 - defined[None], centre, [1 - centre[0]], generator, len(weights))
             raw[pair] = tested.p
     corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
     duels = []
     for (i, j), share in shares.items():
-        answers, known = preferences[:, i, j], ~np.isnan(share)
+        answers, defined = preferences[:, i, j], ~np.isnan(share)
         duels.append(
             Duel(
                 a=key.systems[i].name,
@@ -324,9 +324,9 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
                 ties=int((answers == 0).sum()),
                 b_wins=int((answers == -1).sum()),
                 same=int(same[i, j].sum()),
-                items=int((known & ~same[i, j]).sum()),
-                rate=float(share[known].mean()) if known.any() else None,
-                interval=_rate_interval(share, weights) if known.sum() > 1 else None,
+                items=int((defined & ~same[i, j]).sum()),
+                rate=float(share[defined].mean()) if defined.any() else None,
+                interval=_rate_interval(share, weights) if defined.sum() > 1 else None,
                 p=corrected.get((i, j)),
             )
         )
@@ -335,7 +335,7 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
 
 
 def _rate_interval(share: FloatArray, weights: FloatArray) -> Interval | None:
-    known = ~np.isnan(share)
-    counts = weights[:, known].sum(axis=1)
-    totals = weights[:, known] @ share[known]
+    defined = ~np.isnan(share)
+    counts = weights[:, defined].sum(axis=1)
+    totals = weights[:, defined] @ share[defined]
     return percentile_interval(np.where(counts > 0, totals / np.maximum(counts, 1), np.nan))

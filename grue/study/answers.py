@@ -1,4 +1,4 @@
-"""The answers that people saved: files of theirs, read strictly and laid out as arrays."""
+"""The answers that people saved: their files, read strictly and laid out as arrays."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,13 +15,13 @@ from grue.study.template import CHOICES, points
 
 FloatArray = NDArray[np.float64]
 FOLDER = "answers"
-"""The folder of a study in which answers are looked for."""
+"""The folder of a study that holds answers."""
 SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody said of a screen: question → a point of its scale, or "a", "b" or "tie"."""
+    """An annotator's answers to a screen: question → a point of its scale, or "a", "b" or "tie"."""
 
     screen: str
     values: Mapping[str, int | str]
@@ -29,10 +29,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFile:
-    """What a page saves.
+    """The file that a page saves.
 
     Attributes:
-        synthetic: Whether a program answered, and no person.
+        synthetic: Whether a program answered instead of a person.
     """
 
     schema: int
@@ -47,30 +47,30 @@ class Opinions:
     """All answers to a study.
 
     Attributes:
-        given: Annotator → screen → question → answer, of those who answered something.
+        answers: Annotator → screen → question → answer, of those who answered something.
         synthetic: Annotators that are programs.
         notes: Remarks on the files.
     """
 
-    given: Mapping[str, Mapping[str, Mapping[str, int | str]]]
+    answers: Mapping[str, Mapping[str, Mapping[str, int | str]]]
     synthetic: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 def answer_files(folder: Path) -> list[Path]:
-    """Return the files that lie in a study's folder of answers."""
+    """Return the files in a study's folder of answers."""
     return sorted((folder / FOLDER).glob("*.json"))
 
 
 def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
-    """Read the answers to a study; files of one annotator are put together where they do not contradict.
+    """Read the answers to a study; the files of one annotator are merged if they do not contradict.
 
     Raises:
-        DataError: There are none; a file cannot be read, is of another study, or of nobody who was asked; it answers
-            what was not asked, or off the scale; or two answers to a question differ.
+        DataError: There are none; a file cannot be read, is of another study, or by an unknown annotator; it answers
+            something that was not asked, or off the scale; or two answers to a question differ.
     """
     people = {annotator.name: annotator for annotator in key.annotators}
-    given: dict[str, dict[str, Mapping[str, int | str]]] = {}
+    by_annotator: dict[str, dict[str, Mapping[str, int | str]]] = {}
     first: dict[str, Path] = {}
     synthetic: set[str] = set()
     notes: list[str] = []
@@ -87,7 +87,7 @@ def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
                 f"{path}: is by {escaped(answered.annotator)!r}, who was not asked. Known: {', '.join(people)}."
             )
         mine = dict(_checked(answered, key, people[answered.annotator], path))
-        before = given.setdefault(answered.annotator, {})
+        before = by_annotator.setdefault(answered.annotator, {})
         if answered.annotator in first:
             notes.append(_together(answered.annotator, before, mine, first[answered.annotator], path))
         first.setdefault(answered.annotator, path)
@@ -95,20 +95,22 @@ def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
             before[screen] = {**before.get(screen, {}), **values}
         if answered.synthetic:
             synthetic.add(answered.annotator)
-    if not any(given.values()):
+    if not any(by_annotator.values()):
         raise DataError(
             f"There are no answers: put the files that people saved into the study's folder {FOLDER}/, or name them."
         )
-    return Opinions({name: given[name] for name in people if given.get(name)}, tuple(sorted(synthetic)), tuple(notes))
+    return Opinions(
+        {name: by_annotator[name] for name in people if by_annotator.get(name)}, tuple(sorted(synthetic)), tuple(notes)
+    )
 
 
 def _read(path: Path) -> AnswerFile:
     """Read a file of answers; a file of another kind is refused in one sentence."""
     data = files.read_json(path)
     if not isinstance(data, dict) or not {"annotator", "answers"} <= data.keys():
-        what = "the key of a study" if path.name == KEY else "a file of another kind"
+        kind = "the key of a study" if path.name == KEY else "a file of another kind"
         raise DataError(
-            f"{path}: {what}, not the answers of a person, such as a page of the study saves; name those, or none for "
+            f"{path}: {kind}, not the answers of a person, such as a page of the study saves; name those, or none for "
             f"all in the study's folder {FOLDER}/."
         )
     return files.load_json(path, AnswerFile)
@@ -117,27 +119,27 @@ def _read(path: Path) -> AnswerFile:
 def _checked(
     answered: AnswerFile, key: Key, annotator: Annotator, path: Path
 ) -> Iterator[tuple[str, Mapping[str, int | str]]]:
-    """Yield the answers of a file, each to what was asked, and on its scale."""
-    asked = {screen.id for screen in annotator.screens}
+    """Yield the answers of a file, after checking that each was asked and is on its scale."""
+    screens = {screen.id for screen in annotator.screens}
     pairs = key.template.kind == "pairs"
-    known: Mapping[str, Sequence[int | str]] = {
+    allowed: Mapping[str, Sequence[int | str]] = {
         question.name: CHOICES if pairs else points(question) for question in key.template.questions
     }
-    seen: set[str] = set()
+    answered_screens: set[str] = set()
     for answer in answered.answers:
         where = f"{path}: {escaped(answer.screen)}"
-        if answer.screen not in asked:
+        if answer.screen not in screens:
             raise DataError(f"{where}: was not shown to {annotator.name}.")
-        if answer.screen in seen:
+        if answer.screen in answered_screens:
             raise DataError(f"{where}: is answered twice in this file.")
-        seen.add(answer.screen)
+        answered_screens.add(answer.screen)
         for question, value in answer.values.items():
-            if question not in known:
+            if question not in allowed:
                 raise DataError(
-                    f"{where}: answers {escaped(question)!r}, which is no question. Known: {', '.join(known)}."
+                    f"{where}: answers {escaped(question)!r}, which is no question. Known: {', '.join(allowed)}."
                 )
-            if value not in known[question]:
-                possible = ", ".join(map(str, known[question]))
+            if value not in allowed[question]:
+                possible = ", ".join(map(str, allowed[question]))
                 raise DataError(f"{where}: {question} is {escaped(repr(value))}; the answers are {possible}.")
         if answer.values:
             yield answer.screen, answer.values
@@ -178,7 +180,7 @@ def ratings_of(key: Key, opinions: Opinions, question: str) -> FloatArray:
     """Return [items, systems, annotators] points of a scale; NaN where there is no answer."""
     ratings = np.full((len(key.items), len(key.systems), len(key.annotators)), math.nan)
     for number, annotator in enumerate(key.annotators):
-        answers = opinions.given.get(annotator.name, {})
+        answers = opinions.answers.get(annotator.name, {})
         for screen in annotator.screens:
             if (value := answers.get(screen.id, {}).get(question)) is not None:
                 ratings[screen.item, screen.systems[0], number] = float(value)
@@ -194,7 +196,7 @@ def preferences_of(key: Key, opinions: Opinions) -> FloatArray:
     preferences = np.full((len(key.items), count, count, len(key.annotators)), math.nan)
     question = key.template.questions[0].name
     for number, annotator in enumerate(key.annotators):
-        answers = opinions.given.get(annotator.name, {})
+        answers = opinions.answers.get(annotator.name, {})
         for screen in annotator.screens:
             if (choice := answers.get(screen.id, {}).get(question)) is not None:
                 a, b = screen.systems
@@ -203,23 +205,23 @@ def preferences_of(key: Key, opinions: Opinions) -> FloatArray:
     return preferences
 
 
-# --- for others to read ----------------------------------------------------------------------------------------------
+# --- export ----------------------------------------------------------------------------------------------------------
 
 
 def preference_lines(key: Key, opinions: Opinions) -> Iterator[Mapping[str, object]]:
     """Yield each answer to a pair with its texts and systems, in the order of the key.
 
-    What was asked about is named by the study, the place of its item, and the places of the two systems. An answer of a
-    program says so.
+    Its item is named by the study, the place of the item, and the places of the two systems. An answer of a
+    program is marked as synthetic.
 
     Raises:
-        DataError: The study asked for ratings, which choose nothing.
+        DataError: The study asked for ratings instead of choices.
     """
     if key.template.kind != "pairs":
         raise DataError("This study asked to rate texts one by one: it has no choices between two to write.")
     question = key.template.questions[0].name
     for annotator in key.annotators:
-        answers = opinions.given.get(annotator.name, {})
+        answers = opinions.answers.get(annotator.name, {})
         for screen in annotator.screens:
             if (choice := answers.get(screen.id, {}).get(question)) is not None:
                 item = key.items[screen.item]

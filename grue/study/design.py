@@ -1,4 +1,4 @@
-"""Who is asked about which texts, in which order: items drawn once for all systems, orders balanced, names random."""
+"""Design a study: items are drawn once for all systems, orders are balanced, names are random."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -15,7 +15,7 @@ from grue.tasks import Task
 
 
 def draw_items(examples: int, items: int, seed: int) -> list[int]:
-    """Return the places of the items; they depend on no system, and fewer are the first of more.
+    """Return the places of the items; they do not depend on the systems, and fewer items are the first of more.
 
     Raises:
         DataError: There are fewer examples than items.
@@ -29,18 +29,18 @@ def draw_items(examples: int, items: int, seed: int) -> list[int]:
 def design(
     task: Task, items: Sequence[Example], systems: Sequence[Outputs], template: Template, annotators: int, seed: int
 ) -> Key:
-    """Return a study; the same arguments give the same.
+    """Return a study; the same arguments give the same study.
 
-    Of a system with several seeds, each item shows one of them, in turn. Everybody judges everything: the texts to an
-    item one after the other, items in an order of one's own.
+    Each item shows one of a system's seeds, in turn. Everybody judges everything: the texts to an
+    item one after the other, items in each annotator's own order.
 
     Args:
-        items: The examples that are asked about, which the systems' texts answer.
+        items: The examples that the systems' texts answer.
 
     Raises:
-        DataError: No two texts differ that could be compared.
+        DataError: The systems' texts are all the same, so there is nothing to compare.
     """
-    # Who knows this code and guesses the seed must not be able to tell the systems apart.
+    # Knowing this code and guessing the seed must not reveal the systems.
     secret = int(files.sha256_json([[run.sha256 for run in system.runs] for system in systems]), 16)
     generator = np.random.default_rng([seed, secret])
     common = set.intersection(*(set(run.directions) for system in systems for run in system.runs))
@@ -67,8 +67,8 @@ def design(
                 if len(set(texts)) == len(texts):
                     yield Screen(next(names), item, shown)
 
-    asked = tuple(Annotator(f"annotator-{number + 1}", tuple(screens(number))) for number in range(annotators))
-    if not asked[0].screens:
+    people = tuple(Annotator(f"annotator-{number + 1}", tuple(screens(number))) for number in range(annotators))
+    if not people[0].screens:
         raise DataError("The systems wrote the same texts to all items: there is nothing to compare.")
     return signed(
         Key(
@@ -84,17 +84,17 @@ def design(
             metrics=metrics,
             systems=tuple(StudySystem(s.name, s.origin, {run.seed: run.sha256 for run in s.runs}) for s in systems),
             items=tuple(shown_items),
-            annotators=asked,
+            annotators=people,
         )
     )
 
 
 def shown_together(pairs: bool, systems: int, turn: int) -> list[tuple[int, ...]]:
-    """Return what is shown of an item, in order: a system at a time, or two in the order of their texts.
+    """Return the screens of an item, in order: one system each, or two in the order of their texts.
 
     Args:
         pairs: Whether two are compared.
-        turn: Its successive values go through a balanced set of orders; in pairs, the texts change sides after each.
+        turn: Successive values go through a balanced set of orders; in pairs, the texts change sides after each.
     """
     units: list[tuple[int, ...]] = list(combinations(range(systems), 2)) if pairs else [(s,) for s in range(systems)]
     square = orders(len(units))
@@ -103,7 +103,7 @@ def shown_together(pairs: bool, systems: int, turn: int) -> list[tuple[int, ...]
 
 
 def orders(count: int) -> list[list[int]]:
-    """Return orders of 0 … count - 1 in which each stands equally often at each place, and behind each other one.
+    """Return orders of 0 … count - 1 in which each number is equally often at each place, and after each other number.
 
     A Latin square, balanced for what came before; for an odd count two of them (Williams, "Experimental designs
     balanced for the estimation of residual effects of treatments", 1949).
@@ -114,16 +114,16 @@ def orders(count: int) -> list[list[int]]:
 
 
 def _turns(items: int, seeds: int, generator: np.random.Generator) -> list[int]:
-    """Return which seed each item shows: all equally often, as far as can be, in a random order."""
+    """Return which seed each item shows: all as equally often as possible, in a random order."""
     turns: list[int] = generator.permutation(np.arange(items) % seeds).tolist()
     return turns
 
 
 def _names(generator: np.random.Generator) -> Iterator[str]:
-    """Yield random names, none twice."""
-    known: set[str] = set()
+    """Yield distinct random names."""
+    used: set[str] = set()
     while True:
         name = generator.bytes(5).hex()
-        if name not in known:
-            known.add(name)
+        if name not in used:
+            used.add(name)
             yield name

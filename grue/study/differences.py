@@ -1,4 +1,4 @@
-"""Whether systems' ratings differ: the paper's tests, which take texts as independent, and tests within items.
+"""Tests of differences between systems' ratings: the paper's, which take texts as independent, and tests within items.
 
 All systems answer the same items, and an easy item is easy for all. One-way analysis of variance and Tukey's HSD count
 that as noise; permuting systems within each item does not.
@@ -33,9 +33,9 @@ class PairOfSystems:
 
     Attributes:
         value: a's mean less b's, over the texts of each.
-        tukey_interval: Tukey's simultaneous interval of `value`; None where ratings do not vary.
+        tukey_interval: Tukey's simultaneous interval of `value`; None if ratings do not vary.
         tukey_p: Its p value, corrected for all pairs.
-        paired: The same difference over the items that both have; None where fewer than two items have both.
+        paired: The same difference over the items that both have; None if there are fewer than two.
         paired_interval: Its interval, from flipped signs of items' differences.
         paired_p: Its p value, corrected for all pairs by Holm.
     """
@@ -51,7 +51,7 @@ class PairOfSystems:
 
 
 def one_way(groups: Sequence[FloatArray]) -> Anova | None:
-    """Return the analysis of variance of [n] values a group; None without two groups of two, or where none varies."""
+    """Return the analysis of variance of groups of values; None without two groups of two, or if no group varies."""
     from scipy.stats import f_oneway
 
     if not _can_be_tested(groups):
@@ -75,7 +75,7 @@ def within_items(values: FloatArray, generator: np.random.Generator, draws: int)
         values: [items, systems]; items that lack a value are left out.
 
     Returns:
-        None where fewer than two items have all systems, or there is one system.
+        None if fewer than two items have all systems, or if there is one system.
     """
     whole = values[~np.isnan(values).any(axis=1)]
     if len(whole) < 2 or whole.shape[1] < 2:
@@ -94,7 +94,7 @@ def _between(values: FloatArray) -> float:
 def pairs_of_systems(
     values: FloatArray, names: Sequence[str], generator: np.random.Generator, draws: int
 ) -> tuple[PairOfSystems, ...]:
-    """Return every two systems compared, by Tukey's HSD and within items.
+    """Compare every two systems, by Tukey's HSD and within items.
 
     Args:
         values: [items, systems]; NaN where a text has no rating.

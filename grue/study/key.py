@@ -18,8 +18,8 @@ class StudySystem:
     """A system whose texts are judged.
 
     Attributes:
-        origin: Where it was found: "submissions", "runs", or a path.
-        files: Seed → sha256 of the file of predictions; seed "" where a file has none.
+        origin: "submissions", "runs", or a path.
+        files: Seed → sha256 of the file of predictions; "" if the file has no seed.
     """
 
     name: str
@@ -29,12 +29,12 @@ class StudySystem:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An example that is asked about.
+    """An example of the study.
 
     Attributes:
         id: The example's.
         texts: One by each system, in the key's order.
-        seeds: The seed whose text it is, as in `StudySystem.files`.
+        seeds: The seeds of the texts, as in `StudySystem.files`.
         scores: Metric → the values of the texts.
     """
 
@@ -47,7 +47,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What is shown at once: one text, or two that are compared.
+    """One screen of a page: one text, or two to compare.
 
     Attributes:
         id: A random name, the only one that the page knows.
@@ -62,7 +62,7 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class Annotator:
-    """Who is asked, and what, in this order."""
+    """An annotator and the screens, in order."""
 
     name: str
     screens: tuple[Screen, ...]
@@ -73,10 +73,10 @@ class Key:
     """A study: the content of `key.json`.
 
     Attributes:
-        study: Hash of all the rest. Pages and answers carry it.
+        study: Hash of everything else. Pages and answers carry it.
         grue: Version that made it.
-        seed: Of all that was drawn: items, orders, names of screens.
-        metrics: Metric → its direction, of those whose values the items have.
+        seed: Of the draws of items, orders and names of screens.
+        metrics: Metric → its direction, for the metrics in the items' scores.
     """
 
     schema: int
@@ -103,7 +103,7 @@ def read_key(folder: Path) -> Key:
     """Read the key in the folder of a study.
 
     Raises:
-        DataError: It is missing or damaged, or is not what was written.
+        DataError: It is missing or damaged, or was changed.
     """
     path = folder / KEY
     if not path.is_file():

@@ -27,9 +27,9 @@ class SeedTexts:
     """The texts of one seed to the items, in their order.
 
     Attributes:
-        seed: "" where a file of predictions has none.
+        seed: "" if a file of predictions has none.
         sha256: Of the file of predictions.
-        scores: Metric → a value a text, of those metrics that this machine can compute or the evaluation wrote.
+        scores: Metric → a value per text, for the metrics that this machine can compute or the evaluation wrote.
         directions: The same metrics → whether higher or lower is better.
     """
 
@@ -42,7 +42,7 @@ class SeedTexts:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """A system's texts, of one seed at least."""
+    """A system's texts, of at least one seed."""
 
     name: str
     origin: str
@@ -51,7 +51,7 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A file of predictions, read: one for each example, in the split's order; of a result if there is one."""
+    """The content of a file of predictions, in the split's order, with its result if there is one."""
 
     seed: str
     path: Path
@@ -60,7 +60,7 @@ class _Source:
 
 
 def read_outputs(
-    given: Sequence[str],
+    arguments: Sequence[str],
     task: Task,
     examples: Sequence[Example],
     places: Sequence[int],
@@ -71,17 +71,17 @@ def read_outputs(
     """Return the texts of systems to some examples, with their scores.
 
     Args:
-        given: Each NAME=FILE, a file of predictions; or a system as `find_systems` finds it, with @SEED for one seed.
+        arguments: Each NAME=FILE, a file of predictions; or a system for `find_systems`, with @SEED for one seed.
         examples: Those of the task's evaluation split, each of which has a prediction.
         places: The items, by their places in `examples`.
         progress: Called with (done, total) systems, when their texts are scored.
 
     Raises:
-        ConfigError: None is given, or one twice.
+        ConfigError: No system is given, or one twice.
         UnknownName, DataError: A system or a file is not there, or lacks the task.
         SubmissionError: There is not one text for each example.
     """
-    located = list(_find(given, task, examples, submissions, runs))  # all, before any is scored
+    located = list(_find(arguments, task, examples, submissions, runs))  # find all before scoring any
     if not located:
         raise ConfigError("There is no system to ask about; name one at least with --systems.")
     names = [name for name, _, _ in located]
@@ -97,33 +97,33 @@ def read_outputs(
     return outputs
 
 
-# --- finding them ----------------------------------------------------------------------------------------------------
+# --- finding systems -------------------------------------------------------------------------------------------------
 
 
-Found = tuple[str, str, list[_Source]]
-"""A system's name, where it was found, and its files."""
+Located = tuple[str, str, list[_Source]]
+"""A system's name, its origin, and its files."""
 
 
 def _find(
-    given: Sequence[str], task: Task, examples: Sequence[Example], submissions: Path, runs: Path
-) -> Iterator[Found]:
-    """Yield each system; results are read once for all names."""
-    names = {name: _SEED.sub("", name) for name in given if not _is_file(name)}
-    wanted = list(dict.fromkeys(names.values()))
-    systems = find_systems(wanted, task.suite, submissions, runs, [task.name]) if wanted else []
-    by_name = dict(zip(wanted, systems, strict=True))
-    for name in given:
+    arguments: Sequence[str], task: Task, examples: Sequence[Example], submissions: Path, runs: Path
+) -> Iterator[Located]:
+    """Yield each system; results are read once for all of them."""
+    names = {name: _SEED.sub("", name) for name in arguments if not _is_file(name)}
+    distinct = list(dict.fromkeys(names.values()))
+    systems = find_systems(distinct, task.suite, submissions, runs, [task.name]) if distinct else []
+    by_name = dict(zip(distinct, systems, strict=True))
+    for name in arguments:
         yield _of_system(name, by_name[names[name]], task, examples) if name in names else _of_file(name, examples)
 
 
-def _is_file(given: str) -> bool:
+def _is_file(argument: str) -> bool:
     """Whether a system is given as NAME=FILE."""
-    name, equals, _ = given.partition("=")
+    name, equals, _ = argument.partition("=")
     return bool(equals) and "/" not in name
 
 
-def _of_file(given: str, examples: Sequence[Example]) -> Found:
-    name, _, file = given.partition("=")
+def _of_file(name_and_file: str, examples: Sequence[Example]) -> Located:
+    name, _, file = name_and_file.partition("=")
     check_system_name(name)
     path = Path(file)
     try:
@@ -133,18 +133,18 @@ def _of_file(given: str, examples: Sequence[Example]) -> Found:
     return name, file, [_Source("", path, predictions, None)]
 
 
-def _of_system(given: str, system: FoundSystem, task: Task, examples: Sequence[Example]) -> Found:
+def _of_system(name: str, system: FoundSystem, task: Task, examples: Sequence[Example]) -> Located:
     if task.name not in system.entries:
         raise DataError(f"{system.name} has no result on {task.name}; evaluate it with `grue evaluate`.")
     refuse_unfit(system, task)
     entries = system.entries[task.name]
-    chosen = _SEED.search(given)
+    chosen = _SEED.search(name)
     if chosen is None:
         return system.name, system.origin, [_source(seed, entry, examples) for seed, entry in entries.items()]
     seed = int(chosen[1])
     if seed not in entries:
-        known = ", ".join(map(str, entries))
-        raise UnknownName(f"{system.name} has no seed {seed} on {task.name}. Known: {known}.")
+        seeds = ", ".join(map(str, entries))
+        raise UnknownName(f"{system.name} has no seed {seed} on {task.name}. Known: {seeds}.")
     return f"{system.name}@{seed}", system.origin, [_source(seed, entries[seed], examples)]
 
 
@@ -166,38 +166,38 @@ Scorer = Callable[[Sequence[Prediction]], Scores]
 
 def _run(source: _Source, examples: Sequence[Example], places: Sequence[int], score: Scorer) -> SeedTexts:
     predictions = [source.predictions[place] for place in places]
-    known = None if source.entry is None else _kept(source.entry, [examples[place].id for place in places])
-    scores, directions = known or score(predictions)
+    saved = None if source.entry is None else _saved_scores(source.entry, [examples[place].id for place in places])
+    scores, directions = saved or score(predictions)
     texts = [prediction.text for prediction in predictions]
     return SeedTexts(source.seed, files.sha256_file(source.path), texts, scores, directions)
 
 
-def _kept(entry: Entry, ids: Sequence[str]) -> Scores | None:
-    """Return the scores that an evaluation wrote; None where it wrote none, or its files are not what was written."""
+def _saved_scores(entry: Entry, ids: Sequence[str]) -> Scores | None:
+    """Return the scores that an evaluation wrote; None if there are none, or if its files were changed."""
     folder = entry.path.parent
     if entry.path.name != RESULT or not (folder / SCORES).is_file() or fault_of(folder) is not None:
         return None
     rows = {row["id"]: row for _, row in files.read_jsonl(folder / SCORES)}
-    wanted = [rows[name] for name in ids]
+    ordered = [rows[name] for name in ids]
     directions = {score.metric: score.direction for score in entry.result.scores if score.axis != "diversity"}
-    known = {name: way for name, way in directions.items() if all(name in row for row in wanted)}
-    return {name: [float(row[name]) for row in wanted] for name in known}, known
+    common = {name: way for name, way in directions.items() if all(name in row for row in ordered)}
+    return {name: [float(row[name]) for row in ordered] for name in common}, common
 
 
 def _scorer(task: Task, examples: Sequence[Example], places: Sequence[int]) -> Scorer:
-    """Return what scores texts to the items, by metrics that are prepared, once, on all examples."""
+    """Return a function that scores texts for the items, with metrics that are prepared once on all examples."""
     specs = chosen_metrics(task, [spec.name for spec in task.metrics])
-    items, given = [examples[place] for place in places], list(map(as_scored, examples))
+    items, all_examples = [examples[place] for place in places], list(map(as_scored, examples))
 
     @cache
     def prepared(name: str) -> Metric:
-        return prepared_metric(next(spec for spec in specs if spec.name == name), given, task.folder)
+        return prepared_metric(next(spec for spec in specs if spec.name == name), all_examples, task.folder)
 
     def score(predictions: Sequence[Prediction]) -> Scores:
         scored = score_examples(
             specs, items, predictions, skip_unavailable=True, prepare=lambda spec, _: prepared(spec.name)
         )
-        known = {score.metric: score.direction for score in scored.scores if score.metric in scored.per_example}
-        return scored.per_example, known
+        directions = {score.metric: score.direction for score in scored.scores if score.metric in scored.per_example}
+        return scored.per_example, directions
 
     return score

@@ -1,6 +1,6 @@
-"""Questionnaires, as data: what is asked of a text, or of two side by side, and in which words.
+"""Questionnaires as data: the questions about a text, or about two side by side.
 
-Those that ship are the files of `templates/`; a file of one's own has the same shape.
+The included ones are the files of `templates/`; your own file has the same format.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from grue.errors import ConfigError, UnknownName, did_you_mean
 Kind = Literal["scales", "pairs"]
 CHOICES = ("a", "tie", "b")
 """Answers to a pair: the first text, neither, the second."""
-MOST_POINTS = 9  # a key of the keyboard each
+MOST_POINTS = 9  # one key of the keyboard each
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something that is asked.
+    """A question.
 
     Attributes:
-        name: How the analysis calls it: "coherence".
+        name: Its name in the analysis, such as "coherence".
         text: The question itself.
-        anchors: What each point of the scale means, the worst first; of a pair, the labels of its three answers.
+        anchors: The meaning of each point of the scale, the worst first; for a pair, the labels of its three answers.
     """
 
     name: str
@@ -38,15 +38,15 @@ class Template:
     """A questionnaire.
 
     Attributes:
-        name: Its name, that of its file.
+        name: The name of its file.
         kind: Whether one text is rated on scales, or two are compared.
         tasks: The tasks that it is made for; none for any.
-        source: Where the questions are from, and whose the words are.
-        title: What people read above.
-        instructions: What they read first; an empty line ends a paragraph.
-        prompt_label: What the prompt is called.
-        text_label: What a system's text is called.
-        questions: One at least; of pairs exactly one.
+        source: The origin and author of the questions.
+        title: The heading.
+        instructions: The text before the questions; an empty line ends a paragraph.
+        prompt_label: The label of the prompt.
+        text_label: The label of a system's text.
+        questions: At least one; for pairs exactly one.
     """
 
     name: str
@@ -60,20 +60,20 @@ class Template:
     tasks: tuple[str, ...] = ()
 
 
-def find_template(given: str | None, kind: Kind | None, task: str, systems: int) -> Template:
+def find_template(name: str | None, kind: Kind | None, task: str, systems: int) -> Template:
     """Return a questionnaire.
 
     Args:
-        given: Its name, or the path of a file; None for the one of the task and kind.
-        kind: None for that of the questionnaire that is given, else scales.
-        systems: How many systems are asked about.
+        name: Its name, or the path of a file; None for the one of the task and kind.
+        kind: None for that of the named questionnaire, or scales.
+        systems: The number of systems.
 
     Raises:
         UnknownName: None has the name.
-        ConfigError: The file cannot be read, or is no questionnaire; or it is for other tasks, of another
+        ConfigError: The file cannot be read, or is not a questionnaire; or it is for other tasks, of another
             kind, or for more systems.
     """
-    template = _named(given, kind or "scales", task)
+    template = _named(name, kind or "scales", task)
     if kind is not None and template.kind != kind:
         raise ConfigError(
             f"The questionnaire {template.name} asks for {template.kind}, not for {kind}; leave one of them out."
@@ -85,22 +85,22 @@ def find_template(given: str | None, kind: Kind | None, task: str, systems: int)
     return template
 
 
-def _named(given: str | None, kind: Kind, task: str) -> Template:
-    if given is not None and (given.endswith(".toml") or "/" in given):
-        return _checked(files.load_toml(Path(given), Template), given)
-    known = shipped()
-    if given is None:
-        given = "pairs" if kind == "pairs" else task if task in known else "general"
-    if given not in known:
+def _named(name: str | None, kind: Kind, task: str) -> Template:
+    if name is not None and (name.endswith(".toml") or "/" in name):
+        return _checked(files.load_toml(Path(name), Template), name)
+    templates = shipped()
+    if name is None:
+        name = "pairs" if kind == "pairs" else task if task in templates else "general"
+    if name not in templates:
         raise UnknownName(
-            f"No questionnaire {given!r}.{did_you_mean(given, known)} Known: {', '.join(known)}; or the path of a "
-            "file .toml."
+            f"No questionnaire {name!r}.{did_you_mean(name, templates)} Known: {', '.join(templates)}; or the path of "
+            "a file .toml."
         )
-    return known[given]
+    return templates[name]
 
 
 def shipped() -> Mapping[str, Template]:
-    """Return the questionnaires that ship, by name."""
+    """Return the included questionnaires, by name."""
     with resources.as_file(resources.files("grue.study") / "templates") as folder:
         templates = [_checked(files.load_toml(path, Template), str(path)) for path in sorted(folder.glob("*.toml"))]
     return {template.name: template for template in templates}

@@ -101,7 +101,7 @@ def test_the_whole_road_by_keys_and_mouse_with_a_reload_in_the_middle(opened, fo
     values = [answer["values"] for answer in found["answers"]]
     assert values[:3] == [{"coherence": 4, "joy": 2}, {"coherence": 5, "joy": 1}, {"coherence": 3, "joy": 5}]
     assert values[3]["coherence"] == 1 and values[3]["joy"] in (2, 3)
-    assert read_answers([path], key).given["annotator-1"][screens[0].id] == {"coherence": 4, "joy": 2}
+    assert read_answers([path], key).answers["annotator-1"][screens[0].id] == {"coherence": 4, "joy": 2}
     answers = folder / key.study / FOLDER
     answers.mkdir()
     path.rename(answers / path.name)

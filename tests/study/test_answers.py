@@ -26,10 +26,10 @@ def test_an_annotator_who_sends_twice_loses_nothing(tmp_path):
     parts = [replace(WHOLE, answers=part) for part in (WHOLE.answers[:10], WHOLE.answers[5:])]
     for given, what in ((parts, "more"), ([WHOLE, WHOLE], "the same")):
         together = read_answers(written(tmp_path, given), KEY)
-        assert together.given == {"annotator-1": {one.screen: one.values for one in WHOLE.answers}}
+        assert together.answers == {"annotator-1": {one.screen: one.values for one in WHOLE.answers}}
         assert together.notes == (f"{tmp_path / '1.json'}: {what} answers by annotator-1, put together with 0.json.",)
     halves = [replace(WHOLE, answers=(Answer(FIRST.screen, {name: FIRST.values[name]}),)) for name in FIRST.values]
-    assert read_answers(written(tmp_path, halves), KEY).given["annotator-1"][FIRST.screen] == FIRST.values
+    assert read_answers(written(tmp_path, halves), KEY).answers["annotator-1"][FIRST.screen] == FIRST.values
 
 
 def changed(**values):
