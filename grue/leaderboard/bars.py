@@ -1,4 +1,4 @@
-"""What results must reach: a figure of theirs against a number, or against the same figure of a row of the board."""
+"""Requirements on results: a figure against a number, or against the same figure of a row of the board."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ class FileFigures:
         source: The file.
         values: Figure → value.
         directions: Metric → whether higher or lower is better.
-        hashes: Of the examples that were scored, as in a result.
+        hashes: Of the scored examples, as in a result.
     """
 
     source: Path
@@ -36,7 +36,7 @@ class FileFigures:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A requirement: `preference` at least `60`, or at least what the row `supervised` has.
+    """A requirement: `preference` at least `60`, or at least that of the row `supervised`.
 
     Attributes:
         figure: preference, naturalness or a metric.
@@ -49,7 +49,7 @@ class Bar:
 
     @property
     def number(self) -> float | None:
-        """The number that is wanted; None for a row.
+        """The required number; None for a row.
 
         Raises:
             ConfigError: It is not finite.
@@ -65,13 +65,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class HeldAgainst:
-    """Whether a bar was reached.
+    """A bar and whether it was reached.
 
     Attributes:
         value: The mean over the files.
         spread: The lowest and the highest of the files.
-        limit: What the value was held against, the tolerance included.
-        why: What the limit is, in words: the row's mean, its seeds, the tolerance.
+        limit: What the value was compared with, with the tolerance.
+        why: The limit in words: the row's mean, its seeds, the tolerance.
     """
 
     bar: Bar
@@ -132,14 +132,14 @@ def measured(
 def check(
     figures: Sequence[FileFigures], bars: Sequence[Bar], task: Task, board: Board | None, tolerance: float = 0.0
 ) -> Iterator[HeldAgainst]:
-    """Yield for each bar whether the mean over the files reaches it.
+    """Yield each bar with whether the mean over the files reaches it.
 
     Args:
         board: The board of the task's suite, for bars that name a row.
         tolerance: How far below (or, for at most, above) a row's mean the value may be, in the figure's unit.
 
     Raises:
-        ConfigError: There is no bar or no file, the tolerance is no number ≥ 0 or for no row, or a bar is on the wrong
+        ConfigError: There is no bar or no file, the tolerance is negative or for no row, or a bar is on the wrong
             side.
         UnknownName: The files have no such figure, or the board no such row.
         DataError: The board has another version of the task, or not the row's figure; or the files are not all of the
@@ -161,22 +161,26 @@ def check(
 
 
 def _refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Board | None) -> None:
-    rows = [known.data for known in board.tasks if (known.name, known.hash) == (task.name, task.hash)] if board else []
-    known = [*(("the rows of the board", data) for data in rows), (str(figures[0].source), figures[0].hashes)]
+    rows = (
+        [references.data for references in board.tasks if (references.name, references.hash) == (task.name, task.hash)]
+        if board
+        else []
+    )
+    references = [*(("the rows of the board", data) for data in rows), (str(figures[0].source), figures[0].hashes)]
     for of_file in figures:
-        for whose, hashes in known:
-            if other := other_examples(of_file.hashes, hashes):
+        for owner, hashes in references:
+            if difference := other_examples(of_file.hashes, hashes):
                 raise DataError(
-                    f"{of_file.source}: was scored on other examples than {whose} ({other}); score it again on their "
-                    "data."
+                    f"{of_file.source}: was scored on other examples than {owner} ({difference}); score it again on "
+                    "their data."
                 )
 
 
 def _value(of_file: FileFigures, bar: Bar) -> float:
     if bar.figure not in of_file.values:
-        known = ", ".join(of_file.values) or "none"
+        names = ", ".join(of_file.values) or "none"
         near = did_you_mean(bar.figure, of_file.values)
-        raise UnknownName(f"{of_file.source}: has no figure {escaped(bar.figure)!r}.{near} It has: {known}.")
+        raise UnknownName(f"{of_file.source}: has no figure {escaped(bar.figure)!r}.{near} It has: {names}.")
     better = "at most" if of_file.directions.get(bar.figure) == "lower" else "at least"
     if bar.side != better:
         raise ConfigError(
@@ -199,13 +203,13 @@ def _limit(bar: Bar, task: Task, board: Board | None, tolerance: float) -> tuple
 def _of_row(bar: Bar, task: Task, board: Board | None) -> Estimate:
     if board is None:
         raise DataError(f"The suite {task.suite} has no board that ships; give {bar.figure} a number.")
-    if all((known.name, known.hash) != (task.name, task.hash) for known in board.tasks):
+    if all((listed.name, listed.hash) != (task.name, task.hash) for listed in board.tasks):
         raise DataError(f"The board has another version of {task.suite}/{task.name}, or none; give a number.")
     cells = {row.system: row.cells[task.name] for row in board.rows if task.name in row.cells}
     if bar.wanted not in cells:
         near = did_you_mean(bar.wanted, cells)
-        known = ", ".join(cells)
-        raise UnknownName(f"The board of {task.name} has no row {escaped(bar.wanted)!r}.{near} Rows: {known}.")
+        listed = ", ".join(cells)
+        raise UnknownName(f"The board of {task.name} has no row {escaped(bar.wanted)!r}.{near} Rows: {listed}.")
     estimate = _estimate(cells[bar.wanted], bar.figure)
     if estimate is None:
         raise DataError(f"The row {bar.wanted} has no {bar.figure} on {task.name}; give a number.")
@@ -218,16 +222,16 @@ def _estimate(cell: Cell, figure: str) -> Estimate | None:
 
 
 def refuse_mixture(results: Sequence[tuple[Path, Result]]) -> None:
-    """Refuse results that are no seeds of one system: their mean would be nobody's.
+    """Refuse results that are not distinct seeds of one system, whose mean would mean nothing.
 
     Raises:
         ConfigError: Two have different systems, or the same seed.
     """
-    seen: dict[int, Path] = {}
+    paths: dict[int, Path] = {}
     for path, result in results:
         first, of_first = results[0]
         if result.system["name"] != of_first.system["name"]:
             raise ConfigError(f"{path}: of another system than {first}; check one system at a time.")
-        if result.seed in seen:
-            raise ConfigError(f"{path}: seed {result.seed}, as {seen[result.seed]}; a seed counts once.")
-        seen[result.seed] = path
+        if result.seed in paths:
+            raise ConfigError(f"{path}: seed {result.seed}, as {paths[result.seed]}; a seed counts once.")
+        paths[result.seed] = path

@@ -11,7 +11,7 @@ from grue.submissions.reported import Reported
 from grue.tasks import MetricSpec
 
 RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
-"""What `Row.rank` and `Row.task_ranks` rest on: see `grue/leaderboard/places.py`."""
+"""The test behind `Row.rank` and `Row.task_ranks`: see `grue/leaderboard/places.py`."""
 
 Standing = Literal[
     "ranked", "preliminary", "too few seeds", "partial", "unverified", "limited", "no predictions", "reference"
@@ -40,11 +40,11 @@ class BoardTask:
     Attributes:
         rewards: The terms of the task's default reward.
         families: Groups of metrics that move together, as in the task file.
-        description: What is asked for, in a sentence.
-        decoding: How texts are drawn from a system, in words.
-        data: Hashes of the examples that the rows were scored on, as in a result's `hashes`, as far as results say.
+        description: The task, in a sentence.
+        decoding: How systems decode, in words.
+        data: Hashes of the examples that the rows were scored on, as in a result's `hashes`, as far as they are stated.
         backbone: The model that its recipe trains.
-        unlearned: The best system without learning where it is above every competing one; empty where none is.
+        unlearned: The best system without learning if it is above every competing one; else empty.
     """
 
     name: str
@@ -88,20 +88,20 @@ class Cell:
             if there is none. See `grue/leaderboard/trained_on.py`.
         lineage: Seed → the first digits of the hash of the weights, then of those that training began from, as far as
             the result states them.
-        training: Name of a cost → seed → what training took until the update that was kept, that of the weights it
-            began from included, as far as the result states it.
-        updates: Seed → the update that was kept; 0 is the start itself.
-        whole: The same costs of the whole run, the updates after the kept one included, as far as the result states it.
+        training: Name of a cost → seed → cost of training until the kept update, with that of the weights it
+            began from, as far as the result states it.
+        updates: Seed → the kept update; 0 is the start itself.
+        whole: The same costs of the whole run, with the updates after the kept one, as far as the result states them.
         last_updates: Seed → the last update of the run.
-        parameters: Of the system; None where the results state none.
-        code: Versions of grue that made the results, each with the first digits of its commit.
-        machines: Kinds of machines that trained and answered, as far as the results state them.
-        algorithms: What the results say that made them; a row's own words (`about`) may say it otherwise.
+        parameters: Of the system; None if the results state none.
+        code: Versions of GRUE that made the results, each with the first digits of its commit.
+        machines: Types of machines that trained and answered, as far as the results state them.
+        algorithms: The algorithms that the results state; a row's `about` may word them differently.
         presets: The presets of its algorithm's settings (`grue.runs.algorithms.preset_of`).
-        backbones: The models that it was trained from, where they are not the task's.
+        backbones: The models that it was trained from, if they are not the task's.
         held_out_metrics: The metrics that `held_out` is the mean of.
-        searched: The preference of answers that were searched beside, as the results of all seeds state it; None where
-            they do not. It is no part of any score.
+        searched: The preference of answers by the task's `[search]`, if the results of all seeds state it; else None.
+            It is not part of any score.
     """
 
     seeds: tuple[int, ...]
@@ -135,19 +135,19 @@ class Row:
         standing: "ranked", or why it is not. A "reference" does not compete: a constant, a copy, the references. With
             "no predictions" the scores cannot be checked; "unverified" rows of a suite with a generator have not passed
             its fresh draw.
-        rank: 1 + the number of ranked systems whose preference is significantly above this one's, and no better than
+        rank: 1 + the number of ranked systems whose preference is significantly above this one's, and not better than
             that of one with a higher mean; None if not ranked.
         task_ranks: Task → the rank among the systems with enough seeds on that task.
         preference: Mean over the tasks, 0–100; None if a task is missing. Likewise naturalness.
         interval: Interval of the preference; None also if a task has a single seed.
         naturalness_interval: Interval of the naturalness.
-        iqm: Interquartile mean of the preference over tasks and seeds, 0–100; it decides no rank.
+        iqm: Interquartile mean of the preference over tasks and seeds, 0–100; ranks do not depend on it.
         cells: Task → scores, for the tasks with results.
         learned: Mean preference over the tasks where no system without learning is above every competing one
-            (`BoardTask.unlearned`); None where it is the preference, or unknown. It decides no rank.
+            (`BoardTask.unlearned`); None if it equals the preference, or is unknown. Ranks do not depend on it.
         learned_interval: Its interval.
-        prompting: How it was asked: by the plain prompts, after examples of them, or by the tasks' chat prompts.
-        by_endpoint: Whether a server answered: there are no weights then, and training is unknown.
+        prompting: How it was prompted: by the plain prompts, with or without examples, or by the tasks' chat prompts.
+        by_endpoint: Whether a server answered: weights and training are then unknown.
     """
 
     system: str
@@ -176,7 +176,7 @@ class Board:
         scoring: How metrics become scores: scaled by the task files.
         interval_kind: The method of the intervals: Student's t.
         level: Their level, 0.95.
-        rank_test: The test that the ranks rest on, in a few words.
+        rank_test: The test behind the ranks, in a few words.
         notes: Remarks on the results: what was left out, failed or could not be scored.
         reported: Figures of papers, as printed: never recomputed, never mixed with the rows.
     """

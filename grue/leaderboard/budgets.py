@@ -1,6 +1,6 @@
-"""Whether systems that were trained with a reward asked it equally often: the budget that they share.
+"""Whether systems that were trained with a reward used equally many reward calls.
 
-What counts is the whole run: the update that is kept was picked among all of them.
+The whole run counts, since the kept update was picked among all of its updates.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,17 +13,17 @@ from grue.leaderboard.trained_on import names_no_reward
 from grue.records import BASELINES, Entry
 
 TOLERANCE = 0.1
-"""Two budgets are alike where the larger is at most this share above the smaller."""
+"""Two budgets count as equal if the larger is at most this share above the smaller."""
 WITHIN = f"{100 * TOLERANCE:g} %"
 
 _WITHOUT_REWARD = frozenset({"supervised", *BASELINES})
 
 Calls = Mapping[str, Mapping[int, float | None]]
-"""Task → place of a row → reward calls of a run, the mean over seeds; None if that is unknown."""
+"""Task → place of a row → reward calls of a run, mean over seeds; None if unknown."""
 
 
 def differ(calls: float, other: float) -> bool:
-    """Whether two numbers of reward calls are not alike."""
+    """Whether two numbers of reward calls count as different."""
     return max(calls, other) > (1 + TOLERANCE) * min(calls, other)
 
 
@@ -31,44 +31,44 @@ def calls_of(rows: Sequence[Row]) -> Calls:
     """Return the reward calls of the rows that were trained with a reward."""
     calls: dict[str, dict[int, float | None]] = {}
     for task in dict.fromkeys(task for row in rows for task in row.cells):
-        kept = reward_calls(rows, task)
+        until_kept = reward_calls(rows, task)
         for i, row in enumerate(rows):
             cell = row.cells.get(task)
             if cell is not None and _was_rewarded(row, cell):
-                calls.setdefault(task, {})[i] = _mean(cell, whole_calls(cell, kept.get(i, {})))
+                calls.setdefault(task, {})[i] = _mean(cell, whole_calls(cell, until_kept.get(i, {})))
     return calls
 
 
 def _was_rewarded(row: Row, cell: Cell) -> bool:
-    """Whether training had a reward; one that only picked among samples is none."""
+    """Whether training had a reward, not only best-of-n."""
     stated = [count for spent in (cell.training, cell.whole) for count in spent.get("reward_calls", {}).values()]
     trained = bool({*(cell.algorithms or (row.about.algorithm,))} - _WITHOUT_REWARD) or any(stated)
     return bool(cell.rewards) and row.standing != "reference" and trained
 
 
 def _mean(cell: Cell, calls: Mapping[int, float]) -> float | None:
-    """Return the mean over the seeds that did not fail; None if one of them is unknown, or is 0, which cannot be."""
+    """Return the mean over the seeds that did not fail; None if one of them is unknown or 0, which is impossible."""
     by_seed = [calls.get(seed, 0.0) for seed in cell.seeds if seed not in cell.failed]
     return fmean(by_seed) if by_seed and all(by_seed) else None
 
 
 def ratios(calls: Calls) -> dict[int, dict[str, float]]:
-    """Return place of a row → task → its reward calls over the others' median there, where others are known.
+    """Return place of a row → task → its reward calls over the median of the others, if others are known.
 
-    Of two middle values the nearer counts: among three rows, one that is odd must not make the other two odd.
+    Of two middle values the nearer counts, so that among three rows one outlier does not make the other two outliers.
     """
     by_row: dict[int, dict[str, float]] = {}
     for task, of_task in calls.items():
-        known = {i: count for i, count in of_task.items() if count is not None}
-        for i, count in known.items():
-            if others := [other for beside, other in known.items() if beside != i]:
-                middles = [count / middle(others) for middle in (median_low, median_high)]
+        counts = {i: count for i, count in of_task.items() if count is not None}
+        for i, count in counts.items():
+            if other_counts := [other for beside, other in counts.items() if beside != i]:
+                middles = [count / middle(other_counts) for middle in (median_low, median_high)]
                 by_row.setdefault(i, {})[task] = min(middles, key=lambda ratio: abs(log(ratio)))
     return by_row
 
 
 def budget_notes(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield whether the rows that were trained with a reward had equally many calls; nothing for only one."""
+    """Yield whether the rows that were trained with a reward had equally many calls; nothing for a single row."""
     calls = calls_of(rows)
     if max((len(of_task) for of_task in calls.values()), default=0) < 2:
         return
@@ -86,14 +86,14 @@ def budget_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _unlike(of_task: Mapping[str, float]) -> dict[str, float]:
-    """Return the ratios that are not alike to 1, the farthest first."""
+    """Return the ratios that differ from 1, the farthest first."""
     far = {task: ratio for task, ratio in of_task.items() if differ(ratio, 1.0)}
     return dict(sorted(far.items(), key=lambda item: -abs(log(item[1]))))
 
 
 def _farthest(far: Mapping[str, float], several: bool) -> str:
-    (task, ratio), *others = far.items()
-    more = f" and on {len(others)} more" if others else ""
+    (task, ratio), *rest = far.items()
+    more = f" and on {len(rest)} more" if rest else ""
     return f"{ratio:,.2f} times{f' on {task}' if several else ''}{more}"
 
 
@@ -102,29 +102,29 @@ def _names(rows: Sequence[Row], places: Iterable[int]) -> str:
 
 
 def _name(rows: Sequence[Row], place: int) -> str:
-    """Return a row's name; with what tells it apart if others have it too."""
+    """Return a row's name, with its status and standing if another row has the same name."""
     row = rows[place]
     twins = sum(other.system == row.system for other in rows) > 1
-    what = row.status if row.standing == "ranked" else f"{row.status}, {row.standing}"
-    return f"{row.system} ({what})" if twins else row.system
+    standing = row.status if row.standing == "ranked" else f"{row.status}, {row.standing}"
+    return f"{row.system} ({standing})" if twins else row.system
 
 
 def unlike_calls(a: str, b: str, tasks: Mapping[str, tuple[Sequence[Entry], Sequence[Entry]]]) -> Iterator[str]:
-    """Yield on which tasks two systems that were trained with a reward had unlike reward calls, as their results state.
+    """Yield on which tasks two systems that were trained with a reward state different numbers of reward calls.
 
     Args:
-        a: Name of the one, `b` of the other.
+        a: Name of the first system; `b` of the second.
         tasks: Task → the entries of both.
     """
     differing, unknown = [], []
     for task, (ours, theirs) in tasks.items():
         if not (_rewarded(ours) and _rewarded(theirs)):
             continue
-        first, other = _stated(ours), _stated(theirs)
-        if first is None or other is None:
+        first, second = _stated(ours), _stated(theirs)
+        if first is None or second is None:
             unknown.append(task)
-        elif differ(first, other):
-            differing.append(f"{task} {first:,.0f} and {other:,.0f} ({first / other:,.2f} times)")
+        elif differ(first, second):
+            differing.append(f"{task} {first:,.0f} and {second:,.0f} ({first / second:,.2f} times)")
     if differing:
         listed = ", ".join(differing)
         yield f"Reward calls of a whole training run of {a} and {b} differ by more than {WITHIN}: {listed}."
@@ -143,8 +143,8 @@ def _rewarded(entries: Sequence[Entry]) -> bool:
 
 
 def _stated(entries: Sequence[Entry]) -> float | None:
-    """Return what results state of the whole run, the mean over those that are complete; None if one does not."""
+    """Return the mean reward calls of the whole run over the complete results; None if one does not state them."""
     results = [entry.result for entry in entries if entry.result.status == "complete"]
     stated = whole_of(results).get("reward_calls", {})
-    known = [stated.get(result.seed, 0.0) for result in results]
-    return fmean(known) if known and all(known) else None
+    counts = [stated.get(result.seed, 0.0) for result in results]
+    return fmean(counts) if counts and all(counts) else None

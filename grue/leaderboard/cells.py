@@ -27,17 +27,17 @@ from grue.tasks import MetricSpec, Task
 FLOOR = 0.0  # the scaled score of a failed run
 
 
-def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column], data: Mapping[str, str]) -> BoardTask:
-    """Return the task with the metrics of its file, followed by the others that its results report.
+def board_task(task: Task, entries: Sequence[Entry], more: Collection[Column], data: Mapping[str, str]) -> BoardTask:
+    """Return the task with the metrics of its file, followed by further ones that its results report.
 
     Args:
         task: A task of the board.
         entries: Results, of this task and of others.
-        others: Further columns, for example of the shipped board.
+        more: Further columns, for example of the shipped board.
         data: Hashes of the examples that the rows were scored on.
     """
     named = {spec.name: _column(spec) for spec in task.metrics}
-    extra = {column.metric: column for column in others}
+    extra = {column.metric: column for column in more}
     for entry in entries:
         if entry.result.task == task.name:
             for score in entry.result.scores:
@@ -66,13 +66,13 @@ def _column(spec: MetricSpec) -> Column:
 def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
     """Return the row of a system's entries.
 
-    Its standing is one that the number of seeds cannot change, else "ranked".
+    Its standing is "ranked", unless it cannot be ranked with any number of seeds.
     """
     system, status, _, prompting, by_endpoint = row_key(entries[0])
     groups = {task: [entry for entry in entries if entry.result.task == task.name] for task in tasks}
     cells = {task.name: _cell(group, task) for task, group in groups.items() if group}
     about = entries[0].about
-    if status == "local":  # each result says only what it was made from itself
+    if status == "local":  # each result states only its own backbone
         about = replace(about, backbone=stated((entry.result for entry in entries), "backbone"))
     return Row(
         system=system,
@@ -118,7 +118,9 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         naturalness=_axis(entries, "naturalness") if task.has("naturalness") else None,
         metrics={metric: estimate(by_seed) for metric, by_seed in values.items() if by_seed},
         rewards=rewards_of(results, task.rewards),
-        lineage={result.seed: tuple(each[:DIGITS] for each in found) for result in results if (found := line(result))},
+        lineage={
+            result.seed: tuple(each[:DIGITS] for each in lineage) for result in results if (lineage := line(result))
+        },
         training=training_of(results),
         updates=kept_updates(results),
         whole=whole_of(results),
@@ -134,14 +136,14 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
 
 
 def _searched(results: Sequence[Result]) -> Estimate | None:
-    """Return the preference of searched answers; None unless every seed states it."""
+    """Return the preference of answers by search; None unless every seed states it."""
     by_seed = {result.seed: result.searched.preference for result in results if result.searched is not None}
-    known = {seed: value for seed, value in by_seed.items() if value is not None}
-    return estimate(known) if known and len(known) == len(results) else None
+    values = {seed: value for seed, value in by_seed.items() if value is not None}
+    return estimate(values) if values and len(values) == len(results) else None
 
 
 def _axis(entries: Sequence[Entry], axis: ScoredAxis) -> Estimate | None:
-    """Return the estimate of an axis; None if it was not computed: naturalness, or any of outputs by reference."""
+    """Return the estimate of an axis; None if it was not computed."""
     by_seed = {}
     for entry in entries:
         value = getattr(entry.result, axis) if entry.result.status == "complete" else FLOOR

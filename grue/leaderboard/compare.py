@@ -1,6 +1,6 @@
-"""Two systems compared over the tasks of a suite: their predictions scored again, and the differences tested.
+"""Compare two systems over the tasks of a suite: score their predictions again, and test the differences.
 
-The scores in a `result.json` are not used, only its task, split and seed.
+Of a `result.json`, only task, split and seed are used, not its scores.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from grue.tasks import Task
 Verdict = Literal["A better", "B better", "equal", "too close to call", "one seed: no verdict"]
 Progress = Callable[[int, int], None]
 FEWEST_PAIRS = 3
-"""Seeds from which on pairs are used: the differences of two say too little of their variance."""
+"""Least number of seeds for a paired test: two differences say too little about their variance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class TaskComparison:
     Attributes:
         seeds_a: A's seeds, failed ones included. Likewise `seeds_b`.
         p_holm: The difference's p value, corrected for the number of tasks.
-        verdict: Follows `p_holm`; "equal" if the difference and its interval are 0. None is given where a system that
+        verdict: Follows `p_holm`; "equal" if the difference and its interval are 0. There is none if a system that
             depends on its seed has only one.
-        examples: The requested number of examples on which they differ most.
+        examples: The examples on which they differ most, as many as requested.
     """
 
     task: str
@@ -80,19 +80,19 @@ class Comparison:
 
 
 def _asked_differently(a: FoundSystem, b: FoundSystem) -> Iterator[str]:
-    """Yield that two systems were asked by other prompts, which is then compared, too."""
+    """Yield a note if two systems had different prompts, so that these are compared, too."""
     promptings = [
         {prompting_of(entry.result) for of in system.entries.values() for entry in of.values()} for system in (a, b)
     ]
     if promptings[0] != promptings[1]:
-        asked = [
+        how_prompted = [
             f"{system.name} by {'/'.join(sorted(how))} prompts" for system, how in zip((a, b), promptings, strict=True)
         ]
-        yield f"{' and '.join(asked)}: the difference is also one of the prompts."
+        yield f"{' and '.join(how_prompted)}: the difference is also one of the prompts."
 
 
 def _other_backbones(a: FoundSystem, b: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield where two systems began from different models."""
+    """Yield a note for the tasks on which two systems began from different models."""
     tasks_of: dict[tuple[str, ...], list[str]] = {}
     for task in tasks:
         results = [[entry.result for entry in system.entries[task.name].values()] for system in (a, b)]
@@ -115,7 +115,7 @@ def compare_systems(
     offline: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Compare two systems on those of the tasks that both have.
+    """Compare two systems on the tasks that both have.
 
     A task that this machine cannot score is left out with a note, unless it is the only one.
 
@@ -251,10 +251,10 @@ def predictions_of(entry: Entry, examples: Sequence[Example]) -> list[Prediction
     """
     if entry.result.status == "failed":
         return None
-    if other := other_examples(entry.result.hashes, example_hashes(examples)):
+    if difference := other_examples(entry.result.hashes, example_hashes(examples)):
         raise DataError(
             f"{entry.path}: was scored on other examples than those of {entry.result.suite}/{entry.result.task} here "
-            f"({other}); evaluate it again on these, with `grue evaluate --force`."
+            f"({difference}); evaluate it again on these, with `grue evaluate --force`."
         )
     local = entry.path.name == "result.json"
     path = entry.path.with_name("predictions.jsonl") if local else submitted.predictions_of(entry.path)
@@ -316,6 +316,6 @@ def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
 
 
 def _notes_on_budgets(a: FoundSystem, b: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield where two systems that were trained with a reward asked it unequally often."""
+    """Yield where two systems that were trained with a reward had different numbers of reward calls."""
     both = {task.name: ([*a.entries[task.name].values()], [*b.entries[task.name].values()]) for task in tasks}
     yield from unlike_calls(a.name, b.name, both)

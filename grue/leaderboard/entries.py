@@ -1,4 +1,4 @@
-"""Results of runs as entries of a board, in an order that does not depend on how they were found."""
+"""Results of runs as entries of a board, in an order that does not depend on the file system."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SCORED_AXES: tuple[ScoredAxis, ...] = ("preference", "naturalness")
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A local result or a submission that cannot be shown, and why; it stops no other."""
+    """A local result or a submission that cannot be shown, and why; the others are shown."""
 
     path: Path
     why: str
@@ -41,12 +41,12 @@ class LeftOut:
 
     @property
     def note(self) -> str:
-        """What a board says of it."""
+        """The note on a board."""
         return f"Left out: {self.reason}"
 
 
 def find_submitted(submissions: Path, suite: str) -> tuple[list[Entry], list[LeftOut]]:
-    """Read the submissions of a suite, and return those that cannot be read, too.
+    """Read the submissions of a suite; return the entries, and the submissions that cannot be read.
 
     Raises:
         DataError: There is no such folder.
@@ -59,7 +59,7 @@ def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOu
     """Read `runs/<suite>/<task>/<system>/seed-<n>/result.json`; a missing folder holds none.
 
     Returns:
-        The results, and those that cannot be read or that a copy of another's folder repeats.
+        The results, and those that cannot be read or are copies of another's folder.
     """
     entries: list[Entry] = []
     out: list[LeftOut] = []
@@ -93,7 +93,7 @@ def local_entry(path: Path) -> Entry:
 
 
 def _preset(configuration: Path) -> str:
-    """Return the preset of a local run's settings; empty where its configuration is not beside the result."""
+    """Return the preset of a local run's settings; empty if its configuration is not beside the result."""
     if not configuration.is_file():
         return ""
     try:
@@ -105,7 +105,7 @@ def _preset(configuration: Path) -> str:
 
 
 def incomplete(entries: Iterable[Entry], tasks: Iterable[Task]) -> list[LeftOut]:
-    """Return those of local results that lack a score which their task asks for."""
+    """Return the local results that lack a score of their task."""
     by_name = {task.name: task for task in tasks}
     out = []
     for entry in entries:
@@ -113,25 +113,25 @@ def incomplete(entries: Iterable[Entry], tasks: Iterable[Task]) -> list[LeftOut]
         task = by_name.get(entry.result.task) if missing else None
         if task is None or task.hash != entry.result.task_hash:
             continue
-        asked = [axis for axis in missing if any(spec.axis == axis for spec in task.metrics)]
-        out += [LeftOut(entry.path, lacking(entry, axis)) for axis in asked[:1]]
+        required = [axis for axis in missing if any(spec.axis == axis for spec in task.metrics)]
+        out += [LeftOut(entry.path, lacking(entry, axis)) for axis in required[:1]]
     return out
 
 
 def lacks(result: Result, axis: ScoredAxis) -> bool:
-    """Whether a result has no value of an axis that its task scores; naturalness may be what no machine computes."""
+    """Whether a result lacks a value of an axis; naturalness may be missing if metrics could not be computed."""
     unscored = result.status == "complete" and getattr(result, axis) is None
     return unscored and not (axis == "naturalness" and result.errors)
 
 
 def lacking(entry: Entry, axis: ScoredAxis) -> str:
-    """Return what to say of a result that lacks an axis."""
+    """Return the message about a result that lacks an axis."""
     why = "".join(f" It was not scored by {error}" for error in entry.result.errors)
     return f"{entry.path}: {axis} is missing, although the task scores it; score the run again.{why}"
 
 
 def _is_at_home(entry: Entry) -> bool:
-    """Whether a result lies in the folder of the run that it names."""
+    """Whether a result is in the folder of the run that it names."""
     result = entry.result
     return entry.path.parts[-5:-1] == (result.suite, result.task, result.system["name"], f"seed-{result.seed}")
 
@@ -143,7 +143,7 @@ def _twin(entry: Entry, other: Entry) -> str:
 
 
 def _about(result: Result) -> About:
-    """Return what a result records about its system."""
+    """Return a result's record of its system."""
     system = result.system
     return About(
         algorithm=str(system.get("algorithm", "")),
@@ -166,8 +166,8 @@ RowKey = tuple[str, Status, bool, Prompting, bool]
 def row_key(entry: Entry) -> RowKey:
     """Return the row that an entry belongs to.
 
-    Results on a part of a split, of another status or of another prompting are never averaged with the rest of a
-    system, nor a server's answers with those of weights that are here.
+    Results on a part of a split, with another status or another prompting are never averaged with the rest of a
+    system, nor a server's answers with those of local weights.
     """
     result = entry.result
     return result.system["name"], entry.status, result.limited, prompting_of(result), is_by_endpoint(result)
@@ -184,7 +184,7 @@ def refuse_twins(entries: Sequence[Entry]) -> None:
         entries: In the order of `of_suite`.
 
     Raises:
-        DataError: There are two; names both files.
+        DataError: There are two; the message names both files.
     """
     for entry, other in pairwise(entries):
         if _order(entry)[:3] == _order(other)[:3]:

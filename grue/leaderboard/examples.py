@@ -1,6 +1,6 @@
-"""What systems wrote: some of a task's examples, with the outputs of its systems side by side.
+"""Some of a task's examples, with the outputs of its systems side by side.
 
-Examples are chosen without looking at a score: by the hash of their ids, and where the competing systems differ most.
+Examples are chosen without regard to scores: by the hash of their ids, and by how much the competing systems differ.
 """
 
 import hashlib
@@ -20,15 +20,15 @@ from grue.submissions.reading import read_untrusted_predictions, scan
 from grue.tasks import Task
 
 CHOSEN = 80
-DRAWN = 40  # of them at least by the hash of their ids
+DRAWN = 40  # at least so many of them are chosen by the hash of their ids
 SCORED = ("meteor", "rougeL", "chrf", "parent", "coverage")
-"""Metrics that are computed for each text, where the task has them: they take no model and no other text."""
+"""Metrics that are computed for each text if the task has them: they need no model and no other text."""
 SHORT = 320  # characters of a prompt that illustrates its task
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a system wrote; `scores` are those of `TaskExamples.metrics`."""
+    """A system's text; `scores` are those of `TaskExamples.metrics`."""
 
     text: str
     truncated: bool
@@ -37,12 +37,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class ShownExample:
-    """An example and what systems wrote.
+    """An example and the systems' texts.
 
     Attributes:
-        drawn: Whether the hash of its id chose it; else the differences between systems did.
+        drawn: Whether it was chosen by the hash of its id, not by the differences between systems.
         difference: The share of a competing system's words that another does not use, 0–1, on average.
-        outputs: One for each of `TaskExamples.systems`; None where a system has none.
+        outputs: One for each of `TaskExamples.systems`; None if a system has none.
     """
 
     example: Example
@@ -53,14 +53,14 @@ class ShownExample:
 
 @dataclass(frozen=True, slots=True)
 class TaskExamples:
-    """The examples of a task that are shown.
+    """The examples to show for a task.
 
     Attributes:
         hash: The task's.
         of: How many examples the split has.
         systems: Name and seed, in the board's order.
         metrics: Names of the metrics of each text.
-        examples: The two ways to choose in turn, so that the first few are of both.
+        examples: Those of the two choices alternate.
     """
 
     suite: str
@@ -76,9 +76,9 @@ class TaskExamples:
 def task_examples(
     task: Task, board: Board, entries: Iterable[Entry], examples: Sequence[Example]
 ) -> TaskExamples | None:
-    """Return the examples of a task that are shown, with the outputs of each system's lowest seed; None without any.
+    """Return the examples to show for a task, with the outputs of each system's lowest seed; None without outputs.
 
-    Files that `grue submit check` would not read are not read here either, and their systems are left out.
+    Files that `grue submit check` refuses to read are not read, and their systems are left out.
 
     Args:
         task: A task of the board.
@@ -94,14 +94,16 @@ def task_examples(
         return None
     competing = {row.system for row in board.rows if row.standing != "reference"}
     differing = [name for name, _ in texts if name in competing] or [name for name, _ in texts]
-    by_name = {name: known for (name, _), known in texts.items()}
+    by_name = {name: predictions for (name, _), predictions in texts.items()}
     differences = {
         example.id: disagreement([by_name[name][example.id].text for name in differing if example.id in by_name[name]])
         for example in examples
     }
     chosen = _chosen(examples, differences)
     metrics = [spec for spec in task.metrics if spec.name in SCORED]
-    scores = {name: _scores(task, known, [example for example, _ in chosen]) for name, known in by_name.items()}
+    scores = {
+        name: _scores(task, predictions, [example for example, _ in chosen]) for name, predictions in by_name.items()
+    }
     return TaskExamples(
         suite=task.suite,
         task=task.name,
@@ -115,7 +117,7 @@ def task_examples(
                 example,
                 drawn,
                 differences[example.id],
-                tuple(_output(known.get(example.id), scores[name]) for name, known in by_name.items()),
+                tuple(_output(predictions.get(example.id), scores[name]) for name, predictions in by_name.items()),
             )
             for example, drawn in chosen
         ),
@@ -142,7 +144,7 @@ def _texts(task: Task, board: Board, entries: Iterable[Entry]) -> dict[tuple[str
         }
         for name in names
     }
-    return {key: known for key, known in texts.items() if known}
+    return {key: predictions for key, predictions in texts.items() if predictions}
 
 
 def _can_be_read(result: Path, task: str) -> bool:
@@ -151,10 +153,10 @@ def _can_be_read(result: Path, task: str) -> bool:
 
 
 def _chosen(examples: Sequence[Example], differences: Mapping[str, float]) -> list[tuple[Example, bool]]:
-    """Return the examples to show, and whether the hash of its id chose each: the two ways in turn."""
+    """Return the examples to show, and whether each was chosen by the hash of its id; the two choices alternate."""
     by_hash = sorted(examples, key=lambda example: hashlib.sha256(example.id.encode()).digest())
-    others = [example for example in by_hash[DRAWN:] if differences[example.id] > 0]
-    differing = sorted(others, key=lambda example: (-differences[example.id], example.id))[: CHOSEN - DRAWN]
+    differing_more = [example for example in by_hash[DRAWN:] if differences[example.id] > 0]
+    differing = sorted(differing_more, key=lambda example: (-differences[example.id], example.id))[: CHOSEN - DRAWN]
     ids = {example.id for example in differing}
     drawn = [example for example in by_hash if example.id not in ids][: CHOSEN - len(differing)]
     turns = chain.from_iterable(zip_longest(differing, drawn))
@@ -162,27 +164,29 @@ def _chosen(examples: Sequence[Example], differences: Mapping[str, float]) -> li
 
 
 def disagreement(texts: Collection[str]) -> float:
-    """Return the share of a text's words that another text does not have, 0–1: the mean over all texts and others."""
+    """Return the share of a text's words that another text lacks, 0–1: the mean over all pairs of texts."""
     bags = [set(text.lower().split()) for text in texts]
     counts = Counter(word for bag in bags for word in bag)
     if len(bags) < 2 or not counts:
         return 0.0
-    others = len(bags) - 1
-    return mean([1 - mean([(counts[word] - 1) / others for word in bag]) if bag else 1.0 for bag in bags])
+    others_count = len(bags) - 1
+    return mean([1 - mean([(counts[word] - 1) / others_count for word in bag]) if bag else 1.0 for bag in bags])
 
 
-def _scores(task: Task, known: Mapping[str, Prediction], chosen: Sequence[Example]) -> dict[str, tuple[float, ...]]:
+def _scores(
+    task: Task, predictions: Mapping[str, Prediction], chosen: Sequence[Example]
+) -> dict[str, tuple[float, ...]]:
     """Return id → the values of the metrics of each text, for the examples that have one."""
-    here = [as_scored(example) for example in chosen if example.id in known]
-    texts = [legible(known[example.id].text) for example in here]
+    answered = [as_scored(example) for example in chosen if example.id in predictions]
+    texts = [legible(predictions[example.id].text) for example in answered]
     columns = []
     for spec in task.metrics:
-        if spec.name in SCORED and here:
+        if spec.name in SCORED and answered:
             metric = metric_factory(spec.name, spec.options, task.folder)(**spec.options)
-            metric.prepare(here)
-            statistics = metric.statistics(here, texts)
+            metric.prepare(answered)
+            statistics = metric.statistics(answered, texts)
             columns.append([float(value) for value in metric.per_example(statistics)])
-    return {example.id: tuple(column[i] for column in columns) for i, example in enumerate(here)}
+    return {example.id: tuple(column[i] for column in columns) for i, example in enumerate(answered)}
 
 
 def illustration(examples: Sequence[Example]) -> Example | None:

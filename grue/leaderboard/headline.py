@@ -14,13 +14,13 @@ from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 LEVEL = 0.95
 NEVER_RANKED: tuple[Standing, ...] = ("unverified", "limited", "no predictions", "reference")
 ELSEWHERE: Status = "recomputed"
-"""The status of rows whose outputs are published elsewhere: always partial, in no rank and in no mean over tasks."""
+"""The status of rows whose outputs are published elsewhere: always partial, without rank and mean over tasks."""
 UNLEARNED = tuple(name for name in BASELINES if name != "oracle")
-"""The systems without learning, which have not seen the references."""
+"""The systems without learning that do not see the references."""
 
 
 def with_headline(row: Row, tasks: Sequence[BoardTask], with_iqm: bool = False) -> Row:
-    """Return the row with its means over `tasks`, its intervals and its standing; ranks come later."""
+    """Return the row with its means over `tasks`, its intervals and its standing, but without ranks."""
     by_name = {task.name: task for task in tasks}
     cells = {name: _with_held_out(by_name[name], cell) for name, cell in row.cells.items()}
     summed = {} if row.status == ELSEWHERE else cells
@@ -39,7 +39,7 @@ def with_headline(row: Row, tasks: Sequence[BoardTask], with_iqm: bool = False) 
 
 
 def unlearned(rows: Sequence[Row], task: str) -> str:
-    """Return the best system without learning if its preference on a task is above that of every competing row."""
+    """Return the best system without learning if its preference on a task is above every competing row's."""
     reached = [(cell.preference.mean, row) for row in rows if (cell := row.cells.get(task)) and cell.preference]
     competing = [mean for mean, row in reached if row.standing not in NEVER_RANKED]
     without = [(mean, row.system) for mean, row in reached if row.system in UNLEARNED and row.standing == "reference"]
@@ -76,13 +76,13 @@ def _over_tasks(
     cells: Mapping[str, Cell], tasks: Sequence[BoardTask], axis: Literal["preference", "naturalness"]
 ) -> Mapping[str, Collection[float]] | None:
     """Return the scores of the tasks that have the axis; None if one of them is unknown."""
-    wanted = [task.name for task in tasks if task.has(axis)]
+    names = [task.name for task in tasks if task.has(axis)]
     scores = {
         name: estimate.by_seed.values()
-        for name in wanted
+        for name in names
         if (cell := cells.get(name)) is not None and (estimate := getattr(cell, axis)) is not None
     }
-    whole = len(scores) == len(wanted) and len(cells) == len(tasks)
+    whole = len(scores) == len(names) and len(cells) == len(tasks)
     return scores if scores and whole else None
 
 

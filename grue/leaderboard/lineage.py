@@ -1,4 +1,4 @@
-"""Which weights systems began from: what makes the seeds of two systems pairs."""
+"""The weights that systems began from, which make the seeds of two systems pairs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -14,9 +14,9 @@ DIGITS = 16  # of a hash, on a board
 
 
 def line(result: Result) -> tuple[str, ...]:
-    """Return what a result records: the weights of its system, then those that training began from.
+    """Return the hashes that a result records: the weights of its system, then those that training began from.
 
-    Nothing if the first are missing: what a run began from would then pass for what it made.
+    Empty if the first are missing: the start's weights would then be mistaken for them.
     """
     weights, start = (result.system.get(key) for key in ("weights", "start"))
     if not (isinstance(weights, str) and weights):
@@ -25,9 +25,9 @@ def line(result: Result) -> tuple[str, ...]:
 
 
 def share_starts(a: Mapping[int, Set[str]], b: Mapping[int, Set[str]]) -> bool:
-    """Whether seed k of one system and seed k of the other began from the same weights, others for each k.
+    """Whether seed k of one system and seed k of the other began from the same weights, different ones for each k.
 
-    One may itself be what the other began from. Results say what they began from; those that do not are not paired.
+    One may itself be the start of the other. Results that do not state their start are not paired.
 
     Args:
         a: Seed → the weights of the system, and those that it began from. Likewise `b`.
@@ -43,7 +43,7 @@ Made = Mapping[str, Mapping[int, Set[str]]]
 
 
 def made_on(rows: Iterable[Row]) -> Made:
-    """Return the weights that the runs of a board made: the only starts that it pairs by."""
+    """Return the weights that the runs of a board made, the only starts that make pairs."""
     made: dict[str, dict[int, set[str]]] = {}
     for row in rows:
         if row.status != "reported":
@@ -54,7 +54,7 @@ def made_on(rows: Iterable[Row]) -> Made:
 
 
 def are_pairs(a: Cell, b: Cell, made: Mapping[int, Set[str]]) -> bool:
-    """Whether the seeds of two cells of a task are pairs, by starts that a run of the board made at that seed.
+    """Whether the seeds of two cells of a task are pairs, by starts that a run of the board made with that seed.
 
     Args:
         made: Seed → weights, of that task.
@@ -65,19 +65,21 @@ def are_pairs(a: Cell, b: Cell, made: Mapping[int, Set[str]]) -> bool:
 def pairs_of(cells: Sequence[Cell], made: Mapping[int, Set[str]]) -> NDArray[np.bool_]:
     """Return [cells, cells], whether the seeds of every two cells of a task are pairs (`are_pairs`).
 
-    Only weights that two cells share can make pairs. Without the others few distinct lineages are left to compare,
-    since the systems of a board began from few starts.
+    Only weights that two cells share can make pairs. Without the others, few distinct lineages are left to compare,
+    since the systems of a board have few starts.
     """
-    known = [_known(cell, made) for cell in cells]
-    owners = Counter((seed, weights) for by_seed in known for seed, shared in by_seed.items() for weights in shared)
-    kept = [
+    made_by_seed = [_known(cell, made) for cell in cells]
+    owners = Counter(
+        (seed, weights) for by_seed in made_by_seed for seed, shared in by_seed.items() for weights in shared
+    )
+    lineage_of = [
         tuple((seed, frozenset(w for w in by_seed[seed] if owners[seed, w] > 1)) for seed in sorted(by_seed))
-        for by_seed in known
+        for by_seed in made_by_seed
     ]
-    lineages = list(dict.fromkeys(kept))
+    lineages = list(dict.fromkeys(lineage_of))
     alike = np.array([[share_starts(dict(a), dict(b)) for b in lineages] for a in lineages], dtype=np.bool_)
     number = {lineage: i for i, lineage in enumerate(lineages)}
-    places = np.array([number[lineage] for lineage in kept], dtype=np.intp)
+    places = np.array([number[lineage] for lineage in lineage_of], dtype=np.intp)
     return alike[np.ix_(places, places)] if len(cells) else np.zeros((0, 0), dtype=np.bool_)
 
 

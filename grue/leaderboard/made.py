@@ -1,6 +1,6 @@
-"""How a system's results were made: what training took, which update was kept, how texts are drawn, by which code.
+"""How a system's results were made: the cost of training, the kept update, the decoding, the code.
 
-Results of submissions are what strangers write: a figure that cannot be, see `grue.submissions.checks.budgets.amount`,
+Results of submissions are untrusted: an impossible figure, see `grue.submissions.checks.budgets.amount`,
 counts as not stated.
 """
 
@@ -20,12 +20,12 @@ MACHINE = re.compile(r"[\w .,:()@/+-]{1,120}", re.ASCII)
 
 
 def training_of(results: Iterable[Result]) -> dict[Cost, dict[int, float]]:
-    """Return what training took until the kept update: cost → seed → value, without the costs that no result states."""
+    """Return the cost of training until the kept update: cost → seed → value, without costs that no result states."""
     return _by_seed((result.seed, stated(result)[0]) for result in results)
 
 
 def whole_of(results: Iterable[Result]) -> dict[Cost, dict[int, float]]:
-    """Return the same of the whole run, the updates after the kept one included."""
+    """Return the same for the whole run, with the updates after the kept one."""
     return _by_seed((result.seed, stated(result)[1]) for result in results)
 
 
@@ -38,11 +38,11 @@ def _by_seed(costs_by_seed: Iterable[tuple[int, Mapping[Cost, Any]]]) -> dict[Co
 
 
 def reward_calls(rows: Sequence[Row], task: str) -> dict[int, dict[int, float]]:
-    """Return place of a row → seed → the texts rewarded on a task until the kept update, as far as that is known.
+    """Return place of a row → seed → the texts rewarded on a task until the kept update, as far as it is known.
 
-    What a result states counts. Results of older versions state only episodes, which count those of the start too. They
-    are left out by what the board's run that made the start states; what began from weights of no run of the board has
-    no known number.
+    A result's own statement counts. Results of older versions state only episodes, with those of the start. These
+    are subtracted if a run of the board made the start and states them; for a start from other weights the number is
+    unknown.
     """
     cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None}
     made = {
@@ -65,20 +65,20 @@ def reward_calls(rows: Sequence[Row], task: str) -> dict[int, dict[int, float]]:
     return calls
 
 
-def whole_calls(cell: Cell, kept: Mapping[int, float]) -> dict[int, float]:
-    """Return seed → the texts rewarded in the whole run, as far as that is known: what a run may be compared by.
+def whole_calls(cell: Cell, until_kept: Mapping[int, float]) -> dict[int, float]:
+    """Return seed → the texts rewarded in the whole run, as far as it is known, to compare runs by.
 
-    Results of older versions state it only until the kept update. Their updates are alike, those of all seeds of a task
-    too, so that the last update tells the rest.
+    Results of older versions state it only until the kept update. Their updates are equal for all seeds of a
+    task, so the last update gives the total.
 
     Args:
-        kept: Of the cell, by `reward_calls`.
+        until_kept: Of the cell, by `reward_calls`.
     """
     calls = dict(cell.whole.get("reward_calls", {}))
-    rates = {kept[seed] / update for seed, update in cell.updates.items() if update and seed in kept}
+    rates = {until_kept[seed] / update for seed, update in cell.updates.items() if update and seed in until_kept}
     if len(rates) == 1:
         (rate,) = rates
-        calls = {seed: rate * update for seed, update in cell.last_updates.items() if seed in kept} | calls
+        calls = {seed: rate * update for seed, update in cell.last_updates.items() if seed in until_kept} | calls
     return calls
 
 
@@ -111,9 +111,9 @@ def algorithms_of(results: Iterable[Result]) -> tuple[str, ...]:
 
 
 def backbones_of(entries: Iterable[Entry], own: str) -> tuple[str, ...]:
-    """Return the models that results were trained from, sorted, without `usual`, the task's own.
+    """Return the models that results were trained from, sorted, without `own`, the task's.
 
-    What outputs that are published elsewhere, or answers of a server, say of a model is no name that can be compared.
+    Outputs that are published elsewhere, or answers of a server, do not name models in a comparable way.
     """
     results = [entry.result for entry in entries if entry.status != "recomputed" and not is_by_endpoint(entry.result)]
     models = {model for result in results if isinstance(model := result.system.get("backbone"), str)}

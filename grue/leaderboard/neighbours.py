@@ -1,4 +1,4 @@
-"""The boards that ship with the package, `leaderboard/<suite>.json`, as JSON, and the rows next to a score on one."""
+"""The boards in the package, `leaderboard/<suite>.json`, as JSON, and the rows next to a score on one."""
 
 from collections.abc import Mapping
 from importlib import resources
@@ -33,7 +33,7 @@ def read_document(path: Path) -> dict[str, Any]:
 def neighbours(board: Mapping[str, Any], task: Task, axis: str, score: float, hashes: Mapping[str, str]) -> str | None:
     """Return which rows of a board a score is between: "between mbr 52.6 and supervised+grpo 67.2".
 
-    References count. Scores that are printed alike are level. One of other examples is between none, which is said.
+    References count. Scores that are printed alike are level. A score on other examples is not placed; this is said.
 
     Args:
         board: The JSON of the board of the task's suite.
@@ -47,17 +47,17 @@ def neighbours(board: Mapping[str, Any], task: Task, axis: str, score: float, ha
     on_board = next((t for t in board["tasks"] if (t["name"], t["hash"]) == (task.name, task.hash)), None)
     if on_board is None:
         return None
-    if other := other_examples(hashes, on_board["data"]):
-        return f"on other examples than the board's rows ({other})"
+    if difference := other_examples(hashes, on_board["data"]):
+        return f"on other examples than the board's rows ({difference})"
     reached = sorted(
         (row["cells"][task.name][axis]["mean"], row["system"])
         for row in board["rows"]
         if row["standing"] != "limited" and task.name in row["cells"] and row["cells"][task.name][axis] is not None
     )
-    here = round(score, 1)
-    level = [system for mean, system in reached if round(mean, 1) == here]
-    below = [f"{system} {mean:.1f}" for mean, system in reached if round(mean, 1) < here]
-    above = [f"{system} {mean:.1f}" for mean, system in reached if round(mean, 1) > here]
+    shown = round(score, 1)
+    level = [system for mean, system in reached if round(mean, 1) == shown]
+    below = [f"{system} {mean:.1f}" for mean, system in reached if round(mean, 1) < shown]
+    above = [f"{system} {mean:.1f}" for mean, system in reached if round(mean, 1) > shown]
     if level:
         return f"level with {' and '.join(level)}"
     if below and above:

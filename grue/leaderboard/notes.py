@@ -11,7 +11,7 @@ from grue.records import BASELINES, UNFINISHED, Entry, Result
 from grue.tasks import Task
 
 UNMOVED = "did not beat the start on validation: update 0 was kept."
-"""The end of the note on such systems, which names all of a board."""
+"""End of the note on these systems, which names all of a board."""
 
 
 def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _seeds(numbers: Iterable[int]) -> str:
 
 
 def _reference_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what the figures of recomputed rows were computed from, since their texts are not here."""
+    """Yield the origin of the figures of recomputed rows, whose texts are not in the repository."""
     for entry in (entry for entry in entries if entry.status == "recomputed"):
         result, data = entry.result, entry.result.data
         lacking = ", ".join(error.partition(": ")[0] for error in result.errors)
@@ -92,7 +92,7 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _unmoved_notes(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield which trained systems are what they began as."""
+    """Yield which trained systems equal their start."""
     by_task: dict[str, list[str]] = {}
     for row in rows:
         for task, cell in row.cells.items():
@@ -117,7 +117,7 @@ def _backbone_notes(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield which systems raised a reward that their results do not name."""
+    """Yield which systems were trained on a reward that their results do not name."""
     by_task: dict[str, list[Result]] = {}
     for result in (entry.result for entry in entries):
         if result.status == "complete" and names_no_reward(result) and result.system.get("algorithm") not in BASELINES:
@@ -127,7 +127,7 @@ def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what could not be scored; the reasons are long and name local paths, so they stay in the results."""
+    """Yield what could not be scored, without the reasons, which are long and name local paths."""
     by_metric: dict[tuple[str, str], list[Result]] = {}
     for result in (entry.result for entry in entries if entry.status != "recomputed"):
         for error in result.errors if result.status == "complete" else ():

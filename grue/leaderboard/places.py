@@ -1,4 +1,4 @@
-"""Ranks by pairs: who is significantly above whom, over seeds, with Holm's correction over all pairs of a table.
+"""Ranks by pairwise tests over seeds, with Holm's correction over all pairs of a table.
 
 The test of two systems is `grue.stats.paired.judge_seeds`; here it is computed for all pairs of a table at once.
 """
@@ -17,7 +17,7 @@ from grue.stats.paired import LEVEL, Contrast, judge_seeds
 
 Scores = Mapping[str, Mapping[int, float]]
 """Task → seed → score."""
-NORMAL = 1.95  # the normal distribution's t of a p above 5 %, and no t distribution's is lower
+NORMAL = 1.95  # below this t, p is above 5 % for the normal and every t distribution
 FloatArray = NDArray[np.float64]
 Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -27,21 +27,21 @@ def shared_ranks(
 ) -> list[int | None]:
     """Return 1 + the number of systems significantly above each; None for those that do not compete.
 
-    Every two are tested on the mean over tasks (`judge_seeds`), seeds as pairs on the tasks where both began from the
+    Every two are tested on the mean over tasks (`judge_seeds`), with paired seeds on tasks where both began from the
     same weights and a run of the board made these; the p values are corrected over all pairs (Holm). No system has a
-    better rank than one whose mean is better: noise alone, as that of a lost seed, leads past nobody.
+    better rank than one with a better mean: more noise, as from a lost seed, does not improve a rank.
 
     Args:
         rows: All rows of the board.
-        scores: What each row is compared by, on the same tasks; None for a row that does not compete.
+        scores: The scores of each row, on the same tasks; None for a row that does not compete.
         direction: Whether higher or lower is better.
     """
-    competing = [i for i, known in enumerate(scores) if known is not None]
+    competing = [i for i, scores_of_row in enumerate(scores) if scores_of_row is not None]
     ranks: list[int | None] = [None] * len(rows)
-    compared = [known for known in scores if known is not None]
+    compared = [scores_of_row for scores_of_row in scores if scores_of_row is not None]
     above = significantly_above([rows[i] for i in competing], compared, made_on(rows))
     own = 1 + above.sum(axis=0 if direction == "higher" else 1)
-    means = np.array([mean([mean(values.values()) for values in known.values()]) for known in compared])
+    means = np.array([mean([mean(values.values()) for values in scores_of_row.values()]) for scores_of_row in compared])
     better = means[:, None] > means if direction == "higher" else means[:, None] < means
     reached = np.where(better, own[:, None], 1).max(axis=0, initial=1)
     for i, rank in zip(competing, np.maximum(own, reached).tolist(), strict=True):
@@ -50,7 +50,7 @@ def shared_ranks(
 
 
 def significantly_above(rows: Sequence[Row], scores: Sequence[Scores], made: Made) -> NDArray[np.bool_]:
-    """Return [systems, systems], whether the first is significantly higher than the second."""
+    """Return [systems, systems]: whether the first is significantly higher than the second."""
     above = np.zeros((len(rows), len(rows)), dtype=np.bool_)
     if len(rows) < 2:
         return above
@@ -72,7 +72,7 @@ class PairsOnTask:
         value: The first's mean minus the second's.
         variance: Its squared standard error.
         uncertain: Σ variance² / degrees of freedom of its parts, as Satterthwaite adds them up.
-        alone: Whether one of the two has a single seed, which leaves no verdict.
+        alone: Whether one of the two has a single seed, so that there is no verdict.
         paired: Whether the seeds are pairs.
     """
 
@@ -87,7 +87,7 @@ def _on(
     task: str, rows: Sequence[Row], scores: Sequence[Scores], pairs: Pairs, made: Mapping[int, Set[str]]
 ) -> PairsOnTask:
     first, second = pairs
-    by_seed = [known[task] for known in scores]
+    by_seed = [scores_of_row[task] for scores_of_row in scores]
     centres = np.array([mean(values.values()) for values in by_seed])
     variances = np.array([(sd(values.values()) or 0.0) ** 2 / len(values) for values in by_seed])
     sizes = np.array([len(values) for values in by_seed])
@@ -96,11 +96,11 @@ def _on(
     paired = pairs_of([row.cells[task] for row in rows], made)[pairs]
     for seeds in {tuple(sorted(values)) for values in by_seed}:
         alike = np.array([values.keys() == set(seeds) for values in by_seed])
-        here = np.flatnonzero(paired & alike[first] & alike[second])
-        if len(here):
+        chosen = np.flatnonzero(paired & alike[first] & alike[second])
+        if len(chosen):
             table = np.array([[values.get(seed, 0.0) for seed in seeds] for values in by_seed])
-            variance[here] = _variance_of_mean(table[first[here]] - table[second[here]])
-            uncertain[here] = variance[here] ** 2 / (len(seeds) - 1)
+            variance[chosen] = _variance_of_mean(table[first[chosen]] - table[second[chosen]])
+            uncertain[chosen] = variance[chosen] ** 2 / (len(seeds) - 1)
     alone = np.minimum(sizes[first], sizes[second]) < 2
     return PairsOnTask(centres[first] - centres[second], variance, uncertain, alone, paired)
 
@@ -119,7 +119,7 @@ def _p(tasks: Sequence[PairsOnTask], value: FloatArray, scores: Sequence[Scores]
     variance = np.sum([task.variance for task in tasks], axis=0)
     uncertain = np.sum([task.uncertain for task in tasks], axis=0)
     alone = np.any([task.alone for task in tasks], axis=0)
-    # Squares of tiny variances underflow, and rounding decides where nothing varies: these few are judged one by one.
+    # Squares of tiny variances underflow, and without variance rounding decides: these few are tested one by one.
     plain = (uncertain > 1e-200) & ~alone
     p = np.ones(len(value))
     t = np.abs(value) * len(tasks) / np.sqrt(np.where(plain, variance, 1.0))
@@ -146,7 +146,7 @@ def _of(scores: Mapping[int, float], seeds: Sequence[int] | None) -> tuple[float
 
 
 def _holm(p: FloatArray) -> FloatArray:
-    """Return p values corrected for their number, as `grue.stats.paired.holm` does; 1 for those from 5 % on."""
+    """Return p values corrected as by `grue.stats.paired.holm`; 1 for those from 5 % on."""
     low = np.flatnonzero(p < 1 - LEVEL)
     order = low[np.argsort(p[low])]
     corrected = np.ones_like(p)

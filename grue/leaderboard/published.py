@@ -1,4 +1,4 @@
-"""The boards that ship with the package, `leaderboard/<suite>.json`: read, and merged into a new board."""
+"""Read the boards in the package, `leaderboard/<suite>.json`, and merge them into a new board."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from grue.shapes import from_dict
 
 
 def shipped(suite: str) -> Board | None:
-    """Return the board of a suite that ships with the package; None for a suite that has none.
+    """Return the package's board of a suite; None if it has none.
 
     Raises:
         DataError: Its file is damaged, or of another version of grue.
@@ -24,11 +24,11 @@ def shipped(suite: str) -> Board | None:
 
 
 def shipped_beside(submissions: Path, submitted: Iterable[Entry], suite: str) -> Board | None:
-    """Return what ships to be shown beside submissions: the board without their systems; None in a clone.
+    """Return the package's board to show beside submissions, without their systems; None in a clone.
 
     Args:
-        submissions: Their folder. The one of a clone is what the board is made of, and is complete.
-        submitted: What it holds of the suite.
+        submissions: Their folder. In a clone, the board is made from it, so it is complete.
+        submitted: Its entries of the suite.
 
     Raises:
         DataError: As for `shipped`.
@@ -67,10 +67,10 @@ def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
         shipped: The board.
         hashes: Task → its current hash. Scores of another version of a task are left out.
     """
-    kept = _kept(shipped, hashes)
+    current = _kept(shipped, hashes)
     rows = []
     for row in shipped.rows:
-        cells = {name: cell for name, cell in row.cells.items() if name in kept}
+        cells = {name: cell for name, cell in row.cells.items() if name in current}
         if cells:
             rows.append(replace(row, cells=cells))
     return rows
@@ -78,12 +78,12 @@ def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
 
 def notes_on_shipped(shipped: Board, hashes: Mapping[str, str]) -> Iterator[str]:
     """Yield notes on the rows of a shipped board: its own, and what was left out."""
-    kept = _kept(shipped, hashes)
+    current = _kept(shipped, hashes)
     for note in shipped.notes:
-        if note.partition(": ")[0] in kept and not note.endswith(UNMOVED):  # that is told of all rows together
+        if note.partition(": ")[0] in current and not note.endswith(UNMOVED):  # made anew for all rows
             yield note
     for task in shipped.tasks:
-        if task.name in hashes and task.name not in kept:
+        if task.name in hashes and task.name not in current:
             systems = ", ".join(sorted({row.system for row in shipped.rows if task.name in row.cells}))
             if systems:
                 yield (

@@ -1,6 +1,6 @@
 """From results to a board: means, intervals and ranks.
 
-A row is one system. Only its ranks depend on other rows, and nothing depends on the order in which results are found.
+A row is one system. Only its ranks depend on other rows, and nothing depends on the order of the results.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ def rank(
     iqm: bool = False,
     shipped: Board | None = None,
 ) -> Board:
-    """Build the board of `tasks`, which are those of one suite or a single one of them.
+    """Build the board of `tasks`, those of one suite or some of them.
 
     Results of other tasks are ignored. Results for another version of one of these tasks, or on other examples, are
     left out with a note.
@@ -90,13 +90,13 @@ def _suite(tasks: Sequence[Task]) -> str:
 def _columns(
     tasks: Mapping[str, Task], entries: Sequence[Entry], shipped: Board | None, data: Mapping[str, Hashes]
 ) -> Iterator[BoardTask]:
-    known = {task.hash: task.columns for task in shipped.tasks} if shipped else {}
+    shipped_columns = {task.hash: task.columns for task in shipped.tasks} if shipped else {}
     for task in tasks.values():
-        yield board_task(task, entries, known.get(task.hash, ()), data.get(task.name, {}))
+        yield board_task(task, entries, shipped_columns.get(task.hash, ()), data.get(task.name, {}))
 
 
 def _reported_on(reported: Sequence[Reported], tasks: Mapping[str, Task]) -> Iterator[Reported]:
-    """Yield what papers report on the tasks, with only the tables of those tasks."""
+    """Yield the papers' figures on the tasks, with only the tables of those tasks."""
     for paper in reported:
         tables = tuple(table for table in paper.tables if table.task in tasks)
         if tables:
@@ -121,8 +121,8 @@ def _with_ranks(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> tuple[Row, .
 def _scores(row: Row, tasks: Sequence[str]) -> Scores | None:
     """Return a system's preference by task and seed; None if it has none, or not on all of the tasks."""
     reached = {name: cell.preference for name in tasks if (cell := row.cells.get(name)) is not None}
-    known = {name: estimate.by_seed for name, estimate in reached.items() if estimate is not None}
-    return known if known and len(known) == len(tasks) else None
+    by_seed = {name: estimate.by_seed for name, estimate in reached.items() if estimate is not None}
+    return by_seed if by_seed and len(by_seed) == len(tasks) else None
 
 
 def _on_task(row: Row, task: str) -> Scores | None:
@@ -143,6 +143,6 @@ def _place(row: Row) -> tuple[int, float, int, float, str, str]:
 
 
 def _among_references(row: Row) -> float:
-    """Return where a reference stands: in the order of `BASELINES`, and any other before the oracle."""
+    """Return the place of a reference: in the order of `BASELINES`, with any other before the oracle."""
     order = {name: place for place, name in enumerate(BASELINES)}
     return order.get(row.system, order["oracle"] - 0.5)

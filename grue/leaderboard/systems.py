@@ -1,4 +1,4 @@
-"""Finding a system with its results: by its name on the board, or by a folder."""
+"""Find a system with its results, by its name on the board or by a folder."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from grue.task_files import is_named, task_names
 
 @dataclass(frozen=True, slots=True)
 class FoundSystem:
-    """A system that was found.
+    """A system with its results.
 
     Attributes:
         name: Its name on the board.
@@ -26,7 +26,7 @@ class FoundSystem:
         deterministic: Whether its output depends on no seed.
         entries: Task → its results, by seed.
         unfinished: (task, folder of a seed) of local runs without a result.
-        renamed: Which system an `--algo` names, where that was given and not the system's name; else empty.
+        renamed: Note if the system was given by its `--algo` instead of its name; else empty.
     """
 
     name: str
@@ -38,30 +38,30 @@ class FoundSystem:
 
 
 def find_systems(
-    given: Sequence[str], suite: str, submissions: Path, runs: Path, tasks: Sequence[str] | None = None
+    names: Sequence[str], suite: str, submissions: Path, runs: Path, tasks: Sequence[str] | None = None
 ) -> list[FoundSystem]:
     """Return systems by name on the board, `submissions:NAME`, `runs:NAME`, or a folder that holds its results.
 
-    What no system is called may be the algorithm, as `--algo` takes it, of the one system that it made.
+    A name that no system has may be an algorithm, as `--algo` takes it, if it made exactly one system.
 
     Args:
-        given: A text with a '/' is a folder: a submission's, or any with `result.json` files below it.
+        names: A text with a '/' is a folder: a submission's, or any with `result.json` files below it.
         suite: Results of other suites are ignored; in a folder they are an error.
-        tasks: Names of the tasks whose results are wanted. [default: all of the suite]
+        tasks: Names of the tasks whose results to return. [default: all of the suite]
 
     Raises:
         UnknownName: No system has a name.
         ConfigError: A name is both a submission's and that of local runs, or an algorithm made several systems; or a
             folder holds several systems, or none.
-        DataError: A result cannot be read, two claim the same system, task and seed, or a system's texts are not here
-            but published elsewhere.
+        DataError: A result cannot be read, two claim the same system, task and seed, or a system's texts are only
+            published elsewhere.
     """
     tasks = task_names(suite) if tasks is None else tasks
     local, out = find_results(runs, suite)
     sent, unread = find_submitted(submissions, suite) if submissions.is_dir() else ([], [])
     places = {"submissions": _Place(submissions, sent, tuple(unread)), "runs": _Place(runs, local, tuple(out))}
     systems = []
-    for name in given:
+    for name in names:
         if _is_folder(name):
             systems.append(_in_folder(Path(name), suite, tasks))
             continue
@@ -83,21 +83,21 @@ class _Place:
     out: tuple[LeftOut, ...] = ()
 
 
-def _is_folder(given: str) -> bool:
-    return "/" in given or os.sep in given
+def _is_folder(name: str) -> bool:
+    return "/" in name or os.sep in name
 
 
-def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[str, list[Entry]]:
-    """Return the results of the systems that a name may mean, by where they are: one at least."""
-    first, colon, rest = given.partition(":")
-    origin, name = (first, rest) if colon and first in places else ("", given)
+def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[str, list[Entry]]:
+    """Return place → results of the systems that a name may mean; at least one."""
+    first, colon, rest = query.partition(":")
+    origin, name = (first, rest) if colon and first in places else ("", query)
     searched = {where: place for where, place in places.items() if where in (origin or where)}
     for place in searched.values():
         _refuse_left_out(name, place.out)
     made = {_name(e) for place in searched.values() for e in place.entries if _made_by(e, canonical(name))}
     called = {_name(e) for place in searched.values() for e in place.entries} & {name}
     if not called and len(made) > 1:
-        raise ConfigError(f"{given}: is the --algo of several systems, {', '.join(sorted(made))}; name one of them.")
+        raise ConfigError(f"{query}: is the --algo of several systems, {', '.join(sorted(made))}; name one of them.")
     by_place = {where: [e for e in place.entries if _name(e) in (called or made)] for where, place in searched.items()}
     if any(by_place.values()):
         return {where: entries for where, entries in by_place.items() if entries}
@@ -109,28 +109,28 @@ def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[st
         )
     if colon and not origin:
         raise ConfigError(
-            f"{given}: no system has that name or was made by that --algo, whose presets and settings are no part of a "
+            f"{query}: no system has that name or was made by that --algo, whose presets and settings are no part of a "
             f"name. Write submissions:{rest} or runs:{rest}, or a folder with a '/' in it."
         )
     names = sorted({_name(entry) for place in searched.values() for entry in place.entries})
-    known = instead(name, names, f"grue leaderboard --suite {suite}")
+    suggestion = instead(name, names, f"grue leaderboard --suite {suite}")
     folders = " or ".join(str(place.folder) for place in searched.values())
     cure = ""
     if origin != "runs" and not places["submissions"].folder.exists():
         cure = " The rows that ship have no texts to compare: name the `submissions` of a clone with --submissions."
-    raise UnknownName(f"No system {name!r} of the suite {suite} in {folders}.{known}{cure}")
+    raise UnknownName(f"No system {name!r} of the suite {suite} in {folders}.{suggestion}{cure}")
 
 
 def _made_by(entry: Entry, algorithm: str) -> bool:
-    """Whether training by an algorithm made a result's system, and nothing was chosen among its samples."""
+    """Whether training by an algorithm made a result's system, without best-of-n."""
     return entry.result.system.get("algorithm") == algorithm and "best_of" not in entry.result.generation
 
 
 def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:
-    """Refuse a system of which a result cannot be used; those of others are not asked for.
+    """Refuse a system with a result that cannot be used.
 
     Raises:
-        DataError: One is in a folder of that name.
+        DataError: There is one.
     """
     for left_out in out:
         if left_out.system == name:
@@ -147,10 +147,10 @@ def _in_folder(folder: Path, suite: str, tasks: Sequence[str]) -> FoundSystem:
         raise ConfigError(f"{folder}: holds no result; name the folder of a submission or of evaluated runs.")
     if len(names) > 1:
         raise ConfigError(f"{folder}: holds several systems, {', '.join(names)}; add --runs {folder} and name one.")
-    others = sorted({entry.result.suite for entry in entries} - {suite})
-    if others:
-        cure = f"--suite {others[0]}" if is_named(others[0]) else "--task FILE.toml, the file of the task"
-        raise ConfigError(f"{folder}: holds results of the suite {others[0]}, not {suite}; add {cure}.")
+    other_suites = sorted({entry.result.suite for entry in entries} - {suite})
+    if other_suites:
+        cure = f"--suite {other_suites[0]}" if is_named(other_suites[0]) else "--task FILE.toml, the file of the task"
+        raise ConfigError(f"{folder}: holds results of the suite {other_suites[0]}, not {suite}; add {cure}.")
     return _system(entries, str(folder), tasks)
 
 

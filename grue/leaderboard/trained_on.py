@@ -1,8 +1,8 @@
-"""What a system was trained on, and its held-out preference: that of the metrics that its training did not raise.
+"""What a system was trained on, and its held-out preference: that of metrics that its training did not optimise.
 
-Optimising one metric raises its relatives too (arXiv 2503.08327, "MINT"). A task file lists
+Optimising one metric raises related ones, too (arXiv 2503.08327, "MINT"). A task file lists
 its metrics' families, found by `experiments/relatives.py`. The held-out preference of a row leaves out its rewards and
-their families; that of a row without a reward leaves out what the task's reward would, so that the two can be compared.
+their families; that of a row without a reward leaves out those of the task's reward, so that the two are comparable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ from grue.stats.intervals import mean, sd
 PEOPLE = "people"
 """The judge of a reward model that learned from people's answers."""
 UNNAMED = ("best-of-n", *(name for name in BUILT_IN if name != SUPERVISED))
-"""Algorithms that raise a reward; where a result of theirs does not name it, it counts as the task's."""
+"""Algorithms that optimise a reward; if their result does not name it, it counts as the task's."""
 
 
 def terms_of(reward: str) -> tuple[str, ...]:
-    """Return the terms of a reward, sorted; what cannot be read as a sum is one term."""
+    """Return the terms of a reward, sorted; one that cannot be parsed is a single term."""
     try:
         return tuple(sorted({name for _, name in parse_reward(reward)}))
     except ConfigError:  # a claim in a submission; it equals no metric's name
@@ -32,11 +32,11 @@ def terms_of(reward: str) -> tuple[str, ...]:
 def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, ...]:
     """Return the terms of all rewards that a system's runs on a task were trained on or picked by.
 
-    A reward model that learned from a metric's judgements counts as that metric, too. Failed runs say nothing of
-    theirs, and count only where all have failed.
+    A reward model that learned from a metric's judgements counts as that metric, too. Failed runs do not state
+    theirs, and count only if all have failed.
 
     Args:
-        usual: The terms of the task's default reward.
+        default: The terms of the task's default reward.
     """
     terms: set[str] = set()
     runs = list(results)
@@ -47,9 +47,7 @@ def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, 
             terms.update(terms_of(reward))
         best_of = result.generation.get("best_of")
         picked = best_of.get("pick_by") if isinstance(best_of, Mapping) else None
-        judges = [
-            str(model.get("judge", "")) for model in models_of(result)
-        ]  # who raises a learned reward raises its judge
+        judges = [str(model.get("judge", "")) for model in models_of(result)]  # optimised with the learned reward
         terms.update(term for judge in judges if judge not in ("", PEOPLE) for term in terms_of(judge))
         if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
             terms.update(terms_of(picked))
@@ -57,13 +55,13 @@ def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, 
 
 
 def models_of(result: Result) -> list[Mapping[str, Any]]:
-    """Return what a result records of reward models, as far as it has the shape of that."""
+    """Return the reward models that a result records, as far as they are well formed."""
     models = result.system.get("reward_models")
     return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list | tuple) else []
 
 
 def names_no_reward(result: Result) -> bool:
-    """Whether a result was made by an algorithm that raises a reward, and does not say which."""
+    """Whether a result was made by an algorithm that optimises a reward, and does not say which."""
     algorithm, reward = str(result.system.get("algorithm", "")).rpartition("+")[2], result.system.get("reward")
     return algorithm in UNNAMED and not (isinstance(reward, str) and reward)
 
@@ -80,13 +78,13 @@ def held_out_columns(task: BoardTask, rewards: Sequence[str]) -> list[Column]:
 
 
 def held_out_on(row: Row, task: BoardTask) -> Estimate | None:
-    """Return the held-out preference of a row if it is of the metrics that the task's own reward leaves out."""
+    """Return the held-out preference of a row if it is of the same metrics as for the task's own reward."""
     cell = row.cells.get(task.name)
     return cell.held_out if cell is not None and cell.held_out_metrics == held_out_names(task) else None
 
 
 def held_out_names(task: BoardTask) -> tuple[str, ...]:
-    """Return the metrics of the held-out preference of what was trained on the task's own reward, or on none."""
+    """Return the metrics of the held-out preference after training on the task's own reward, or on none."""
     return tuple(column.metric for column in held_out_columns(task, ()))
 
 
@@ -104,10 +102,10 @@ def held_out(task: BoardTask, cell: Cell) -> Estimate | None:
             by_seed[seed] = 0.0
             continue
         values = [_scaled(column, cell, seed) for column in columns]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values):
+        scaled = [value for value in values if value is not None]
+        if len(scaled) < len(values):
             return None
-        by_seed[seed] = mean(known)
+        by_seed[seed] = mean(scaled)
     return Estimate(mean(by_seed.values()), sd(by_seed.values()), by_seed)
 
 
