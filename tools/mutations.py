@@ -269,8 +269,8 @@ MUTATIONS = (
     Mutation(
         "pairs tested as strangers",
         PLACES,
-        "here = np.flatnonzero(paired & alike",
-        "here = np.flatnonzero(~paired & alike",
+        "chosen = np.flatnonzero(paired & alike",
+        "chosen = np.flatnonzero(~paired & alike",
         BOARD,
     ),
     Mutation(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Row
-from grue.render.text import asked_by, printable
+from grue.render.text import printable, prompting_marks
 
 COLUMNS = {
     **{"suite": "str", "task": "str", "task_version": "int64", "task_hash": "str"},
@@ -32,9 +32,9 @@ def render(board: Board) -> str:
 
 
 def frame(board: Board) -> pd.DataFrame:
-    """Return the board as a tidy table, one row for each system, task, seed and metric; `COLUMNS` are its columns.
+    """Return the board as a tidy table with the columns `COLUMNS`: one row per system, task, seed and metric.
 
-    The two axes and the held-out preference ("held_out") have rows beside the metrics, under their own names. `rank` is
+    The two axes and the held-out preference ("held_out") have rows like the metrics, under their own names. `rank` is
     the system's on the board, `task_rank` on the task, both by `rank_test`; `task_hash` is the first 12 digits. `value`
     is raw; `scaled` is on 0–100, missing for metrics outside the score. A failed
     seed has its axes, at 0, and no metric. `trained_on`: whether the metric was part of the row's reward.
@@ -49,10 +49,10 @@ def _lines(board: Board) -> Iterator[tuple[object, ...]]:
     for row in board.rows:
         for name, cell in row.cells.items():
             task = tasks[name]
-            who = (_system(row), row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
+            system = (_system(row), row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
             made = (", ".join(cell.presets), ", ".join(cell.backbones))
-            for what in _values(task, cell):
-                yield (board.suite, name, task.version, task.hash[:12], *who, *made, *what)
+            for values in _values(task, cell):
+                yield (board.suite, name, task.version, task.hash[:12], *system, *made, *values)
 
 
 def _values(task: BoardTask, cell: Cell) -> Iterator[tuple[object, ...]]:
@@ -64,14 +64,14 @@ def _values(task: BoardTask, cell: Cell) -> Iterator[tuple[object, ...]]:
             yield axis, axis, "higher", seed, seed in cell.failed, False, value, value
     for column in task.columns:
         estimate = cell.metrics.get(column.metric)
-        what = (column.axis, column.metric, column.direction)
+        metric = (column.axis, column.metric, column.direction)
         for seed, value in estimate.by_seed.items() if estimate else ():
-            yield *what, seed, False, column.metric in cell.rewards, value, column.scale(value)
+            yield *metric, seed, False, column.metric in cell.rewards, value, column.scale(value)
 
 
 def _system(row: Row) -> str:
-    """Return a row's system, with the marks of how it was asked."""
-    return " ".join([row.system, *asked_by(row)])
+    """Return a row's system, with the marks of how it was prompted."""
+    return " ".join([row.system, *prompting_marks(row)])
 
 
 def _harmless(text: str) -> str:

@@ -1,7 +1,7 @@
 """Examples with systems' outputs as a file of data beside the page: one call of a function, its argument in JSON.
 
-The page loads the file by a script element, which works without a server. The texts are strangers': the JSON cannot end
-a script, and holds no character that controls or turns text. The page shows them as text alone.
+The page loads the file by a script element, which works without a server. The texts are untrusted: the JSON cannot end
+a script, and has no control or direction-changing characters. The page shows them only as text.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ MOST_BYTES = 550_000  # of a file: seven of them stay below four megabytes
 
 
 def render(shown: TaskExamples) -> str:
-    """Return the file: as many of the examples as fit, an example a line."""
+    """Return the file: as many of the examples as fit, one per line."""
     head = {
         "suite": shown.suite,
         "task": shown.task,
@@ -49,12 +49,12 @@ def _example(shown: ShownExample) -> dict[str, Any]:
 
 
 def _output(output: Output) -> list[Any]:
-    """Return text, whether the length limit ended it, and its scores."""
+    """Return the text, whether the length limit ended it, and its scores."""
     return [_text(output.text), int(output.truncated), *(round(score, 2) for score in output.scores)]
 
 
 def _text(text: str) -> str | list[str | int]:
-    """Return a text; of a long one its beginning and the number of its characters."""
+    """Return a text, or of a long one its beginning and the number of its characters."""
     return (
         printable_lines(text) if len(text) <= MOST_CHARACTERS else [printable_lines(text[:MOST_CHARACTERS]), len(text)]
     )

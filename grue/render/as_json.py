@@ -1,4 +1,4 @@
-"""The board as JSON, for programs: everything it holds, in full precision."""
+"""The board as JSON, for programs: all of it, in full precision."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ _encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def render(board: Board) -> str:
-    """Return the board as JSON; its key `schema` is the version of this shape.
+    """Return the board as JSON; its key `schema` is the version of the format.
 
     A value without nested values is on one line, so that a changed score is a short difference. Characters that could
     control a terminal or change the direction of text are escaped, which a reader of JSON undoes.
@@ -25,7 +25,7 @@ def render(board: Board) -> str:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """Return a row without what few rows have; a reader fills that in."""
+    """Return a row without the keys that few rows need; a reader fills in their defaults."""
     defaults = {
         "prompting": "plain",
         "by_endpoint": False,
@@ -35,11 +35,11 @@ def _row(row: Row) -> dict[str, Any]:
         "searched": None,
     }
 
-    def without(known: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in known.items() if key not in defaults or value != defaults[key]}
+    def without(values: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in values.items() if key not in defaults or value != defaults[key]}
 
-    known = without(plain(row))
-    return {**known, "cells": {task: without(cell) for task, cell in known["cells"].items()}}
+    fields = without(plain(row))
+    return {**fields, "cells": {task: without(cell) for task, cell in fields["cells"].items()}}
 
 
 def _laid_out(value: Any, end: str) -> str:

@@ -14,8 +14,8 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 def reported_tables(board: Board) -> tuple[TextTable, ...]:
     """Return the tables to show beside a board.
 
-    All tables for a single task; the quality on each task for a suite without rows, or with rows by reference alone,
-    which stand above them; else none.
+    All tables for a single task; the quality on each task for a suite without rows, or with only recomputed rows,
+    which are shown above them; else none.
     """
     if len(board.tasks) == 1:
         return tuple(_table(table, reported.source) for reported, table in _of(board))

@@ -1,7 +1,7 @@
-"""The board as one self-contained page: readable without its script, deterministic, no request to any other place.
+"""The board as one self-contained page: readable without its script, deterministic, without requests elsewhere.
 
 Jinja2 escapes the texts of submissions; a content security policy allows only the page's own style and script, and
-scripts beside it: the files of examples (`grue.render.as_examples`), which the page loads when they are asked for.
+scripts beside it: the files of examples (`grue.render.as_examples`), which the page loads on demand.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,12 +30,12 @@ SCRIPTS = (
 
 
 def render(board: Board, illustrations: Mapping[str, Example] | None = None, shown: Collection[str] = ()) -> str:
-    """Return the board as an HTML page that needs no other file but those of examples.
+    """Return the board as an HTML page that needs no files but those of examples.
 
     Args:
         board: Any board.
         illustrations: Task → an example that explains it.
-        shown: Tasks with a file of examples beside the page, `examples/<suite>/<task>.js`; the page asks for no other.
+        shown: Tasks with a file of examples beside the page, `examples/<suite>/<task>.js`.
     """
     illustrations = illustrations or {}
     style = lean_style(source("page.css"))
@@ -88,7 +88,7 @@ def _environment() -> Environment:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return the content security policy: only this style, this script, files beside the page and the embedded icon."""
+    """Return the content security policy: only this style, this script, files beside the page and embedded images."""
     return (
         f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(script)} 'self' file:; "
         "img-src data:; base-uri 'none'; form-action 'none'"

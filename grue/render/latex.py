@@ -46,7 +46,7 @@ _ACCENTS = {
 
 
 def render(board: Board) -> str:
-    """Return one floating table for each table of the board, over both columns where a paper has two."""
+    """Return one floating table for each table of the board, over both columns of a two-column paper."""
     content = page(board)
     blocks = [f"% {escape(content.title)}\n% In the preamble: \\usepackage{{booktabs}}"]
     if not content.tables:
@@ -66,8 +66,8 @@ def _comment(lines: Iterable[str]) -> str:
 
 
 def _caption(content: BoardPage, table: TextTable) -> str:
-    """Return a caption that explains a table's numbers and signs without the page."""
-    scores, spread, *others = content.legend
+    """Return a caption that explains a table's numbers and signs on its own."""
+    scores, spread, *optional = content.legend
     title = f"{content.title}: {table.title}." if table.title else f"{content.title}."
     has_spread = any("±" in cell for row in table.rows for cell in row)
     marks = (TRAINED_ON, BY_CHAT, BY_ENDPOINT)
@@ -79,7 +79,7 @@ def _caption(content: BoardPage, table: TextTable) -> str:
         VARIANTS: any(" (" in cell for row in table.rows for cell in row[:2]),
         **{mark: any(mark in cell for row in table.rows for cell in row) for mark in marks},
     }
-    own = [line for line in others if any(is_needed and line.startswith(sign) for sign, is_needed in needed.items())]
+    own = [line for line in optional if any(is_needed and line.startswith(sign) for sign, is_needed in needed.items())]
     return " ".join((title, scores, *([spread] if has_spread else []), *own))
 
 
@@ -121,7 +121,7 @@ def _body(table: TextTable) -> Iterator[str]:
 
 
 def _number(text: str, strong: bool) -> str:
-    """Return "41.2 ± 0.8" with a small ±, bold if it is strong; padding is as wide as a digit."""
+    """Return "41.2 ± 0.8" with a small ±, bold if it is strong, with padding as wide as a digit."""
     value, sign, spread = text.partition(" ± ")
     shown = rf"\textbf{{{_padded(value)}}}" if strong else _padded(value)
     if not sign:

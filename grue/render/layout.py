@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The head of a column; numbers are right-aligned, and padded so that their decimal points align."""
+    """The heading of a column; numbers are right-aligned, and padded so that their decimal points align."""
 
     header: str
     is_number: bool = True
@@ -69,7 +69,7 @@ def narrow(table: TextTable, width: float, room: Callable[[str], float] = in_a_t
     sizes = [max(map(room, cells)) for cells in zip(headers, *table.rows, strict=True)]
     parts: list[list[int]] = [[]]
     for column in range(2, len(sizes)):
-        taken = 1 + sum(sizes[:2]) + sum(sizes[known] for known in parts[-1])
+        taken = 1 + sum(sizes[:2]) + sum(sizes[chosen] for chosen in parts[-1])
         if parts[-1] and taken + sizes[column] > width:
             parts.append([])
         parts[-1].append(column)

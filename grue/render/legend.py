@@ -1,4 +1,4 @@
-"""The legend of a board: what its numbers mean, for every format."""
+"""The legend of a board, for every format: the meaning of its numbers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ RANKS = (
     "by a t test over seeds (paired where both began from the same weights of a run of the board, else Welch's), Holm "
     "over all pairs of a table, 5 %"
 )
-ASKED = {
+PROMPTINGS = {
     "chat": "asked by the tasks' chat prompts",
     "shots": "shown examples of the training split before each prompt",
 }
@@ -38,8 +38,8 @@ VARIANTS = (
 
 
 def legend(board: Board) -> tuple[str, ...]:
-    """Return the sentences: scores, ± and ranks first, then those that only some boards need."""
-    return (_SCORES, _spread(board), *_others(board))
+    """Return its sentences: scores, ± and ranks first, then those that only some boards need."""
+    return (_SCORES, _spread(board), *_sentences(board))
 
 
 def _spread(board: Board) -> str:
@@ -48,7 +48,7 @@ def _spread(board: Board) -> str:
     return f"± is {interval} for {where}, and the standard deviation over seeds elsewhere. {UNKNOWN} is unknown."
 
 
-def _others(board: Board) -> Iterator[str]:
+def _sentences(board: Board) -> Iterator[str]:
     single = len(board.tasks) == 1
     condition = f"{RANKED_SEEDS} seeds" if single else f"{RANKED_SEEDS} seeds on every task"
     yield (
@@ -62,7 +62,7 @@ def _others(board: Board) -> Iterator[str]:
     yield from _searched(board)
     if any(variants(row) for row in board.rows):
         yield f"{VARIANTS}."
-    yield from _asked(board)
+    yield from _how_prompted(board)
     if any(row.standing == "reference" for row in board.rows):
         yield (
             "References do not compete: a constant, a copy of the prompt, its lead, lookups (answers from the training "
@@ -83,24 +83,24 @@ def _others(board: Board) -> Iterator[str]:
 
 
 def _unlearned(board: Board) -> Iterator[str]:
-    """Yield where a system without learning is above every competing one, and which mean leaves that out."""
+    """Yield where a system without learning is above every competing one, and which mean leaves out these tasks."""
     if sentence := unlearned_in_words(board.tasks):
         rest = f' "Without {UNLEARNED}" is the mean over the other tasks; it decides no rank.'
         yield f"{UNLEARNED} {sentence}{rest if any(row.learned is not None for row in board.rows) else ''}"
 
 
 def unlearned_in_words(tasks: Sequence[BoardTask]) -> str:
-    """Return where a system without learning is above every competing one, in a sentence; empty where nowhere."""
+    """Return a sentence on where a system without learning is above every competing one; empty if nowhere."""
     tops = [f"{task.unlearned} on {task.name}" for task in tasks if task.unlearned]
     if not tops:
         return ""
     listed = f"{', '.join(tops[:-1])} and {tops[-1]}" if len(tops) > 1 else tops[0]
-    what = "these tasks as differences" if len(tops) > 1 else "this task as a difference"
-    return f"A system without learning is above every trained one, {listed}: read {what} from a start."
+    which_tasks = "these tasks as differences" if len(tops) > 1 else "this task as a difference"
+    return f"A system without learning is above every trained one, {listed}: read {which_tasks} from a start."
 
 
 def _trained_on(board: Board) -> Iterator[str]:
-    """Yield what the held-out preference of a task leaves out, and what the mark of a metric means."""
+    """Yield the meaning of the held-out preference and of the mark of a metric."""
     if len(board.tasks) > 1:
         return
     if any(held_out_on(row, board.tasks[0]) is not None for row in board.rows):
@@ -110,16 +110,16 @@ def _trained_on(board: Board) -> Iterator[str]:
 
 
 def _searched(board: Board) -> Iterator[str]:
-    """Yield what searched answers are."""
+    """Yield the meaning of searched answers."""
     if any(cell.searched for row in board.rows for cell in row.cells.values()):
         yield f"{SEARCHED}."
 
 
-def _asked(board: Board) -> Iterator[str]:
-    """Yield what the marks of systems mean."""
-    others = {row.prompting for row in board.rows} - {"plain"}
-    if others:
-        how = [words for kind, words in ASKED.items() if kind in others]
+def _how_prompted(board: Board) -> Iterator[str]:
+    """Yield the meaning of the marks of systems."""
+    promptings = {row.prompting for row in board.rows} - {"plain"}
+    if promptings:
+        how = [words for kind, words in PROMPTINGS.items() if kind in promptings]
         yield f"{BY_CHAT} was {' or '.join(how)}, the other systems by the plain prompts of training."
     if any(row.by_endpoint for row in board.rows):
         yield (

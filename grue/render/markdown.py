@@ -52,7 +52,7 @@ def _table(table: TextTable) -> str:
 
 
 def _cell(text: str, strong: bool) -> str:
-    """Return a cell escaped, backticks included; padding stays outside of the marks of bold text."""
+    """Return a cell escaped, with backticks; padding stays outside the marks of bold text."""
     escaped = _unlinked(_escape(text)).replace("`", "\\`")
     if not strong:
         return escaped
@@ -66,7 +66,7 @@ def _list(lines: tuple[str, ...]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape `text` for Markdown; code between backticks, which is ours, stays code."""
+    """Escape `text` for Markdown; code between backticks, which only GRUE writes, stays code."""
     return _MARKUP.sub(r"\\\g<0>", text)
 
 

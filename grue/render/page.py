@@ -1,4 +1,4 @@
-"""What our pages share: sources that ship beside them, made lean, and policies that allow nothing else."""
+"""What the pages share: their sources, minified, and content security policies."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ from grue.render.text import printable
 
 @cache
 def environment() -> Environment:
-    """Return what fills templates: every text is escaped, and a name that is not given is an error."""
+    """Return the template environment: every text is escaped, and a missing name is an error."""
     made = Environment(
         autoescape=True,
         loader=FunctionLoader(source),
@@ -32,14 +32,14 @@ def source(name: str) -> str:
 
 
 def lean_style(style: str) -> str:
-    """Return our own style without comments, and without the spaces that only a reader needs."""
+    """Return our own style without comments and needless spaces."""
     return re.sub(r" ?([{};,]) ?|(: )", lambda match: match[1] or ":", _lean(style, "/*"))
 
 
 def lean_script(script: str) -> str:
-    """Return our own script without comments, and without spaces around signs.
+    """Return our own script without comments and spaces around signs.
 
-    Strings stay as they are, and so do lines with a regular expression, and templates, none of which has two lines.
+    Strings, lines with a regular expression and templates, each within one line, stay as they are.
     """
     return "\n".join(
         line if re.search(r"/(?! )", line) else _without_spaces(line) for line in _lean(script, "//").splitlines()

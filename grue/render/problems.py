@@ -15,13 +15,13 @@ from grue.errors import visible
 from grue.submissions.problems import CHECKS, Problem
 
 REPORT_SCHEMA = 3
-OUTSIDE = "outside the submissions"  # the group of problems in no submission's folder
+OUTSIDE = "outside the submissions"  # group of the problems in no submission's folder
 
 
 def as_text(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     """Return a report for people: each submission with its problems, errors first, and the counts at the end.
 
-    A cure follows all problems of its kind.
+    The cure follows all problems of its kind.
     """
     blocks = []
     for name, problems_of in _grouped(problems, checked).items():
@@ -38,7 +38,7 @@ def as_text(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
 
 
 def as_json(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
-    """Return a report for programs: what was checked, the counts, and every field of every problem."""
+    """Return a report for programs: the checked paths, the counts, and every field of every problem."""
     report = {
         "schema": REPORT_SCHEMA,
         "checked": [str(path) for path in checked],

@@ -1,4 +1,4 @@
-"""The files of published boards: every suite in every format, and the examples that the pages load."""
+"""The files of published boards: every suite in every format, and the examples that their pages load."""
 
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
@@ -33,9 +33,9 @@ def render(board: Board, form: str, shown: Collection[str] = ()) -> str:
 
 
 def published(folder: Path, submissions: Path) -> Mapping[Path, str | None]:
-    """Return the text of every file of the boards; None for a file that is not to be there any more.
+    """Return the text of every file of the boards; None for a file to be removed.
 
-    The examples of a task whose data is not on this machine stay what they are.
+    The examples of a task whose data is not on this machine stay as they are.
 
     Raises:
         DataError, ConfigError: Submissions or data cannot be read.
@@ -55,14 +55,16 @@ def published(folder: Path, submissions: Path) -> Mapping[Path, str | None]:
 
 
 def stale(texts: Mapping[Path, str | None]) -> list[Path]:
-    """Return the files that are not what they are to be."""
+    """Return the files that differ from these texts."""
     return [path for path, text in texts.items() if (path.exists() if text is None else not is_current(path, text))]
 
 
 def strays(folder: Path, texts: Mapping[Path, str | None]) -> list[Path]:
-    """Return what lies in the folder of boards and is none of their files; links are none."""
-    known = {*texts, folder / README}
-    return sorted(path for path in folder.rglob("*") if path.is_symlink() or (path not in known and not path.is_dir()))
+    """Return files in the folder of boards that do not belong there, links included."""
+    expected = {*texts, folder / README}
+    return sorted(
+        path for path in folder.rglob("*") if path.is_symlink() or (path not in expected and not path.is_dir())
+    )
 
 
 def is_current(path: Path, text: str) -> bool:
@@ -71,7 +73,7 @@ def is_current(path: Path, text: str) -> bool:
 
 
 def _example_file(place: Path, task: Task, board: Board, entries: Sequence[Entry]) -> str | None:
-    """Return the text of a task's file of examples; None if there is to be none."""
+    """Return the text of a task's file of examples; None if it should have none."""
     if all(task.name not in row.cells for row in board.rows):
         return None
     examples = _examples_of(task)
@@ -83,11 +85,11 @@ def _example_file(place: Path, task: Task, board: Board, entries: Sequence[Entry
 
 
 def _illustrations(board: Board) -> dict[str, Example]:
-    """Return an example of each task whose data ships with grue: a page must not depend on what else a machine has."""
-    known = set(task_names(board.suite)) if board.suite in SUITES else set()
-    tasks = [load_task(task.name, board.suite) for task in board.tasks if task.name in known]
+    """Return an example of each task whose data is in the package: a page must not depend on a machine's other data."""
+    shipped = set(task_names(board.suite)) if board.suite in SUITES else set()
+    tasks = [load_task(task.name, board.suite) for task in board.tasks if task.name in shipped]
     loaded = {task.name: _examples_of(task) for task in tasks if _is_embedded(task)}
-    return {name: found for name, examples in loaded.items() if examples and (found := illustration(examples))}
+    return {name: example for name, examples in loaded.items() if examples and (example := illustration(examples))}
 
 
 def _examples_of(task: Task) -> Sequence[Example] | None:

@@ -1,6 +1,6 @@
-"""A questionnaire as self-contained pages, one an annotator: no request to any other place, and no name of a system.
+"""A questionnaire as self-contained pages, one per annotator, without requests elsewhere and names of systems.
 
-The page carries the texts, the questions and random names of what is shown; who wrote what is in the key alone.
+A page has the texts, the questions and random names of the screens; only the key says which system wrote which text.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from grue.study.key import KEY, Annotator, Key
 from grue.study.template import CHOICES, points
 
 PAGES = "pages"
-"""The folder with the pages, which are all that is to be sent."""
+"""The folder with the pages, the only files to send to annotators."""
 
 
 def render(key: Key, annotator: Annotator) -> str:
@@ -48,7 +48,7 @@ def render(key: Key, annotator: Annotator) -> str:
 
 
 def _data(key: Key, annotator: Annotator) -> Mapping[str, Any]:
-    """Return what the page's script reads; prompts stand once, in the order in which this annotator meets them."""
+    """Return the data of the page's script; each prompt is listed once, in the order of this annotator's screens."""
     pairs = key.template.kind == "pairs"
     met = list(dict.fromkeys(screen.item for screen in annotator.screens))
     return {

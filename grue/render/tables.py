@@ -1,4 +1,4 @@
-"""The board as titles, tables and sentences, for every format that people read."""
+"""The board as titles, tables and sentences, for the formats that people read."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ AXES: tuple[Axis, Axis] = ("preference", "naturalness")
 
 @dataclass(frozen=True, slots=True)
 class BoardPage:
-    """Everything shown of a board, in this order.
+    """The content of a board's page, in order.
 
     Attributes:
         tables: The scored systems.
@@ -52,8 +52,8 @@ def page(board: Board) -> BoardPage:
 def _how_to_begin(board: Board) -> str:
     if board.notes:
         return "No result counts; the notes say why."
-    which = f"--suite {board.suite}" if is_named(board.suite) else "--task FILE.toml"
-    return f"No results yet: run `grue train {which}` and `grue evaluate`, then `grue leaderboard` again."
+    option = f"--suite {board.suite}" if is_named(board.suite) else "--task FILE.toml"
+    return f"No results yet: run `grue train {option}` and `grue evaluate`, then `grue leaderboard` again."
 
 
 # --- a suite ---------------------------------------------------------------------------------------------------------
@@ -115,12 +115,12 @@ def task_header(task: BoardTask) -> str:
 
 def _scores(rows: Sequence[Row], estimates: Sequence[Mapping[str, Estimate | None]]) -> list[Scores | None]:
     """Return the seeds' scores, by task, of the ranked systems that have all of them; None for the others."""
-    known = [
+    by_task = [
         {name: estimate.by_seed for name, estimate in of_row.items() if estimate is not None} for of_row in estimates
     ]
     return [
         scores if scores and len(scores) == len(of_row) and row.rank is not None else None
-        for row, scores, of_row in zip(rows, known, estimates, strict=True)
+        for row, scores, of_row in zip(rows, by_task, estimates, strict=True)
     ]
 
 
@@ -135,7 +135,7 @@ def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
         [
             Series(Heading("system", is_number=False), [named(row) for row, _ in lines]),
             Series(Heading("axis", is_number=False), [axis for _, axis in lines]),
-            *_whose([row for row, _ in lines]),
+            *_status_of_references([row for row, _ in lines]),
             Series(Heading("mean"), _numbers(means)),
             *(
                 Series(Heading(task_header(task)), _numbers([_reached(row, task, axis) for row, axis in lines]))
@@ -168,7 +168,10 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     yield as_table("Metrics", [*_who(rows)[:2], *_metrics(board, rows, task, AXES)])
     if task.has("diversity"):
         yield as_table("Diversity, outside the score", [*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))])
-    names = [Series(Heading("system", is_number=False), [named(row) for row in references]), *_whose(references)]
+    names = [
+        Series(Heading("system", is_number=False), [named(row) for row in references]),
+        *_status_of_references(references),
+    ]
     means = [Series(Heading(f"{axis} ↑"), _numbers([_reached(row, task, axis) for row in references])) for axis in axes]
     if task.has("preference") and _holds_out(task, references):
         means.insert(1, Series(held, _numbers([_mean(held_out_on(row, task)) for row in references])))
@@ -219,8 +222,8 @@ def _who(rows: Sequence[Row]) -> list[Series]:
     ]
 
 
-def _whose(references: Sequence[Row]) -> list[Series]:
-    """Return the status of references, which tells one's own from the board's; none where there are no both."""
+def _status_of_references(references: Sequence[Row]) -> list[Series]:
+    """Return the status of references, if some are the user's own and others the board's."""
     if len({row.status == "local" for row in references}) < 2:
         return []
     return [Series(Heading("status", is_number=False), [row.status for row in references])]
@@ -244,7 +247,7 @@ def _seeds(row: Row) -> str:
 
 
 def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header: str) -> Series:
-    """Return an axis of a task: the preference with its interval, which decides its rank; naturalness with its sd."""
+    """Return an axis of a task: the preference with its interval, or naturalness with its standard deviation."""
     estimates = [_estimate(row, task, axis) for row in rows]
     ranks = [row.task_ranks.get(task.name) for row in rows]
     best = _first(ranks) if axis == "preference" else _best(board, rows, _competing(rows, task, estimates))
@@ -259,7 +262,7 @@ def _has_searched(rows: Sequence[Row], task: BoardTask) -> bool:
 
 
 def _searched(rows: Sequence[Row], task: BoardTask, header: str) -> Series:
-    """Return the preference of answers that were searched, as the results state it; nothing of it is tested."""
+    """Return the preference of answers by search, as the results state it, without a test."""
     cells = [row.cells.get(task.name) for row in rows]
     return Series(Heading(header), _with_deviations([None if cell is None else cell.searched for cell in cells], 1))
 
@@ -283,7 +286,7 @@ def _metric(row: Row, task: BoardTask, metric: str) -> Estimate | None:
 
 
 def _competing(rows: Sequence[Row], task: BoardTask, estimates: Sequence[Estimate | None]) -> list[Scores | None]:
-    """Return the seeds' scores of the systems that are ranked on the task; None for the others."""
+    """Return the seeds' scores of the systems ranked on the task; None for the others."""
     return [
         {task.name: estimate.by_seed} if estimate is not None and task.name in row.task_ranks else None
         for row, estimate in zip(rows, estimates, strict=True)
@@ -293,11 +296,11 @@ def _competing(rows: Sequence[Row], task: BoardTask, estimates: Sequence[Estimat
 def _best(
     board: Board, rows: Sequence[Row], scores: Sequence[Scores | None], direction: Direction = "higher"
 ) -> frozenset[int]:
-    """Return the rows that no other is significantly better than, by the test of the ranks."""
+    """Return the rows than which no other is significantly better, by the test of the ranks."""
     places = {id(row): i for i, row in enumerate(board.rows)}
     on_board: list[Scores | None] = [None] * len(board.rows)
-    for row, known in zip(rows, scores, strict=True):
-        on_board[places[id(row)]] = known
+    for row, row_scores in zip(rows, scores, strict=True):
+        on_board[places[id(row)]] = row_scores
     ranks = shared_ranks(board.rows, on_board, direction)
     return _first([ranks[places[id(row)]] for row in rows])
 
@@ -323,6 +326,6 @@ def _numbers(values: Sequence[float | None], decimals: int = 1) -> list[str]:
 
 
 def _decimals(values: Iterable[float | None]) -> int:
-    """Return the number of decimals for a raw metric: three significant digits or a little more."""
+    """Return the number of decimals for a raw metric: at least three significant digits."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     return 3 if largest < 10 else 2 if largest < 100 else 1

@@ -1,4 +1,4 @@
-"""Numbers and names as text: aligned decimals, and no characters that control a terminal."""
+"""Numbers and names as text: aligned decimals, and no control characters."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -9,25 +9,25 @@ from grue.records import JOINERS, Direction, model_word, unseen
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
 UNKNOWN = "–"
-TRAINED_ON = "†"  # beside the value of a metric that the row's training raised
-BY_CHAT = "‡"  # beside the name of a system that was asked by the tasks' chat prompts, or shown examples
-BY_ENDPOINT = "§"  # and of one that answered behind an address
+TRAINED_ON = "†"  # beside the value of a metric that the row was trained on
+BY_CHAT = "‡"  # beside the name of a system with the tasks' chat prompts, or with examples
+BY_ENDPOINT = "§"  # beside the name of a system that answered behind an address
 UNLEARNED = "¶"  # beside a task on which a system without learning is above every competing one
 
 
-def printable(text: str, kept: Collection[str] = ()) -> str:
-    """Return `text` with control, invisible and direction-changing characters replaced by �, but for those `kept`."""
-    return "".join(character if character.isprintable() or character in kept else "�" for character in text)
+def printable(text: str, allowed: Collection[str] = ()) -> str:
+    """Return `text` with control, invisible and direction-changing characters replaced by �, except `allowed` ones."""
+    return "".join(character if character.isprintable() or character in allowed else "�" for character in text)
 
 
 def named(row: Row) -> str:
-    """Return a row's system with what its name does not say, and the marks of how it was asked (`asked_by`)."""
+    """Return a row's system with its unnamed variants and the marks of how it was prompted (`prompting_marks`)."""
     unsaid = variants(row)
-    return printable(" ".join([row.system, *([f"({', '.join(unsaid)})"] if unsaid else []), *asked_by(row)]))
+    return printable(" ".join([row.system, *([f"({', '.join(unsaid)})"] if unsaid else []), *prompting_marks(row)]))
 
 
-def asked_by(row: Row) -> list[str]:
-    """Return the marks of how a row was asked where that is not by plain prompts and here."""
+def prompting_marks(row: Row) -> list[str]:
+    """Return the marks of a row unless it was asked by plain prompts on the evaluating machine."""
     marks = (BY_CHAT if row.prompting != "plain" else "") + (BY_ENDPOINT if row.by_endpoint else "")
     return [marks] if marks else []
 
@@ -44,7 +44,7 @@ def _ends_with(name: str, word: str) -> bool:
 
 
 def printable_lines(text: str) -> str:
-    """Return `text` as `printable` does, but keep line ends and joiners that show; any other space is a plain one."""
+    """Return `text` as `printable` does, but keep line ends and visible joiners; other spaces become plain ones."""
     spaced = "".join(" " if category(c) == "Zs" or c == "\t" else c for c in text.replace("\r\n", "\n"))
     return printable(spaced, {"\n", *JOINERS} - unseen(text))
 
@@ -64,19 +64,19 @@ def fixed(pairs: Sequence[tuple[float, float | None] | None], decimals: int) -> 
 def in_line(pairs: Sequence[tuple[str, str | None] | None]) -> list[str]:
     """Return "41.2 ± 0.8" for every (value, spread), padded so that the decimal points of a column align.
 
-    Unknown pairs and spreads are shown as such; a column without any spread has no ±.
+    Unknown pairs and spreads are shown as –; a column without any spread has no ±.
     """
-    known = [pair for pair in pairs if pair is not None]
-    values = _at_the_point([value for value, _ in known])
-    if any(spread is not None for _, spread in known):
-        spreads = _at_the_point([UNKNOWN if spread is None else spread for _, spread in known])
+    stated = [pair for pair in pairs if pair is not None]
+    values = _at_the_point([value for value, _ in stated])
+    if any(spread is not None for _, spread in stated):
+        spreads = _at_the_point([UNKNOWN if spread is None else spread for _, spread in stated])
         values = [f"{value} ± {spread}" for value, spread in zip(values, spreads, strict=True)]
     texts = iter(values)
     return [UNKNOWN if pair is None else next(texts) for pair in pairs]
 
 
 def marked(texts: Sequence[str], marks: Sequence[bool]) -> list[str]:
-    """Return the cells of a column, some with the mark of what was trained on; unchanged if none has it."""
+    """Return the cells of a column, some with the mark `TRAINED_ON`; unchanged if none has it."""
     if not any(marks):
         return list(texts)
     return [f"{text}{TRAINED_ON if mark else ' '}" for text, mark in zip(texts, marks, strict=True)]

@@ -1,1 +1,1 @@
-"""What the page is made of: its sentences and marks, templates, style and script."""
+"""The parts of the page: sentences and marks, templates, style and script."""

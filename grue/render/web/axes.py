@@ -1,4 +1,4 @@
-"""Axes and the small marks on them, in SVG: a number becomes a position, an interval a line.
+"""Axes and the marks on them, in SVG: a number becomes a position, an interval a line.
 
 Positions are rounded to half a pixel, since a page holds thousands of marks.
 """
@@ -19,7 +19,7 @@ class Axis:
     """A linear scale from `low` to `high`, laid over pixels from `start` to `end`; `start` may be the greater one.
 
     Attributes:
-        step: Distance of two ticks.
+        step: Distance between two ticks.
     """
 
     low: float
@@ -46,14 +46,14 @@ class Axis:
 
 
 def within(interval: Interval) -> tuple[float, float]:
-    """Return the ends of an interval of scores, which go from 0 to 100 and no further."""
+    """Return the ends of an interval of scores, clipped to 0–100."""
     return max(interval.low, 0.0), min(interval.high, 100.0)
 
 
 def axis_over(values: Iterable[float], start: float, end: float, steps: int = 4) -> Axis:
     """Return an axis with about `steps` round ticks that holds all values; 0 to 100 if there are none."""
-    known = list(values)
-    low, high = (min(known), max(known)) if known else (0.0, 100.0)
+    points = list(values)
+    low, high = (min(points), max(points)) if points else (0.0, 100.0)
     rough = max((high - low) / steps, 1e-3 * max(1.0, abs(high)))
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
@@ -62,7 +62,7 @@ def axis_over(values: Iterable[float], start: float, end: float, steps: int = 4)
 
 
 def number(value: float) -> str:
-    """Return a coordinate in as few characters as it takes."""
+    """Return a coordinate in as few characters as possible."""
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -55,7 +55,7 @@ def script_json(data: Any) -> str:
 
 
 def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list[str]:
-    """Return for each system, as digits of 4 bits, with which others its seeds are pairs on a task; [] without any."""
+    """Return for each system, as digits of 4 bits, the others whose seeds are paired with its own; [] without any."""
     cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None and cell.lineage}
     if not cells:
         return []
@@ -66,7 +66,7 @@ def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list
 
 
 def _apart(board: Board, made: Made) -> list[str]:
-    """Return for each system, as such digits, from which others the ranks' test tells it apart; [] without any."""
+    """Return for each system, as digits of 4 bits, the others that differ by the ranks' test; [] without any."""
     ranked = [i for i, row in enumerate(board.rows) if row.rank is not None]
     names = [task.name for task in board.tasks if task.has("preference")]
     reached = [{name: board.rows[i].cells[name].preference for name in names} for i in ranked]
@@ -86,7 +86,7 @@ def _digits(table: NDArray[np.bool_]) -> list[str]:
 
 
 def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
-    """Return what each row's runs on a task took, all seeds together, 0 for nothing known: see `data.js`."""
+    """Return the cost of each row's runs on a task, summed over seeds, 0 if unknown: see `data.js`."""
     calls = reward_calls(rows, task)
     spent_by_row: list[list[Any] | int] = [0] * len(rows)
     for i, row in enumerate(rows):
@@ -102,34 +102,40 @@ def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
 
 
 def _whole(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
-    """Return what the whole runs took, the updates after the kept one included, where it is known of all seeds."""
+    """Return the cost of whole runs, with the updates after the kept one, where it is known for all seeds."""
     calls = reward_calls(rows, task)
     whole_by_row: list[list[Any] | int] = [0] * len(rows)
     for i, row in enumerate(rows):
         if (cell := row.cells.get(task)) is not None:
-            kept = calls.get(i, {})
-            asked = {**_until_the_end(cell, kept), **(whole_calls(cell, kept) if cell.rewards else kept)}
+            until_kept = calls.get(i, {})
+            reward_calls_by_seed = {
+                **_until_the_end(cell, until_kept),
+                **(whole_calls(cell, until_kept) if cell.rewards else until_kept),
+            }
             rest = [{**_until_the_end(cell, cell.training.get(c, {})), **cell.whole.get(c, {})} for c in OTHERS]
-            sums = [_sum(by_seed, cell) if len(by_seed) == len(cell.seeds) else None for by_seed in (asked, *rest)]
+            sums = [
+                _sum(by_seed, cell) if len(by_seed) == len(cell.seeds) else None
+                for by_seed in (reward_calls_by_seed, *rest)
+            ]
             whole_by_row[i] = _without_last(sums, 0) or 0
     return whole_by_row if any(whole_by_row) else []
 
 
-def _until_the_end(cell: Cell, kept: Mapping[int, float]) -> dict[int, float]:
-    """Return what was spent until the kept update by the seeds whose last update that was: seed → value."""
+def _until_the_end(cell: Cell, until_kept: Mapping[int, float]) -> dict[int, float]:
+    """Return seed → cost until the kept update, for the seeds whose kept update was the last."""
     ended = {seed for seed, update in cell.last_updates.items() if cell.updates.get(seed) == update}
-    return {seed: value for seed, value in kept.items() if seed in ended}
+    return {seed: value for seed, value in until_kept.items() if seed in ended}
 
 
 def _without_last(values: list[Any], least: int) -> list[Any]:
-    """Return values without those at the end that are None, but at least so many."""
+    """Return values without None at the end, but at least `least` of them."""
     while len(values) > least and values[-1] is None:
         values.pop()
     return values
 
 
 def _sum(by_seed: Mapping[int, float] | None, cell: Cell) -> float | list[float] | None:
-    """Return the sum over all seeds; if some do not state it, the sum and how many do; None if nothing is known."""
+    """Return the sum over all seeds; if some do not state it, the sum and how many do; None if none does."""
     if not by_seed:
         return None
     whole = round(math.fsum(by_seed.values()))
@@ -137,9 +143,9 @@ def _sum(by_seed: Mapping[int, float] | None, cell: Cell) -> float | list[float]
 
 
 def _updates(cell: Cell) -> int | list[int | None] | None:
-    """Return the update that each seed kept, or the one that all did; None if nothing is known."""
-    kept = [cell.updates.get(seed) for seed in cell.seeds]
-    return kept[0] if len(set(kept)) == 1 else kept
+    """Return the update that each seed kept, or the one that all kept; None if unknown."""
+    updates = [cell.updates.get(seed) for seed in cell.seeds]
+    return updates[0] if len(set(updates)) == 1 else updates
 
 
 def quantiles(level: float) -> list[float]:
@@ -165,7 +171,7 @@ def _task(task: BoardTask) -> dict[str, Any]:
 def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
     machines = sorted({text for cell in row.cells.values() for text in cell.machines})
-    points = {i: found for i, cell in enumerate(cells) if cell and (found := _points(cell, board.tasks[i]))}
+    points = {i: scaled for i, cell in enumerate(cells) if cell and (scaled := _points(cell, board.tasks[i]))}
     held = {
         i: [_short(cell.held_out.mean), ", ".join(cell.held_out_metrics)]
         for i, cell in enumerate(cells)
@@ -219,19 +225,19 @@ def _spreads(cell: Cell, task: BoardTask, board: Board) -> list[float | None]:
 
 
 def _points(cell: Cell, task: BoardTask) -> dict[int, int]:
-    """Return by its place what a metric counts on average, in tenths, where that is not what its average counts."""
+    """Return place of a metric → mean scaled value in tenths, where it differs from the scaled mean."""
     points: dict[int, int] = {}
     for place, column in enumerate(task.columns):
         estimate = cell.metrics.get(column.metric)
-        counted = [column.scale(value) for value in estimate.by_seed.values()] if estimate else []
-        known = [value for value in counted if value is not None]
-        if known and (column.reference is not None or min(known) <= 0 or max(known) >= 100):
-            points[place] = round(10 * math.fsum(known) / len(known))
+        values = [column.scale(value) for value in estimate.by_seed.values()] if estimate else []
+        scaled = [value for value in values if value is not None]
+        if scaled and (column.reference is not None or min(scaled) <= 0 or max(scaled) >= 100):
+            points[place] = round(10 * math.fsum(scaled) / len(scaled))
     return points
 
 
 def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:
-    """Return rank, preference and naturalness by seed; if they differ from the row's, failed seeds and seeds too."""
+    """Return rank, preference and naturalness by seed; also failed seeds and seeds if they differ from the row's."""
     values: list[Any] = [
         row.task_ranks.get(task.name),
         _by_seed(cell.preference, cell),
@@ -251,8 +257,8 @@ def _by_seed(estimate: Estimate | None, cell: Cell) -> list[int | None] | None:
     """Return the score of each seed in hundredths of a point."""
     if estimate is None:
         return None
-    known = [estimate.by_seed.get(seed) for seed in cell.seeds]
-    return [None if value is None else round(100 * value) for value in known]
+    scores = [estimate.by_seed.get(seed) for seed in cell.seeds]
+    return [None if value is None else round(100 * value) for value in scores]
 
 
 def _ends(interval: Interval | None) -> list[float | None] | None:

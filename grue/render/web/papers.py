@@ -1,4 +1,4 @@
-"""The tables of papers as text: as printed, with a column's deviations from our metric in footnotes."""
+"""Papers' tables as printed, with a column's deviations from GRUE's metric in footnotes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class PaperTable:
 
 
 def paper_tables(reported: Sequence[Reported], task: str) -> list[PaperTable]:
-    """Return what papers print on a task, in the papers' order."""
+    """Return the papers' tables on a task, in the papers' order."""
     return [_table(paper.source, table) for paper in reported for table in paper.tables if table.task == task]
 
 
@@ -129,11 +129,11 @@ def _table(source: Publication, table: ReportedTable) -> PaperTable:
 
 
 def _column(figures: Sequence[Figure | None]) -> list[tuple[str, str]]:
-    """Return means and ± with as many decimals as the longest of the column, so that they align."""
-    known = [figure for figure in figures if figure is not None]
-    decimals = max((_decimals(figure.mean) for figure in known), default=0)
-    spread = max((_decimals(figure.sd) for figure in known if figure.sd is not None), default=0)
-    width = max((len(f"{figure.sd:.{spread}f}") for figure in known if figure.sd is not None), default=0)
+    """Return means and ± with the most decimals of the column, so that they align."""
+    printed = [figure for figure in figures if figure is not None]
+    decimals = max((_decimals(figure.mean) for figure in printed), default=0)
+    spread = max((_decimals(figure.sd) for figure in printed if figure.sd is not None), default=0)
+    width = max((len(f"{figure.sd:.{spread}f}") for figure in printed if figure.sd is not None), default=0)
     return [
         (UNKNOWN if figure is None else f"{figure.mean:z.{decimals}f}", _spread(figure, spread, width))
         for figure in figures

@@ -9,9 +9,9 @@ from grue.stats.intervals import Interval
 WIDTH, HEIGHT = 720, 430
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
 LETTER, LINE = 6.6, 14  # size of a letter and a line of a label, in pixels; measured on wide system fonts
-BESIDE = 30  # pixels from a point to the end of its whisker, up to which its label stands beyond that
+BESIDE = 30  # longest whisker, in pixels, beyond whose end a label is placed
 LONGEST = 26  # letters of a label
-LOST = 1.0  # points of naturalness below the start: from there on a gain in preference counts as reward hacking
+LOST = 1.0  # loss of naturalness, in points, beyond which a gain in preference counts as reward hacking
 NAMED = 5  # points in the summary; the table has them all
 LABELS = 12  # more would be unreadable; the script names every point on hover
 
@@ -58,11 +58,11 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Hacked:
-    """Where a system is liked more than the start of training and writes less naturally.
+    """The area of systems with more preference and less naturalness than the start of training.
 
     Attributes:
         path: The visible part of the area; empty if none of it is.
-        words: Its definition in numbers, and who is in it.
+        words: Its definition in numbers, and the systems in it.
     """
 
     path: str
@@ -112,7 +112,7 @@ def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -
     Args:
         points: In the board's order.
         start: The system that training began from, by name; see `hacked`.
-        zoomed: Whether the axes hold the competing systems and the references near them alone. Other references are
+        zoomed: Whether the axes hold only the competing systems and the references near them. Other references are
             then arrows at the edge, with their position in the label.
     """
     if not points:
@@ -120,22 +120,22 @@ def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -
     inside = _near(points) if zoomed else list(points)
     x = axis_over(_ends(inside, "x"), LEFT, WIDTH - RIGHT, 6)
     y = axis_over(_ends(inside, "y"), HEIGHT - BOTTOM, TOP, 5)
-    held = [point for point in points if x.holds(point.x) and y.holds(point.y)]
+    shown = [point for point in points if x.holds(point.x) and y.holds(point.y)]
     beyond = [point for point in points if not (x.holds(point.x) and y.holds(point.y))]
     summary = "; ".join(f"{point.name} {point.x:.1f}, {point.y:.1f}" for point in points[:NAMED])
     rest = f"; and {len(points) - NAMED} more" if len(points) > NAMED else ""
-    whiskers = [box for point in held for box in _whisker_boxes(point, x, y)]
-    taken = [_dot(point, x, y) for point in held]
+    whiskers = [box for point in shown for box in _whisker_boxes(point, x, y)]
+    taken = [_dot(point, x, y) for point in shown]
     arrows, outside = _outside(beyond, x, y, taken, whiskers)
     return ScatterPlot(
         x=x,
         y=y,
         marks={
-            kind: tuple(Mark(point.index, point.colour, _path(point, x, y)) for point in held if point.kind == kind)
-            for kind in dict.fromkeys(point.kind for point in held)
+            kind: tuple(Mark(point.index, point.colour, _path(point, x, y)) for point in shown if point.kind == kind)
+            for kind in dict.fromkeys(point.kind for point in shown)
         },
         outside=tuple(arrows),
-        labels=(*outside, *_labels(held, x, y, taken, whiskers)),
+        labels=(*outside, *_labels(shown, x, y, taken, whiskers)),
         summary=f"Preference and naturalness: {summary}{rest}.",
         hacked=_hacked(points, start, x, y),
         beyond=len(beyond),
@@ -143,7 +143,7 @@ def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -
 
 
 def _near(points: Sequence[PlotPoint]) -> list[PlotPoint]:
-    """Return what competes, and the references within half its extent of it; all points if fewer than two compete."""
+    """Return competing points and references within half their extent; all points if fewer than two compete."""
     competing = [point for point in points if point.kind != "reference"]
     xs, ys = [point.x for point in competing], [point.y for point in competing]
     if len(competing) < 2:
@@ -178,13 +178,13 @@ def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
     return path
 
 
-# --- what is outside, and the area of reward hacking -----------------------------------------------------------------
+# --- points outside the axes, and the area of reward hacking ---------------------------------------------------------
 
 
 def _outside(
     points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent], whiskers: Sequence[Extent]
 ) -> tuple[list[Mark], list[Label]]:
-    """Return an arrow at the edge towards each point, one for those beyond a corner, and their names inside of it."""
+    """Return arrows at the edge towards the points, one for those beyond a corner, and their labels inside the edge."""
     arrows: dict[tuple[int, int, int, int], Mark] = {}
     labels = []
     for point in sorted(points, key=lambda point: (-point.y, point.x)):
@@ -201,14 +201,14 @@ def _outside(
 def _inside(
     text: str, index: int, tip: tuple[int, int], right: int, up: int, taken: list[Extent], whiskers: Sequence[Extent]
 ) -> Label | None:
-    """Return a name at the first free line beside an arrow, towards the middle; None if there is none."""
+    """Return a label at the first free line beside an arrow, towards the middle; None if there is none."""
     anchor = "end" if right > 0 or (right == 0 and tip[0] > (LEFT + WIDTH) / 2) else "start"
     across = tip[0] + (14 if anchor == "start" else -14)
     for line in range(12):
         steps = line if up else (line + 1) // 2 * (-1) ** line
         height = tip[1] + (16 + line * LINE if up > 0 else -8 - line * LINE if up < 0 else 4 + steps * LINE)
         box = _box(text, across, height, anchor)
-        if not any(box.meets(other) for other in (*taken, *whiskers)) and box.left >= LEFT and box.right <= WIDTH:
+        if not any(box.meets(occupied) for occupied in (*taken, *whiskers)) and box.left >= LEFT and box.right <= WIDTH:
             taken.append(box)
             return Label(index, text, across, height, anchor, "")
     return None
@@ -252,7 +252,7 @@ def _hacked(points: Sequence[PlotPoint], start: str, x: Axis, y: Axis) -> Hacked
 
 # --- labels ----------------------------------------------------------------------------------------------------------
 
-# Offset of a label's nearest corner or edge from its point, and its anchor; the first place that is free is taken.
+# Offsets of a label's nearest corner or edge from its point, with its anchor; the first free place is taken.
 _CORNERS = ((8, -6, "start"), (-8, -6, "end"), (8, 14, "start"), (-8, 14, "end"))
 _NEAR = ((9, 4, "start"), (-9, 4, "end"), (0, -9, "middle"), (0, 18, "middle"), *_CORNERS)
 _FAR = tuple(
@@ -266,10 +266,10 @@ _FAR = tuple(
 def _labels(
     points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent], whiskers: Sequence[Extent]
 ) -> Iterator[Label]:
-    """Yield a label for references and the first systems, each where it meets no point, no other label and no edge.
+    """Yield labels of references and the first systems, which overlap no point, no other label and no edge.
 
-    It meets no whisker either, unless there is no other place. Where the end of its own whisker is far away, and may be
-    nearer to another point, it stands above or below the whisker.
+    They overlap no whisker either, unless there is no other place. If the end of its own whisker is far away, and may
+    be nearer to another point, a label is placed above or below the whisker.
     """
     places = [(round(x.place(point.x)), round(y.place(point.y))) for point in points]
     first = {point.index for point in [p for p in points if p.kind != "reference"][:LABELS]}
@@ -303,12 +303,12 @@ def _label(
     whiskers: Sequence[Extent],
     ways: Sequence[tuple[int, int, str]],
 ) -> Label | None:
-    """Return the label at the first free place, which is then taken; None if there is none."""
+    """Return the label at the first free place, and mark that as taken; None if there is none."""
     for offset, dy, anchor in ways:
         dx = offset + {"start": reach, "middle": 0, "end": -reach}[anchor]
         box = _box(text, x + dx, y + dy, anchor)
         inside = box.left >= LEFT and box.right <= WIDTH and box.top >= TOP and box.bottom <= HEIGHT - BOTTOM
-        if inside and not any(box.meets(other) for other in (*taken, *whiskers)):
+        if inside and not any(box.meets(occupied) for occupied in (*taken, *whiskers)):
             taken.append(box)
             leader = f"M{x},{y}L{x + dx},{y + dy - 4}" if (offset, dy, anchor) in _FAR else ""
             return Label(index, text, x + dx, y + dy, anchor, leader)

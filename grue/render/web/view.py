@@ -1,4 +1,4 @@
-"""The data of the templates: a board's numbers as text and marks, row by row."""
+"""The data of the templates: a board's rows as text and marks."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ from grue.stats.intervals import Interval, mean, satterthwaite_interval
 WHISKERS = 190  # pixels
 GROUPS = {"ranked": "", "open": "Not ranked", "reference": "For reference, not competing"}
 SHADES = 7  # of a task's colour scale
-LEAST_SPAN = 1.0  # points that a colour scale covers at least, so that it does not blow up what is all but equal
+LEAST_SPAN = 1.0  # least range of a colour scale, in points, so that it does not exaggerate tiny differences
 COLOURS = 6  # of systems in plots
 
 
@@ -35,7 +35,7 @@ class SystemLabel:
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A number of a table, its place in its column's colour scale, and whether it shares the first rank.
+    """A number of a table, its shade in the column's colour scale, and whether it shares the first rank.
 
     Attributes:
         trained_on: Whether the row was trained on this metric.
@@ -52,8 +52,8 @@ class TableLine:
     """A row of a table.
 
     Attributes:
-        aside: What stands beside the preference: of the overview the mean over the tasks where learning counts, of a
-            task the held-out preference.
+        aside: The number beside the preference: in the overview the mean over the tasks where learning counts, in a
+            task's table the held-out preference.
     """
 
     system: SystemLabel
@@ -93,8 +93,8 @@ class TablePanel:
     """A table with its ruler and plot: the overview, or a task.
 
     Attributes:
-        plot: On axes that hold what competes.
-        whole_plot: On axes that hold everything; None if `plot` does.
+        plot: On axes for the competing systems.
+        whole_plot: On axes for everything; None if `plot` has it all.
     """
 
     task: BoardTask | None
@@ -110,7 +110,7 @@ class TablePanel:
 
     @property
     def aside(self) -> bool:
-        """Whether any row has something beside its preference."""
+        """Whether any row has a number beside its preference."""
         return any(line.aside != UNKNOWN for group in self.groups for line in group.lines)
 
     @property
@@ -134,8 +134,10 @@ def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
     about = row.about
     size = "" if about.parameters is None else f"{_count(about.parameters)}"
     prompting = {"chat": "chat prompt", "shots": "shown examples"}.get(row.prompting, "")
-    asked = (prompting, "by an endpoint" if row.by_endpoint else "")
-    parts = [part for part in (about.algorithm, about.backbone, size, *asked) if part not in ("", "none", row.system)]
+    how_prompted = (prompting, "by an endpoint" if row.by_endpoint else "")
+    parts = [
+        part for part in (about.algorithm, about.backbone, size, *how_prompted) if part not in ("", "none", row.system)
+    ]
     seeds = sorted({len(cell.seeds) for cell in row.cells.values()})
     standing = {
         "ranked": "",
@@ -172,13 +174,13 @@ def overview(board: Board) -> TablePanel:
                 system,
                 UNKNOWN if row.rank is None else str(row.rank),
                 row.rank is not None and ranks.count(row.rank) > 1,
-                _one(row.preference),
+                _one_decimal(row.preference),
                 _spread(row.interval),
                 _whisker(ruler.axis, row.preference, row.interval),
-                _one(row.learned),
-                _one(row.naturalness),
+                _one_decimal(row.learned),
+                _one_decimal(row.naturalness),
                 tuple(scale[system.index] for scale in scales),
-                iqm=_one(row.iqm),
+                iqm=_one_decimal(row.iqm),
             ),
         )
         for row, system in zip(board.rows, systems, strict=True)
@@ -204,14 +206,14 @@ def overview(board: Board) -> TablePanel:
 def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
     """Return each seed's mean over the tasks, if every task has the same seeds; their mean is the row's."""
     by_seed = [cell.preference.by_seed for cell in row.cells.values() if cell.preference is not None]
-    wanted = sum(task.has("preference") for task in tasks)
-    if len(by_seed) < wanted or not by_seed or any(set(of_task) != set(by_seed[0]) for of_task in by_seed):
+    needed = sum(task.has("preference") for task in tasks)
+    if len(by_seed) < needed or not by_seed or any(set(of_task) != set(by_seed[0]) for of_task in by_seed):
         return []
     return [mean([of_task[seed] for of_task in by_seed]) for seed in sorted(by_seed[0])] if len(by_seed[0]) > 1 else []
 
 
 def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
-    """Return the column of a task: its scale runs from the lowest to the highest competing value, if two are ranked."""
+    """Return the column of a task, shaded from the lowest to the highest competing value if two are ranked."""
     reached = [cell.preference if (cell := row.cells.get(task.name)) else None for row in rows]
     competing = [e.mean for row, e in zip(rows, reached, strict=True) if e is not None and row.standing != "reference"]
     low, high = min(competing, default=0.0), max(competing, default=0.0)
@@ -221,7 +223,7 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
         shade = ""
         if estimate is not None and row.standing != "reference" and contested:
             shade = f"h{round((SHADES - 1) * (estimate.mean - low) / max(high - low, LEAST_SPAN))}"
-        shades.append(Shade(_one(estimate), shade, contested and row.task_ranks.get(task.name) == 1))
+        shades.append(Shade(_one_decimal(estimate), shade, contested and row.task_ranks.get(task.name) == 1))
     return shades
 
 
@@ -229,7 +231,7 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
 
 
 def task_panel(board: Board, task: BoardTask) -> TablePanel:
-    """Return the table of one task with its raw metrics, diversity apart, and its plot."""
+    """Return the table of one task with its raw metrics, with diversity separately, and its plot."""
     rows = [(i, row, cell) for i, row in enumerate(board.rows) if (cell := row.cells.get(task.name)) is not None]
     rows.sort(key=_task_order(task.name))
     ruler = _ruler([(row, _mean(cell.preference), cell.interval, _values(cell)) for _, row, cell in rows])
@@ -244,14 +246,14 @@ def task_panel(board: Board, task: BoardTask) -> TablePanel:
             system_of(i, row, len(board.tasks)),
             UNKNOWN if rank is None else str(rank),
             rank is not None and ranks.count(rank) > 1,
-            _one(cell.preference),
+            _one_decimal(cell.preference),
             _spread(cell.interval),
             _whisker(ruler.axis, _mean(cell.preference), cell.interval),
-            _one(held_out_on(row, task)),
-            _one(cell.naturalness),
+            _one_decimal(held_out_on(row, task)),
+            _one_decimal(cell.naturalness),
             tuple(Shade(texts[c.metric][place], "", False, c.metric in cell.rewards) for c in columns),
             tuple(texts[c.metric][place] for c in extras),
-            searched=_one(cell.searched),
+            searched=_one_decimal(cell.searched),
         )
         lines.append((_kind(row, rank), line))
     colours = colours_of(board.rows)
@@ -266,13 +268,13 @@ def _with_plots(panel: TablePanel, points: Sequence[PlotPoint], start: str) -> T
 
 
 def start_of(board: Board) -> str:
-    """Return the supervised system of the board that the others are compared with: the first, by name if it has one."""
+    """Return the supervised system that the others are compared with: `supervised`, or else the first."""
     names = [printable(row.system) for row in board.rows if family_of(row) == "supervised"]
     return "supervised" if "supervised" in names else next(iter(names), "")
 
 
 def colours_of(rows: Sequence[Row]) -> list[int]:
-    """Return the number of each row's colour, the same in all plots: competing systems in turn."""
+    """Return the number of each row's colour, the same in all plots; competing systems take them in turn."""
     competing = [i for i, row in enumerate(rows) if row.standing != "reference"]
     numbers = {i: place % COLOURS for place, i in enumerate(competing)}
     return [numbers.get(i, 0) for i in range(len(rows))]
@@ -312,7 +314,7 @@ def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[
     return [UNKNOWN if estimate is None else f"{estimate.mean:z.{decimals}f}" for estimate in estimates]
 
 
-# --- what both share -------------------------------------------------------------------------------------------------
+# --- both ------------------------------------------------------------------------------------------------------------
 
 
 def _kind(row: Row, rank: int | None) -> str:
@@ -330,7 +332,7 @@ def _grouped(lines: Iterable[tuple[str, TableLine]]) -> tuple[Group, ...]:
 
 
 def _ruler(rows: Iterable[tuple[Row, float | None, Interval | None, Sequence[float]]]) -> Ruler:
-    """Return the axis over the competing systems, or over all if one competes alone, with the references as lines."""
+    """Return the axis over the competing systems, or over all if only one competes, with the references as lines."""
     values: list[float] = []
     references = []
     competing = 0
@@ -361,7 +363,7 @@ def _mean(estimate: Estimate | None) -> float | None:
     return None if estimate is None else estimate.mean
 
 
-def _one(value: Estimate | float | None) -> str:
+def _one_decimal(value: Estimate | float | None) -> str:
     """Return a score with one decimal."""
     score = value.mean if isinstance(value, Estimate) else value
     return UNKNOWN if score is None else f"{score:z.1f}"

@@ -1,4 +1,4 @@
-"""The sentences of the page: who leads, how raw values become scores, and what every metric is."""
+"""The sentences of the page: the leader, the scaling of raw values, and the metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from grue.submissions.folder import RANKED_SEEDS
 
 
 def lead(board: Board) -> str:
-    """Return one or two sentences on who leads, and who does not differ from the leader."""
+    """Return one or two sentences on the leader and the systems that do not differ from it."""
     if not board.rows:
         return ""
     ranked = [row for row in board.rows if row.rank is not None]
@@ -46,20 +46,20 @@ class RankedSystem:
 
 
 def _led(placed: Sequence[RankedSystem], measure: str, level: float) -> str:
-    """Return who leads with what, by how much, and who is too close."""
-    best, *others = sorted(placed, key=lambda system: -system.preference)
+    """Return the leader, its score and margin, and the systems that are too close to call."""
+    best, *rest = sorted(placed, key=lambda system: -system.preference)
     reach = f", {100 * level:g} % interval {best.interval.low:.1f} to {best.interval.high:.1f}" if best.interval else ""
-    if not others:
+    if not rest:
         return f"{printable(best.name)} is the only ranked system, with {measure} of {best.preference:.1f}{reach}."
-    by = f", {best.preference - others[0].preference:.1f} above {printable(others[0].name)}"
+    by = f", {best.preference - rest[0].preference:.1f} above {printable(rest[0].name)}"
     first = f"{printable(best.name)} leads with {measure} of {best.preference:.1f}{reach}{by}."
-    peers = [printable(system.name) for system in others if system.rank == 1]
+    peers = [printable(system.name) for system in rest if system.rank == 1]
     more = f" and {len(peers) - 3} more" if len(peers) > 3 else ""
     close = f" Too close to call: {', '.join(peers[:3])}{more}." if peers else ""
     return first + close
 
 
-# --- what a system is ------------------------------------------------------------------------------------------------
+# --- kinds of systems ------------------------------------------------------------------------------------------------
 
 FAMILIES = {
     "supervised": "supervised",
@@ -86,7 +86,7 @@ def family_of(row: Row) -> str:
     return "rl-backbone" if last in UNNAMED else "other"
 
 
-# --- what the page was made from -------------------------------------------------------------------------------------
+# --- origin of the page ----------------------------------------------------------------------------------------------
 
 
 def made_from(board: Board) -> str:
