@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task
 from grue.errors import ConfigError, TrainingError
-from grue.interop.lookup import Said, text_of
+from grue.interop.lookup import TextOrChat, text_of
 from grue.interop.scorer import Scorer, make_scorer
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def for_trl(
 
     def trl_reward(
         *,
-        prompts: Sequence[Said],
-        completions: Sequence[Said],
+        prompts: Sequence[TextOrChat],
+        completions: Sequence[TextOrChat],
         completion_ids: Sequence[Sequence[int]] | None = None,
         trainer_state: Any = None,
         log_metric: Callable[[str, float], None] | None = None,
@@ -230,6 +230,6 @@ def _scorer(
     return scorer
 
 
-def _example(scorer: Scorer, identity: Any, prompt: Said) -> Any:
+def _example(scorer: Scorer, identity: Any, prompt: TextOrChat) -> Any:
     """Return a prompt's example: by its id if it has one, else by its text."""
     return scorer.lookup.by_prompt(prompt) if identity is None else scorer.lookup.by_id(identity)

@@ -1,4 +1,4 @@
-"""`grue algorithms`: what there is to train with, and every setting of it."""
+"""`grue algorithms`: the algorithms and their settings."""
 
 from typing import TYPE_CHECKING
 
@@ -55,14 +55,14 @@ def show(name: str, as_json: bool) -> None:
     print_json(reference) if as_json else click.echo(described(reference))
 
 
-def described(about: "AlgorithmReference") -> str:
+def described(reference: "AlgorithmReference") -> str:
     """Return an algorithm and its settings as text."""
-    parts = [f"{about.name}: {about.summary}"]
-    if about.presets:
-        parts.append(f"Presets (--preset): {', '.join(about.presets)}")
-    if about.without_effect:
-        parts.append(f"Inherited without effect: {', '.join(about.without_effect)}")
-    for group in about.groups:
+    parts = [f"{reference.name}: {reference.summary}"]
+    if reference.presets:
+        parts.append(f"Presets (--preset): {', '.join(reference.presets)}")
+    if reference.without_effect:
+        parts.append(f"Inherited without effect: {', '.join(reference.without_effect)}")
+    for group in reference.groups:
         parts.append("\n\n".join([group.title, *map(_setting, group.settings)]))
     return "\n\n".join(parts)
 

@@ -66,16 +66,16 @@ def leaderboard(
     check: bool,
     form: str | None,
     pairs: str | None,
-    **asked: Any,
+    **choices: Any,
 ) -> None:
     """Print the board: submissions, and the results of this folder's runs as local rows."""
     if publish is not None or (check and output is None):
         _refuse_beside_publish(context)
-        _publish(publish or Path("leaderboard"), asked["submissions"], check)
+        _publish(publish or Path("leaderboard"), choices["submissions"], check)
         return
     from grue.render.publish import is_current, render
 
-    board, out = board_of(context, **asked)
+    board, out = board_of(context, **choices)
     if pairs is not None:
         if output is not None or check or form not in (None, "rich", "json"):
             raise ConfigError("--pairs prints a table, or JSON with --format json; leave out other formats and files.")
@@ -108,22 +108,22 @@ def _chosen(board: "Board", names: str) -> "list[Row]":
     from grue.leaderboard.pairs import common_tasks
 
     rows = {row.system: row for row in board.rows}
-    asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    if asked == ["ranked"]:
-        asked = [row.system for row in board.rows if row.rank is not None]
-    for name in asked:
+    systems = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if systems == ["ranked"]:
+        systems = [row.system for row in board.rows if row.rank is not None]
+    for name in systems:
         if name not in rows:
             raise UnknownName(f"The board has no system {name!r}.{instead(name, rows)}")
-    if len(asked) < 2:
+    if len(systems) < 2:
         raise ConfigError(f"--pairs {names!r}: name at least two systems, separated by commas.")
-    chosen = [rows[name] for name in asked]
+    chosen = [rows[name] for name in systems]
     if not common_tasks(chosen):
         raise ConfigError(f"--pairs {names!r}: there is no task on which all of them have a preference.")
     return chosen
 
 
 def _of_ending(output: Path | None) -> str | None:
-    """Return the format that a file's name asks for; None if there is no file, or its name has no ending.
+    """Return the format of a file's ending; None if there is no file or no ending.
 
     Raises:
         ConfigError: No format has that ending.
@@ -156,19 +156,19 @@ def board_of(
     tasks = [load_task(name, suite) for name in ([task_name] if task_name else task_names(suite))]
     of_suite = tasks[0].suite if tasks else suite
     chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
-    here = chosen or submissions.is_dir()
+    has_submissions = chosen or submissions.is_dir()
     if not no_local and context.get_parameter_source("runs") is ParameterSource.COMMANDLINE and not runs.is_dir():
         raise ConfigError(f"{runs}: there is no such folder; --runs names the folder of all runs.")
     local, out = ([], []) if no_local else find_results(runs, of_suite)
     out += incomplete(local, tasks)
     unfit = {left_out.path for left_out in out}
-    submitted, unread = find_submitted(submissions, of_suite) if here else ([], [])
-    submitted += recomputed(submissions, of_suite) if here else []
+    submitted, unread = find_submitted(submissions, of_suite) if has_submissions else ([], [])
+    submitted += recomputed(submissions, of_suite) if has_submissions else []
     ships = None if chosen else shipped_beside(submissions, submitted, of_suite)
     board = rank(
         [*submitted, *(entry for entry in local if entry.path not in unfit)],
         tasks,
-        reported=read_reported(submissions, of_suite) if here else () if ships is None else ships.reported,
+        reported=read_reported(submissions, of_suite) if has_submissions else () if ships is None else ships.reported,
         iqm=iqm,
         shipped=ships,
     )
@@ -202,7 +202,7 @@ def _publish(folder: Path, submissions: Path, check: bool) -> None:
     """Write the boards of all suites, or check that the folder holds them and nothing else.
 
     Raises:
-        SubmissionError: Files are not current, or do not belong there; names each.
+        SubmissionError: Files are not current, or do not belong there; the message names each.
         DataError: A file to write is a link.
     """
     from grue.render.publish import published, stale, strays
@@ -231,8 +231,8 @@ def _publish(folder: Path, submissions: Path, check: bool) -> None:
         click.echo(f"The {count} files of {folder} are already current with {submissions}.", err=True)
 
 
-def _listed(things: Iterable[object]) -> str:
-    *first, last = map(str, things)
+def _listed(items: Iterable[object]) -> str:
+    *first, last = map(str, items)
     return f"{', '.join(first)} and {last}" if first else last
 
 

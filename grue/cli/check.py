@@ -1,4 +1,4 @@
-"""`grue tools check`: do results reach what they must? For the CI of a repository of one's own."""
+"""`grue tools check`: whether results reach their requirements, for the CI of your own repository."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grue.records import Result
     from grue.tasks import Task
 
-ANY_SUITE = "mini"  # what --suite is for predictions where nobody names one
+ANY_SUITE = "mini"  # default of --suite for predictions
 
 
 @click.command()
@@ -63,13 +63,13 @@ def check(
     from grue.leaderboard import bars
     from grue.leaderboard.published import shipped
 
-    wanted = [bars.parse_bar(text, "at least") for text in at_least]
-    wanted += [bars.parse_bar(text, "at most") for text in at_most]
-    if not wanted:
+    required = [bars.parse_bar(text, "at least") for text in at_least]
+    required += [bars.parse_bar(text, "at most") for text in at_most]
+    if not required:
         raise ConfigError("Nothing to check: give --at-least or --at-most, such as --at-least preference=60.")
     named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
     task, figures = _measured(paths, task_name, suite if named else None, data_dir, offline)
-    verdicts = list(bars.check(figures, wanted, task, shipped(task.suite), tolerance))
+    verdicts = list(bars.check(figures, required, task, shipped(task.suite), tolerance))
     if as_json:
         print_json(verdicts)
     else:
@@ -118,7 +118,7 @@ def _result(path: Path) -> "Result":
 
 
 def _scored(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
-    """Score predictions; those that do not fit the task are a file that cannot be used, not a bar that is missed."""
+    """Score predictions; if they do not fit the task, raise a DataError, not the error of a missed bar."""
     from grue.api.score import score
     from grue.leaderboard import bars
 

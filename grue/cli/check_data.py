@@ -60,16 +60,16 @@ def check(
         cuts = cuts_of(
             task, ((example.id, example.prompt, [(text,) for text in example.references]) for example in examples)
         )
-        held, head = {}, f"{task.suite}/{task.name} {split}: {len(examples):,} examples"
+        summary, head = {}, f"{task.suite}/{task.name} {split}: {len(examples):,} examples"
     else:
         task, split = task_and_split(path, task_name, suite, split)
         examples = load_examples(task, split, data_dir, offline).examples
         data = read_scored(path, task, examples, split)
         contents = summarise(data)
         cuts = cuts_of(task, ((group.example.id, group.example.prompt, _targets(group)) for group in data.groups))
-        held, head = files.plain(contents), f"{path}: fine, {contents.form} for {task.suite}/{task.name}"
+        summary, head = files.plain(contents), f"{path}: fine, {contents.form} for {task.suite}/{task.name}"
     if as_json:
-        print_json({**held, "cuts": cuts})
+        print_json({**summary, "cuts": cuts})
         return
     click.echo(head)
     lines = ({} if path is None else lines_of(contents)) | (
@@ -84,7 +84,7 @@ def _targets(group: "ScoredGroup") -> list[tuple[str, float, bool, Sequence[int]
 
 
 def cuts_of(task: "Task", lines: Iterable[tuple[str, str, Sequence[tuple[Any, ...]]]]) -> "Cuts | None":
-    """Return what training makes of lines: ids, prompts and the texts to learn; None without a tokenizer."""
+    """Return what training cuts of lines (id, prompt, texts to learn); None without a tokenizer."""
     from grue.lm.cuts import LearnedText, find_cuts
     from grue.lm.load import load_tokenizer
 
@@ -101,11 +101,11 @@ def cuts_of(task: "Task", lines: Iterable[tuple[str, str, Sequence[tuple[Any, ..
 
 
 def lines_of_cuts(cuts: "Cuts", scored: bool) -> dict[str, str]:
-    """Return what to print of what training cuts, by title; `scored`: whether these are responses with scores."""
+    """Return title → text on what training cuts; `scored`: whether the texts are responses with scores."""
 
-    def cut(lengths: "Lengths", what: str) -> str:
+    def cut(lengths: "Lengths", texts: str) -> str:
         longest = f", of up to {lengths.longest:,}" if lengths.cut else ""
-        return f"{lengths.cut:,} of {lengths.texts:,} {what} are cut to {lengths.limit:,} tokens{longest}"
+        return f"{lengths.cut:,} of {lengths.texts:,} {texts} are cut to {lengths.limit:,} tokens{longest}"
 
     def where(ids: Sequence[str]) -> str:
         return f" (in {escaped(', '.join(map(repr, ids)), 200)})" if ids else ""
@@ -122,7 +122,7 @@ def lines_of_cuts(cuts: "Cuts", scored: bool) -> dict[str, str]:
 
 
 def lines_of(contents: "ScoredSummary") -> dict[str, str]:
-    """Return what to print of a file, by title."""
+    """Return title → text on a file's content."""
     each = contents.responses / contents.groups
     lines = {
         "holds": f"{contents.responses:,} responses on {contents.groups:,} lines ({each:.1f} a line) to "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grue.leaderboard.compare import Comparison, TaskComparison
     from grue.stats.paired import Difference, MeanDifference
 
-ROOMY = 92  # terminal columns from which a table has two spaces between its columns
+ROOMY = 92  # least terminal width for two spaces between a table's columns
 LONGEST = 4  # lines of a prompt, a reference or an output
 LABEL = 13  # columns of the labels before them
 
@@ -146,9 +146,9 @@ def _show_example(console: Console, task: "TaskComparison", example: "Disagreeme
     console.print()
     console.print(Text.assemble((f"{task.task}  {printable(example.id)}", "bold"), "  ", (gap, "cyan")))
     _print_text(console, "prompt", example.prompt, "dim")
-    others = f" (and {len(example.references) - 1} more)" if len(example.references) > 1 else ""
+    more = f" (and {len(example.references) - 1} more)" if len(example.references) > 1 else ""
     if example.references:
-        _print_text(console, "reference", example.references[0], "", others)
+        _print_text(console, "reference", example.references[0], "", more)
     for letter, side, seeds in (("A", example.a, task.seeds_a), ("B", example.b, task.seeds_b)):
         _print_text(console, f"{letter} {side.mean:7.1f}", side.text, "", _which(side, seeds))
 

@@ -1,7 +1,7 @@
-"""What a shell completes: tasks, algorithms, metrics, systems.
+"""Shell completion: tasks, algorithms, metrics, systems.
 
-A completer answers a key press: it imports no torch, and says nothing where it knows nothing. Names only: what a user
-may write beside them, such as a path or module:NAME, is left to the shell.
+A completer answers a key press, so it imports no torch, and prints no errors. It completes only names: what a user
+may write instead, such as a path or module:NAME, is left to the shell.
 """
 
 import re
@@ -25,7 +25,7 @@ def tasks(context: Context) -> Iterable[str]:
 
 
 def suites(context: Context) -> Iterable[str]:
-    """Return the suites that ship."""
+    """Return the built-in suites."""
     from grue.task_files import SUITES
 
     return SUITES
@@ -48,7 +48,7 @@ def stages(context: Context) -> Iterable[str]:
 
 
 def jobs(context: Context) -> Iterable[str]:
-    """Return what a sweep runs: algorithms, with warm starts, and baselines."""
+    """Return what a sweep can run: algorithms, with warm starts, and baselines."""
     from grue.records import BASELINES
 
     return [*stages(context), *BASELINES]
@@ -72,7 +72,7 @@ def systems(context: Context) -> Iterable[str]:
 
 
 def whole(names: Names) -> Completer:
-    """Return a completer of a value that is one name."""
+    """Return a completer of a single name."""
     return _completer(names, "")
 
 
@@ -93,10 +93,10 @@ def _completer(names: Names, separators: str) -> Completer:
         match = last.search(incomplete)
         begin = incomplete[: match.start()] if match else ""
         try:
-            known = list(names(context))
-        except GrueError:  # a suite that is not there, say: a key press is no place for its message
+            choices = list(names(context))
+        except GrueError:  # a missing suite, say; the command itself will report it
             return []
-        return [CompletionItem(begin + name) for name in known if (begin + name).startswith(incomplete)]
+        return [CompletionItem(begin + name) for name in choices if (begin + name).startswith(incomplete)]
 
     return complete
 
@@ -111,4 +111,4 @@ OF_OPTIONS = {
     "--reward": summed(metrics),
     "--system": whole(systems),
 }
-"""Option → what completes its value, in every command that has it."""
+"""Option → the completer of its value, in every command that has it."""

@@ -1,4 +1,4 @@
-"""What commands print with: consoles, progress bars, tables, figures and JSON."""
+"""Output of commands: consoles, progress bars, tables, figures and JSON."""
 
 import json
 import sys
@@ -28,10 +28,10 @@ from grue import files
 if TYPE_CHECKING:
     from grue.stats.intervals import Interval
 
-PIPED = 120  # columns where there is no terminal to ask
+PIPED = 120  # columns without a terminal
 UNKNOWN = "–"
 Moved = Callable[[int, int], None]
-"""What moves a bar: it is called with (done, total)."""
+"""Moves a bar; called with (done, total)."""
 
 
 def error_console() -> Console:
@@ -40,17 +40,17 @@ def error_console() -> Console:
 
 
 def no_console() -> Console:
-    """Return a silent console, for all but one of several processes that train together."""
+    """Return a silent console, for all but the main one of several processes."""
     return Console(quiet=True, force_terminal=False)
 
 
 def data_console() -> Console:
-    """Return the console for what a command is asked for."""
+    """Return the console for a command's data."""
     return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPED)
 
 
 def print_json(value: Any) -> None:
-    """Print records, or what holds them, as JSON."""
+    """Print records, or containers of them, as JSON."""
     click.echo(json.dumps(files.plain(value), indent=2, ensure_ascii=False))
 
 
@@ -66,7 +66,7 @@ def evaluation_progress(title: str) -> Iterator[Moved]:
 
 @contextmanager
 def download_progress(title: str) -> Iterator[Moved]:
-    """Yield the same for bytes; a total of 0 is an unknown one."""
+    """Yield the same for bytes; a total of 0 means unknown."""
     with _bar(title, DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as moved:
         yield lambda done, total: moved(done, total or None)  # type: ignore[arg-type]  # rich's unknown total
 
@@ -91,11 +91,11 @@ def table(*headers: str, left: Collection[int] = (0,), close: bool = False, wrap
         close: One space between columns instead of two.
         wrap: Whether cells may be folded.
     """
-    made = Table(box=None, padding=(0, 1 if close else 2, 0, 0), pad_edge=False, header_style="dim")
+    empty = Table(box=None, padding=(0, 1 if close else 2, 0, 0), pad_edge=False, header_style="dim")
     for place, header in enumerate(headers):
         justify = "left" if place in left else "right"
-        made.add_column(Text(header), justify=justify, overflow="fold", no_wrap=not wrap)  # type: ignore[arg-type]
-    return made
+        empty.add_column(Text(header), justify=justify, overflow="fold", no_wrap=not wrap)  # type: ignore[arg-type]
+    return empty
 
 
 def figure(value: float | None, form: str) -> str:
@@ -122,13 +122,13 @@ def clock(seconds: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that cannot move the cursor: whitespace is a space, any other control character is shown as �."""
+    """Return text that cannot move the cursor: whitespace becomes a space, other control characters become �."""
     spaced = "".join(" " if character.isspace() else character for character in text)
     return "".join("�" if unicodedata.category(character)[0] == "C" else character for character in spaced)
 
 
 def shortened(text: str, width: int) -> str:
-    """Return a text that fits `width` columns, cut in the middle: both ends of a prompt matter."""
+    """Return a text that fits `width` columns, shortened in the middle, since both ends of a prompt matter."""
     if len(text) <= width:
         return text
     tail = (width - len(" … ")) // 2

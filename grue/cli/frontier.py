@@ -99,7 +99,7 @@ def frontier(
 
 
 def show(measured: "Frontier", runs: Sequence["Placed"], console: Console) -> None:
-    """Print the curves at some KLs, best-of-k, and the runs' shares of what could be gained."""
+    """Print the curves at some KLs, best-of-k, and the runs' shares of the possible gain."""
     from grue.stats.frontier import reward_at
 
     samples = f"{measured.samples} samples each at temperature {measured.temperature:g}"

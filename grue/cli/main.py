@@ -1,6 +1,6 @@
-"""`grue`: the commands, and what becomes of an error.
+"""`grue`: its commands, and how errors are reported.
 
-Commands import what they need when they run, so that `grue --help` answers at once.
+Commands import what they need when they run, so that `grue --help` is fast.
 """
 
 import codecs
@@ -17,7 +17,7 @@ import click
 from grue import __version__
 from grue.errors import GrueError, of_the_system
 
-# Command → module and attribute; a module is imported when its command is asked for.
+# Command → module, help and attribute; a module is imported when its command is used.
 COMMANDS = {
     "train": ("grue.cli.train", "Train a model on a task.", "train"),
     "diagnose": ("grue.cli.diagnose", "Measure before a run whether there is a signal to learn from.", "diagnose"),
@@ -50,7 +50,7 @@ TOOLS = {
 
 
 class Commands(click.Group):
-    """A group that loads its commands late and turns our errors into one message and an exit code.
+    """A group that loads its commands late and turns GRUE's errors into one message and an exit code.
 
     Args:
         late: Name → module, help and attribute.
@@ -61,7 +61,7 @@ class Commands(click.Group):
         self.late = late
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """Run as a program, on a terminal or pipe of any encoding; what the machine refuses is one message."""
+        """Run as a program, with output in any encoding; an error of the machine is one message."""
         prepare_output()
         try:
             return super().main(*args, **settings)
@@ -90,7 +90,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, help_text) for name, (_, help_text, _) in self.late.items()])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """Find a command, with the nearest spelling where there is none."""
+        """Find a command, or suggest the nearest spelling."""
         from grue.errors import did_you_mean
 
         name = args[0]
@@ -100,7 +100,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error of ours is one message, a bug keeps its traceback."""
+        """Run the command; an error of GRUE is one message, a bug keeps its traceback."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -112,13 +112,13 @@ class Commands(click.Group):
             click.echo("Interrupted. What was saved stays; the same command resumes.", err=True)
             ctx.exit(130)
         except BrokenPipeError:
-            # The reader of our output has gone, as `| head` does; nothing is left to say.
+            # The reader of the output has closed it, as `| head` does.
             sys.stderr.close()
             ctx.exit(0)
 
 
 def _as_setting(error: click.NoSuchOption) -> click.UsageError:
-    """Return an error about an unknown option, which may be a setting of an algorithm: it is written with --set."""
+    """Return an error about an unknown option; if it is an algorithm's setting, it suggests --set."""
     command = error.ctx
     if command is None or command.parent is None or command.parent.parent is not None:
         return error
@@ -134,7 +134,7 @@ def _as_setting(error: click.NoSuchOption) -> click.UsageError:
 
 
 def prepare_output() -> None:
-    r"""Let standard output take every character: what its encoding lacks is written as JSON's `\u2265`.
+    r"""Let standard output accept every character: those outside its encoding are escaped as in JSON, `\u2265`.
 
     A pipe or a file gets UTF-8, as all files that commands write, unless PYTHONIOENCODING names another encoding.
     """

@@ -1,4 +1,4 @@
-"""`grue metrics`: what can be computed, how it is defined, and where it was published."""
+"""`grue metrics`: the metrics, their definitions and sources."""
 
 import inspect
 from math import isinf

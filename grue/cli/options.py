@@ -29,12 +29,12 @@ def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
     if isinstance(settings.get("type"), click.IntRange | click.FloatRange) or settings.get("type") is float:
         defaults["callback"] = _refuse_beyond
     if settings.get("default") == "":
-        defaults["show_default"] = False  # an empty text says nothing
+        defaults["show_default"] = False  # an empty default is not worth showing
     return click.option(*declarations, envvar=names, **{**defaults, **settings})
 
 
 def _refuse_beyond(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Refuse a number that libraries cannot take: beyond 32 bits, infinite or NaN."""
+    """Refuse a number that libraries do not accept: beyond 32 bits, infinite or NaN."""
     if value is not None and not abs(value) <= LARGEST:
         most = f"at most {LARGEST}" if math.isfinite(value) else "a finite number"
         raise click.BadParameter(f"must be {most}, found {value}.", context, parameter)
@@ -45,7 +45,7 @@ class GroupedCommand(click.Command):
     """A command whose help lists its options by group.
 
     Args:
-        groups: Title → names of parameters; what is in none comes last, with --help.
+        groups: Title → names of parameters; the others come last, with --help.
     """
 
     def __init__(self, *args: Any, groups: Mapping[str, Sequence[str]], **settings: Any) -> None:
@@ -84,7 +84,7 @@ RUN_GROUPS = {
 
 
 def run(*left_out: str) -> Callable[[F], Callable[..., Any]]:
-    """Add the options of a run: one for each field of `RunRequest`, and the command gets the `request` that they make.
+    """Add the options of a run, one for each field of `RunRequest`; the command gets the resulting `request`.
 
     Args:
         left_out: Fields without an option.
@@ -167,7 +167,7 @@ def offline(function: F) -> F:
 
 
 def _go_offline(context: click.Context, parameter: click.Parameter, offline: bool) -> bool:
-    """Set what the hub's library reads when it is first imported, which commands do later."""
+    """Set the variable that the hub's library reads when it is imported, which is later."""
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
     return offline
@@ -180,7 +180,7 @@ def seeds(function: F) -> F:
 
 
 def all_settings(path: Path | None, mask: str | None, settings: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of a file, those of --mask and of --set over them.
+    """Return the settings of a file, overridden by --mask and --set.
 
     Raises:
         ConfigError: The file cannot be read, or --set has no `=`.
@@ -207,10 +207,10 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def read_settings(path: Path | None) -> dict[str, Any]:
-    """Read the settings of a `--config FILE`; the text "none" turns an option off. No file has none.
+    """Read the settings of a `--config FILE`; the text "none" turns an option off. Without a file there are none.
 
     Raises:
-        ConfigError: The file cannot be read, or is no TOML.
+        ConfigError: The file cannot be read, or is not TOML.
     """
     settings = {} if path is None else files.read_toml(path)
     return {key: None if value == "none" else value for key, value in settings.items()}

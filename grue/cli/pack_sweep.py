@@ -24,14 +24,14 @@ SHOWN = 10  # runs in a message
 def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "list[tuple[str, list[PackedRun]]]":
     """Return the evaluated systems of a sweep, or those of one name, with their runs; failed runs are declared failed.
 
-    A system on two suites is two. Suites that have no board are left out, with a word on stderr.
+    A system on two suites is two. Suites without a board are left out, with a message on stderr.
 
     Args:
         made: The versions that the result of a failed run records.
 
     Raises:
-        DataError: There was no sweep, or some of its runs are unfinished, or an earlier one had runs that failed, of
-            which this one knows nothing; lists them.
+        DataError: There was no sweep, or some of its runs are unfinished, or an earlier sweep had failed runs that
+            this one lacks; the message lists them.
         UnknownName: The sweep has no such system.
         SubmissionError, DataError: A result cannot be read.
     """
@@ -40,26 +40,26 @@ def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "l
     from grue.task_files import SUITES
 
     record = Record(runs.absolute())
-    found = [(suite, name, jobs) for (suite, name), jobs in systems(record.jobs()).items()]
-    names = list(dict.fromkeys(name for _, name, _ in found))
+    all_systems = [(suite, name, jobs) for (suite, name), jobs in systems(record.jobs()).items()]
+    names = list(dict.fromkeys(name for _, name, _ in all_systems))
     if system is not None and system not in names:
         raise UnknownName(f"{runs}: the sweep has no system {system!r}.{instead(system, names)}")
-    asked = [one for one in found if system in (None, one[1])]
-    for suite in dict.fromkeys(suite for suite, _, _ in asked if suite not in SUITES):
+    chosen = [entry for entry in all_systems if system in (None, entry[1])]
+    for suite in dict.fromkeys(suite for suite, _, _ in chosen if suite not in SUITES):
         click.echo(f"Left out: {suite}, which has no board.", err=True)
-    wanted = [(name, jobs) for suite, name, jobs in asked if suite in SUITES]
-    if not wanted:
+    packed = [(name, jobs) for suite, name, jobs in chosen if suite in SUITES]
+    if not packed:
         raise DataError(f"{runs}: the sweep evaluated no run for a board, so that there is nothing to pack.")
-    _refuse_unfinished(record, [job for _, jobs in wanted for job in jobs])
-    _tell_of_earlier_grids(record, [job for _, jobs in wanted for job in jobs])
-    return [(name, _runs(record, jobs, made)) for name, jobs in wanted]
+    _refuse_unfinished(record, [job for _, jobs in packed for job in jobs])
+    _tell_of_earlier_grids(record, [job for _, jobs in packed for job in jobs])
+    return [(name, _runs(record, jobs, made)) for name, jobs in packed]
 
 
 def _tell_of_earlier_grids(record: "Record", jobs: "Sequence[Job]") -> None:
-    """Print which runs of these systems earlier grids in the folder had and the last one lacks.
+    """Print which runs of these systems only earlier grids in the folder had.
 
     Raises:
-        DataError: Some of them failed, and would drop out.
+        DataError: Some of them failed, and would be left out.
     """
     beside = record.beside(jobs)
     failed = [name for name, last in beside.items() if last.state in ("failed", "blocked")]
@@ -115,7 +115,7 @@ def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "
     return runs
 
 
-def describe_each(found: "Sequence[tuple[str, list[PackedRun]]]", given: Mapping[str, Any]) -> "list[Submission]":
+def describe_each(systems: "Sequence[tuple[str, list[PackedRun]]]", details: Mapping[str, Any]) -> "list[Submission]":
     """Return the content of each system's submission.toml.
 
     Raises:
@@ -123,15 +123,17 @@ def describe_each(found: "Sequence[tuple[str, list[PackedRun]]]", given: Mapping
     """
     from grue.submissions.packing.describe import describe
 
-    shared = [key for key in OF_ONE if given.get(key)]
-    if shared and len(found) > 1:
-        raise ConfigError(f"--{shared[0]} applies to one system, and the sweep has {len(found)}; add --system NAME.")
+    shared = [key for key in OF_ONE if details.get(key)]
+    if shared and len(systems) > 1:
+        raise ConfigError(f"--{shared[0]} applies to one system, and the sweep has {len(systems)}; add --system NAME.")
     described = []
-    for name, runs in found:
+    for name, runs in systems:
         if all(run.predictions is None for run in runs):
             raise ConfigError(f"{name}: every run failed: there is no result to submit.")
         untrained = {"budget": "no training"} if name in BASELINES else {}
         without_model = {"backbone": "none"} if name in (*SEEDLESS, *LOOKUPS) else {}
-        one = describe(runs, {**untrained, **without_model, **{key: value for key, value in given.items() if value}})
-        described.append(replace(one, deterministic=one.deterministic or name in SEEDLESS))
+        submission = describe(
+            runs, {**untrained, **without_model, **{key: value for key, value in details.items() if value}}
+        )
+        described.append(replace(submission, deterministic=submission.deterministic or name in SEEDLESS))
     return described

@@ -26,7 +26,7 @@ def pairs() -> None:
 
 
 def _choice(function: F) -> F:
-    """Add the options that all three share."""
+    """Add the options that all three commands share."""
 
     @wraps(function)
     def command(*, shares: str, **arguments: Any) -> Any:

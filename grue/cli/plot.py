@@ -54,9 +54,9 @@ def curves(
     task = load_task(task_name, suite)
     logs, notes = read_logs(runs / task.suite / task.name, systems)
     if not figures:
-        known = logged(logs)
-        notes += [f"{figure}: no run logged it." for figure in CURVES if figure not in known]
-        figures = tuple(figure for figure in CURVES if figure in known) or CURVES
+        names = logged(logs)
+        notes += [f"{figure}: no run logged it." for figure in CURVES if figure not in names]
+        figures = tuple(figure for figure in CURVES if figure in names) or CURVES
     panels, gaps = panels_of(logs, figures)
     _report([*notes, *gaps])
     draw_curves(panels, list(dict.fromkeys(log.system for log in logs)), task.title, output)

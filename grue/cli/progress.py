@@ -26,7 +26,7 @@ from grue.records import Example
 if TYPE_CHECKING:
     from grue.runs.plan import Plan
 
-EVERY = 10.0  # seconds between two lines where there is no bar
+EVERY = 10.0  # seconds between two lines without a bar
 FIGURES = (
     ("reward", "objective/reward", ".3f"),
     ("loss", "loss/total", ".3f"),
@@ -43,7 +43,7 @@ class TrainingProgress:
     Args:
         over: Called with the plan of each run that is over.
         now: Returns the seconds of a clock.
-        beside: What `grue evaluate --checkpoint` needs besides, a space before it: the file of a task of one's own.
+        beside: Further options of `grue evaluate --checkpoint`, a space before them: the file of the user's own task.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class TrainingProgress:
     def planned(self, plan: "Plan") -> None:
         """Print the stage that starts."""
         self._ran = False
-        what = f"suite {plan.task.suite}, reward {plan.reward_label}, {plan.validation_label}"
-        where = escape(f"{what} → {plan.folder}")
+        facts = f"suite {plan.task.suite}, reward {plan.reward_label}, {plan.validation_label}"
+        where = escape(f"{facts} → {plan.folder}")
         self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 
     def finished(self, plan: "Plan") -> None:
@@ -83,19 +83,19 @@ class TrainingProgress:
         self._close()
         if not self._ran:
             self.console.print("  already finished; nothing to do", soft_wrap=True)
-        elif not self.console.quiet:  # the others of several processes may not see the main one's files
+        elif not self.console.quiet:  # other processes may not see the main one's files
             from grue.runs.choice import choice
             from grue.runs.log import NAME, read_log
 
-            kept = files.read_json(plan.checkpoint / "grue.json")["update"]
+            kept_update = files.read_json(plan.checkpoint / "grue.json")["update"]
             lines = [line for _, line in read_log(plan.folder / NAME)[0]]
-            for reason in choice(plan, kept, lines, self._beside):
+            for reason in choice(plan, kept_update, lines, self._beside):
                 self.console.print(f"  {escape(reason)}", soft_wrap=True)
         self._finished.append(plan)
         self._over(plan)
 
     def suggest(self) -> None:
-        """Print how the finished runs are evaluated, but not those that others started from."""
+        """Print how to evaluate the finished runs, except those that others started from."""
         starts = {plan.init for plan in self._finished}
         for plan in self._finished:
             if plan.checkpoint not in starts:
@@ -164,7 +164,7 @@ class TrainingProgress:
 
 
 def with_errors(figures: Mapping[str, float]) -> Iterator[str]:
-    """Yield a validation's figures, each with its standard error behind it, if that is known."""
+    """Yield a validation's figures, each with its standard error if that is known."""
     compared = "preference" if "preference" in figures else "reward"
     of = {compared: "error", "gain": "gain_error"}
     for name, value in figures.items():

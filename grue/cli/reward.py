@@ -1,4 +1,4 @@
-"""`grue tools reward`: train a reward model on pairs, and judge it."""
+"""`grue tools reward`: train a reward model on pairs, and evaluate it."""
 
 from pathlib import Path
 from typing import Any

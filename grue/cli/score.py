@@ -77,15 +77,15 @@ def score(
     if per_example is not None:
         inputs = (predictions, source["own_examples"], *source["references"], task_name, source["split"])
         files.refuse_input(per_example, [Path(path) for path in inputs if path])
-    wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
-    if wanted == []:
+    names = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
+    if names == []:
         raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
     task = None if task_name is None else load_task(task_name, suite)
     with evaluation_progress(f"metrics of {predictions.name}") as progress:
         scored = api.score(
             predictions,
             task,
-            metrics=wanted,
+            metrics=names,
             options=parse_metric_settings(settings),
             progress=progress,
             **source,
@@ -115,7 +115,7 @@ def score(
 
 
 def has_all(task: "Task", ids: Sequence[str]) -> bool:
-    """Whether examples with these ids can be the evaluation split, and not part of it in a folder of one's own."""
+    """Whether examples with these ids can be the whole evaluation split, not a part of it in the user's folder."""
     from grue.data.load import hash_ids
 
     return task.data.splits[task.data.evaluation].fits(len(ids), hash_ids(ids))
@@ -124,10 +124,10 @@ def has_all(task: "Task", ids: Sequence[str]) -> bool:
 def places_of(
     task: "Task", preference: float | None, naturalness: float | None, hashes: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return axis → which rows of the board that ships a score of the evaluation split is between.
+    """Return axis → the rows of the package's board next to a score of the evaluation split.
 
     Args:
-        hashes: Of the examples that were scored, as in a result.
+        hashes: Of the scored examples, as in a result.
 
     Raises:
         DataError: The board is damaged, or of another version of grue.
@@ -168,8 +168,8 @@ def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     for setting in settings:  # the value of a string option stays a string where it looks like a number or none
         key, _, text = setting.partition("=")
         metric, _, option = key.rpartition(".")
-        known = metric_parameters(metric).get(option) if is_metric(metric) else None
-        if known is not None and known.annotation is str and not isinstance(parsed[metric][option], str):
+        parameter = metric_parameters(metric).get(option) if is_metric(metric) else None
+        if parameter is not None and parameter.annotation is str and not isinstance(parsed[metric][option], str):
             parsed[metric][option] = text
     return parsed
 
@@ -181,7 +181,7 @@ def score_table(
     places: Mapping[str, str],
     notes: Sequence[str] = (),
 ) -> str:
-    """Return scores as a small table; `places` says where an axis stands on the board, `notes` come below."""
+    """Return scores as a small table; `places` has the place of each axis on the board, `notes` come below."""
     rows = [
         (
             s.metric if s.axis == "diversity" else f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}",

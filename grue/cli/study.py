@@ -1,4 +1,4 @@
-"""`grue tools study`: people asked about systems' outputs, and their answers analysed."""
+"""`grue tools study`: ask people about systems' outputs, and analyse their answers."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -63,8 +63,10 @@ def make(output: Path, task_name: str, systems: str, items: int, annotators: int
         key = api.make_study(
             output, task_name, names, items=items, annotators=annotators, progress=progress, **arguments
         )
-    asked = len(key.annotators[0].screens)
-    click.echo(f"Study {key.study}: {len(key.systems)} systems, {items} items, {asked} pages for each of {annotators}.")
+    screens = len(key.annotators[0].screens)
+    click.echo(
+        f"Study {key.study}: {len(key.systems)} systems, {items} items, {screens} pages for each of {annotators}."
+    )
     click.echo(f"Send {output / PAGES}: {', '.join(f'{annotator.name}.html' for annotator in key.annotators)}.")
     click.echo(f"Keep {output / 'key.json'} to yourself: it says who wrote what.")
 
@@ -117,10 +119,10 @@ def analyse(
 
 
 def choices_for(path: Path, folder: Path, answers: Sequence[Path]) -> str:
-    """Return what to write to a new file: each choice between two texts with the texts, a line each.
+    """Return the content of a new file: each choice between two texts with the texts, a line each.
 
     Raises:
-        ConfigError: The file is there and says something else: perhaps somebody's answers, or the key.
+        ConfigError: The file exists and has other content: perhaps somebody's answers, or the key.
         DataError: As for `analyse_study`; or the study asked for ratings.
     """
     from grue.study.answers import answer_files, preference_lines, read_answers
@@ -137,7 +139,7 @@ def choices_for(path: Path, folder: Path, answers: Sequence[Path]) -> str:
     return text
 
 
-# --- what is printed -------------------------------------------------------------------------------------------------
+# --- printing --------------------------------------------------------------------------------------------------------
 
 
 def show(analysis: "StudyAnalysis", console: Console) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from grue.submissions.packing.collect import PackedRun
     from grue.submissions.problems import Problem
 
-SEED = 0  # for the randomisation tests for regressions, so that equal files give equal reports
+SEED = 0  # of the randomisation tests for regressions: equal files give equal reports
 
 
 @click.group()
@@ -70,15 +70,15 @@ def check_submissions(
     if against is None:
         checked, problems = _check(paths or (Path("submissions"),), sample=sample)
         if sample is not None:
-            said = "Scores were recomputed for one seed of each system and task, and taken as stated for the others."
-            click.echo(said, err=True)
+            note = "Scores were recomputed for one seed of each system and task, and taken as stated for the others."
+            click.echo(note, err=True)
     else:
         checked, problems = _check_against(paths, against, maintainer)
     _report(problems, checked, report, output)
 
 
 def _spelled_out(path: Path) -> Path:
-    """Return a path that names its system, suite or `submissions`: as it was given, or absolute if it is `.`, say."""
+    """Return a path that ends in its system, suite or `submissions`; absolute if the given one does not, as `.`."""
     from grue.submissions.folder import place_of, systems
 
     place, parts = place_of(path), 2 if systems(path) == [path] else 1
@@ -86,7 +86,7 @@ def _spelled_out(path: Path) -> Path:
 
 
 def _check(
-    paths: Sequence[Path], others: Path | None = None, sample: str | None = None
+    paths: Sequence[Path], before: Path | None = None, sample: str | None = None
 ) -> "tuple[list[Path], list[Problem]]":
     """Check the submissions in some folders; return their folders, and the problems."""
     from grue.cli.console import error_console
@@ -97,7 +97,7 @@ def _check(
     if not checked:
         return [], []
     with error_console().status(f"Rescoring {', '.join(ascii(str(path))[1:-1] for path in paths)} …"):
-        return checked, check(paths, others=others, sample=sample)
+        return checked, check(paths, others=before, sample=sample)
 
 
 def _check_against(paths: Sequence[Path], ref: str, maintainer: bool) -> "tuple[list[Path], list[Problem]]":
@@ -113,11 +113,11 @@ def _check_against(paths: Sequence[Path], ref: str, maintainer: bool) -> "tuple[
     problems = [] if maintainer else check_paths(home, changed)
     folders = paths or [home / name for name in systems_in(changed) if (home / name).is_dir()]
     with rows_at(home, ref) as before:
-        checked, found = _check(folders, others=before)
-        problems += found
+        checked, faults = _check(folders, before=before)
+        problems += faults
         for system in checked:
             row = before.joinpath(*place_of(system).parts[-2:])
-            broken = any(p.severity == "error" and Path(p.path).is_relative_to(system) for p in found)
+            broken = any(p.severity == "error" and Path(p.path).is_relative_to(system) for p in faults)
             if row.is_dir() and not broken:
                 with error_console().status("Comparing with the row on the board …"):
                     problems += check_regression(system, row, np.random.default_rng(SEED))
@@ -139,7 +139,7 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 
     Raises:
         SubmissionError: There is an error among the problems.
-        Unavailable: There is none, but this machine could not check everything.
+        Unavailable: There is no error, but this machine could not check everything.
     """
     from grue.render.problems import REPORTS, summary
 
@@ -216,7 +216,7 @@ def pack_runs(
     force: bool,
     no_check: bool,
     offline: bool,
-    **given: Any,
+    **details: Any,
 ) -> None:
     """Pack evaluated runs, or predictions made elsewhere, into a submission, and check it.
 
@@ -230,22 +230,22 @@ def pack_runs(
     """  # noqa: D301 (click reads the escape)
     from grue.submissions.packing.describe import describe
 
-    for asked in (system, given["name"]):
-        if asked is not None:
-            check_system_name(asked)
+    for given_name in (system, details["name"]):
+        if given_name is not None:
+            check_system_name(given_name)
     named = system is not None and sweep is None
     if sum([bool(run_paths), named, predictions is not None, sweep is not None]) != 1:
         raise ConfigError("Choose what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.")
-    given["authors"] = [name.strip() for name in (given["authors"] or "").split(",") if name.strip()]
+    details["authors"] = [name.strip() for name in (details["authors"] or "").split(",") if name.strip()]
     if sweep is not None:
-        packed = _packed_sweep(sweep, system, failed, given)
+        packed = _packed_sweep(sweep, system, failed, details)
     else:
         if predictions is not None:
-            collected = _score(predictions, suite, given, offline)
+            collected = _score(predictions, suite, details, offline)
         else:
             collected = _collect(run_paths, system, runs, suite, failed)
         collected += _failed(failed, collected)
-        packed = [(collected, describe(collected, given))]
+        packed = [(collected, describe(collected, details))]
     folders = _write(packed, output, force)
     if not no_check:
         checked, problems = _check(folders)
@@ -253,15 +253,15 @@ def pack_runs(
 
 
 def _packed_sweep(
-    sweep: Path, system: str | None, failed: Sequence[str], given: Mapping[str, Any]
+    sweep: Path, system: str | None, failed: Sequence[str], details: Mapping[str, Any]
 ) -> "list[tuple[list[PackedRun], Submission]]":
     """Return the runs and the submission.toml of every system of a sweep."""
     from grue.cli.pack_sweep import describe_each, runs_of_sweep
 
     if failed:
         raise ConfigError(f"--failed {failed[0]}: the sweep records which of its runs failed; leave it out.")
-    found = runs_of_sweep(sweep, system, _made())
-    return [(runs, one) for (_, runs), one in zip(found, describe_each(found, given), strict=True)]
+    systems = runs_of_sweep(sweep, system, _made())
+    return [(runs, content) for (_, runs), content in zip(systems, describe_each(systems, details), strict=True)]
 
 
 def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path, force: bool) -> list[Path]:
@@ -282,7 +282,7 @@ def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path,
 
 
 def _tell_withheld(runs: "Sequence[PackedRun]") -> None:
-    """Print which tasks are submitted without a configuration, though they were trained."""
+    """Print which trained tasks are submitted without a configuration."""
     from grue.submissions.packing.pack import configurations
 
     for task, configuration in configurations(runs).items():
@@ -299,33 +299,35 @@ def _collect(
     """Read runs; a run that is declared failed need not have a result."""
     from grue.submissions.packing.collect import find_runs, read_run, runs_of
 
-    found = find_runs(paths) if system is None else runs_of(system, runs, suite)
-    declared = {folder: f"{folder.parent.parent.name}:{folder.name.removeprefix('seed-')}" for folder in found}
-    return [read_run(folder) for folder in found if declared[folder] not in failed or (folder / "result.json").exists()]
+    folders = find_runs(paths) if system is None else runs_of(system, runs, suite)
+    declared = {folder: f"{folder.parent.parent.name}:{folder.name.removeprefix('seed-')}" for folder in folders}
+    return [
+        read_run(folder) for folder in folders if declared[folder] not in failed or (folder / "result.json").exists()
+    ]
 
 
-def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) -> "list[PackedRun]":
+def _score(folder: Path, suite: str, details: Mapping[str, Any], offline: bool) -> "list[PackedRun]":
     """Score predictions made elsewhere."""
     from grue.cli.console import evaluation_progress
     from grue.submissions.packing.collect import find_predictions, score_run
 
-    missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not given[key]]
+    missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not details[key]]
     if missing:
         raise ConfigError(f"--predictions: name the system that wrote them: {', '.join(missing)}.")
-    system = {key: given[key] for key in ("name", "algorithm", "backbone")}
-    found = find_predictions(folder, suite)
+    system = {key: details[key] for key in ("name", "algorithm", "backbone")}
+    files_found = find_predictions(folder, suite)
     scored = []
     with evaluation_progress("Scoring") as progress:
-        for done, (task, seed, path) in enumerate(found):
-            progress(done, len(found))
+        for done, (task, seed, path) in enumerate(files_found):
+            progress(done, len(files_found))
             scored.append(score_run(task, seed, path, system, _made(), offline))
             for problem in scored[-1].result.errors:
                 click.echo(f"Not scored by {problem}", err=True)
-        progress(len(found), len(found))
+        progress(len(files_found), len(files_found))
     return scored
 
 
-def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[PackedRun]":
+def _failed(failed: Sequence[str], finished: "Sequence[PackedRun]") -> "list[PackedRun]":
     """Return the results of failed runs, of the same system as the other runs.
 
     Raises:
@@ -333,9 +335,9 @@ def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[Packe
     """
     from grue.submissions.packing.collect import failed_beside, parse_failed
 
-    if not others:
+    if not finished:
         raise ConfigError("Every run failed: there is no result to submit.")
-    results = [run.result for run in others]
+    results = [run.result for run in finished]
     return [failed_beside(results, *parse_failed(text, results[0].suite), _made()) for text in failed]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 DRIVERS = ("nvidiactl", "nvhost-gpu", "nvgpu", "nvmap", "dxg", "kfd")
-"""What is in /dev where torch may find a GPU: NVIDIA's, Jetson's, that of Windows beneath Linux, and AMD's."""
+"""Files in /dev if torch may find a GPU: NVIDIA's, Jetson's, that of Windows beneath Linux, and AMD's."""
 
 
 @click.group(invoke_without_command=True)
@@ -127,18 +127,18 @@ def _grid(
     from grue.sweep.grid import GridEntry, SweepGrid, read_grid
 
     grid = read_grid(config_path) if config_path else SweepGrid()
-    given: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     if suite is not None:
-        given["suite"] = suite
+        overrides["suite"] = suite
     if algos is not None:
-        given["algorithms"] = _names(algos)
+        overrides["algorithms"] = _names(algos)
     if seed_range is not None:
-        given["seeds"] = seed_range
+        overrides["seeds"] = seed_range
     if settings:
-        given["set"] = {**grid.set, **options.parse_settings(settings)}
+        overrides["set"] = {**grid.set, **options.parse_settings(settings)}
     if no_evaluate:
-        given["evaluate"] = False
-    grid = replace(grid, **given).located()
+        overrides["evaluate"] = False
+    grid = replace(grid, **overrides).located()
     if tasks is not None:
         if not _names(tasks):
             raise ConfigError(f"--tasks {tasks!r} names no task; leave it out for all.")
@@ -179,7 +179,7 @@ def default_jobs(threads: int) -> int:
 
 
 def device_count() -> int:
-    """Return how many GPUs this machine has; where no driver offers one, torch is not imported to say so."""
+    """Return how many GPUs this machine has; without a driver, torch is not imported."""
     if not any(os.path.exists(f"/dev/{driver}") for driver in DRIVERS):
         return 0
     import torch
@@ -188,10 +188,10 @@ def device_count() -> int:
 
 
 def at_a_time(executor: str, jobs: int | None, threads: int, gpus: float, devices: int) -> int:
-    """Return how many runs are carried out at once; of a Ray cluster, as if it were this machine alone.
+    """Return how many runs are carried out at once; for a Ray cluster, as if it were this machine alone.
 
     Args:
-        devices: Number of this machine's GPUs, of which a local run takes one whole.
+        devices: Number of this machine's GPUs; a local run takes a whole one.
     """
     cpus = default_jobs(threads)
     if executor == "ray":

@@ -1,4 +1,4 @@
-"""Showing a sweep: a live table on a terminal, otherwise a line for every change, and tables at the end."""
+"""Show a sweep: a live table on a terminal, otherwise a line for every change, and tables at the end."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ class SweepView:
 
 
 def table(rows: Sequence[JobRow]) -> Table:
-    """Return rows as a table: state, run, and the known of updates, reward, KL, time left and preference."""
+    """Return rows as a table: state, run, and updates, reward, KL, time left and preference where they are known."""
     figures = {
         "updates": ["" if r.updates is None or r.state == "finished" else f"{r.update or 0}/{r.updates}" for r in rows],
         "reward": [_number(row.reward, ".3f") for row in rows],
@@ -96,8 +96,8 @@ def table(rows: Sequence[JobRow]) -> Table:
     for name in columns:
         shown.add_column(name, justify="right", no_wrap=True)
     for row, *cells in zip(rows, *columns.values(), strict=True):
-        again = f"  (attempt {row.attempt})" if row.attempt > 1 else ""
-        shown.add_row(Text(row.state, STYLES[row.state]), f"{short(row.job.id)}{again}", *cells)
+        attempt = f"  (attempt {row.attempt})" if row.attempt > 1 else ""
+        shown.add_row(Text(row.state, STYLES[row.state]), f"{short(row.job.id)}{attempt}", *cells)
     return shown
 
 
@@ -129,13 +129,13 @@ def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
     lines = [f"{runs}, {done} of them finished:" if done else f"{runs}:"]
     widths = [max(map(len, names)) + 2 for names in zip(*seeds, strict=True)]
     for (task, system), numbers in seeds.items():
-        some = [job for job in left if (f"{job.suite}/{job.task}", job.system) == (task, system)]
-        like = estimate(some, 1, record.ended())
-        took = "unknown" if like.unknown else f"{clock(like.work / len(some))} a run"
-        start = f", from {some[0].after.split('/')[2]}" if some[0].after else ""
-        only = "" if some[0].evaluate else ", not evaluated"
+        same = [job for job in left if (f"{job.suite}/{job.task}", job.system) == (task, system)]
+        like = estimate(same, 1, record.ended())
+        duration = "unknown" if like.unknown else f"{clock(like.work / len(same))} a run"
+        start = f", from {same[0].after.split('/')[2]}" if same[0].after else ""
+        only = "" if same[0].evaluate else ", not evaluated"
         lines.append(
-            f"  {task:{widths[0]}}{system:{widths[1]}}seeds {','.join(map(str, numbers)):14}{took}{start}{only}"
+            f"  {task:{widths[0]}}{system:{widths[1]}}seeds {','.join(map(str, numbers)):14}{duration}{start}{only}"
         )
     rest = estimate(left, workers, record.ended())
     takes = (

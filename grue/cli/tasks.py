@@ -111,7 +111,7 @@ def settings_of(task: "Task") -> Iterator[str]:
 
 
 def scale_of(spec: "MetricSpec") -> str:
-    """Return how a metric's values become 0–100."""
+    """Return how a metric's values are scaled to 0–100."""
     if spec.range:
         return f"0–100 from {spec.range[0]:g} to {spec.range[1]:g}"
     return f"100·min(1, {spec.reference}/value)" if spec.reference else "outside the score"
@@ -180,7 +180,7 @@ def validate(paths: tuple[Path, ...]) -> None:
 
 
 def _faults(path: Path, ours: bool) -> Iterator[str]:
-    """Yield everything that is wrong with a task file, a line or more each."""
+    """Yield everything that is wrong with a task file."""
     from grue.data.formats import FORMATS
     from grue.data.load import local_path
     from grue.evaluation.needed_models import check_models
@@ -216,7 +216,7 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
 
 
 def _local_splits(task: "Task") -> list[str]:
-    """Return the splits that a local file is named for; all where there is no other source."""
+    """Return the splits that have a local file; all if there is no other source."""
     local = [source for source in task.data.sources if source.kind == "local"]
     named = {name for source in local for name in source.files}
     only = len(local) == len(task.data.sources)
@@ -227,7 +227,7 @@ def _read(task: "Task", split: str) -> None:
     """Read the examples of a split of local files.
 
     Raises:
-        DataError: A file is not there, a line of it is wrong, or what is evaluated lacks what the metrics need.
+        DataError: A file is missing, a line of it is wrong, or the evaluation split lacks what the metrics need.
     """
     from grue.data.load import load_examples, local_path
     from grue.evaluation.scoring import check_examples
@@ -242,7 +242,7 @@ def _read(task: "Task", split: str) -> None:
 
 
 def _remarks(task: "Task") -> Iterator[str]:
-    """Yield what is no fault of a task file of one's own, but should be known."""
+    """Yield remarks on a user's task file that are not faults."""
     from grue.cli.data import remarks_on_prompts
     from grue.data.load import load_examples
     from grue.evaluation.needed_models import absent_models

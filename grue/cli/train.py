@@ -46,7 +46,7 @@ def train(
     from grue.task_files import SUITES
 
     requests = [replace(request, seed=seed) for seed in seeds_of(seeds)]
-    stages = [stage for each in requests for stage in plan.stages_of(each)]  # all are refused before any starts
+    stages = [stage for each in requests for stage in plan.stages_of(each)]  # refuses a wrong one before any starts
     if dry_run:
         _check(stages)
         click.echo("\n".join(describe(stage) for stage in stages))
@@ -57,7 +57,7 @@ def train(
 
 
 def _check(stages: Sequence["Plan"]) -> None:
-    """Refuse what the runs would; of a run that starts from one to come, what can be told before that is trained."""
+    """Refuse what the runs would refuse; for a run that starts from a future one, as far as possible before that."""
     from grue.lm.checkpoint import is_checkpoint
     from grue.runs.folder import CONFIG, claim_folder
     from grue.runs.train import check
@@ -99,7 +99,7 @@ def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], thread
 
 @contextmanager
 def joined_processes() -> Iterator["DistributedContext"]:
-    """Yield the processes that train together, and leave them in the end."""
+    """Yield the processes that train together, and leave them at the end."""
     from grue.lm.distributed import join_processes, leave_processes
 
     try:
@@ -109,7 +109,7 @@ def joined_processes() -> Iterator["DistributedContext"]:
 
 
 def describe(stage: "Plan") -> str:
-    """Return the plan of one stage as text, with the unit of what the KL penalty is steered to."""
+    """Return the plan of one stage as text, with the unit of the target KL."""
     from grue.lm.load import is_here
     from grue.rl.settings import KL_UNITS, RolloutConfig
 

@@ -1,4 +1,4 @@
-"""`grue submit verify` and `retrain`: rows of the board, run again."""
+"""`grue submit verify` and `retrain`: run rows of the board again."""
 
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -92,8 +92,8 @@ def verify(
     when = _date(record, by, day)
     if record and (tasks or seeds):
         raise ConfigError("--record: a record is of the whole draw; leave out --task and --seed.")
-    asked = targets(submission, tasks, seeds)
-    chosen = [verifying.Chosen(run) for run in asked] if seeds else verifying.choose(targets(submission), salt)
+    requested = targets(submission, tasks, seeds)
+    chosen = [verifying.Chosen(run) for run in requested] if seeds else verifying.choose(targets(submission), salt)
     chosen = [run for run in chosen if not tasks or run.target.task.name in tasks]
     picked = [run.target for run in chosen]
     _use_threads(threads, picked)
@@ -106,12 +106,14 @@ def verify(
         click.echo(verifying.describe(reruns[-1]))
     for line in verifying.describe_bound(reruns):
         click.echo(line)
-    seen = verifying.record(submission, reruns, salt, by.strip(), when)
+    verified = verifying.record(submission, reruns, salt, by.strip(), when)
     if record:
-        files.write_json(record_of(submission), seen)
+        files.write_json(record_of(submission), verified)
         click.echo(f"→ {record_of(submission)}", err=True)
     verifying.refuse_faulty(reruns)
-    of_the_row = f"{seen.rung}." if not (tasks or seeds) else "these runs vouch for it; the others were not made again."
+    of_the_row = (
+        f"{verified.rung}." if not (tasks or seeds) else "these runs vouch for it; the others were not made again."
+    )
     click.echo(f"{submission}: {of_the_row}")
 
 
@@ -189,15 +191,15 @@ def _use_threads(threads: int | None, runs: "Sequence[Target]") -> None:
 
     from grue.submissions.trust.runs import threads_of
 
-    if wanted := threads or threads_of(runs):
-        torch.set_num_threads(wanted)
+    if count := threads or threads_of(runs):
+        torch.set_num_threads(count)
 
 
 def _date(record: bool, by: str, day: str | None) -> str:
     """Return the date of a record.
 
     Raises:
-        ConfigError: A record would not say who made it, when, or with what code.
+        ConfigError: A record would not say who made it, when, or with which code.
     """
     from grue.provenance import code_is_changed
 

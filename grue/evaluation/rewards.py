@@ -98,9 +98,9 @@ class Reward:
         step: int | None = None,
     ) -> list[list[Value]]:
         """Return the values of each term for all texts, not weighted."""
-        known = {"token_ids": token_ids, "truncated": truncated, "step": step}
+        inputs = {"token_ids": token_ids, "truncated": truncated, "step": step}
         examples = list(map(as_scored, examples))
-        parts = [term.values(examples, texts, **known) for term in self.terms]
+        parts = [term.values(examples, texts, **inputs) for term in self.terms]
         for example, text, values in zip(examples, texts, zip(*parts, strict=True), strict=True):
             self._check_size(example, text, values)
         return parts
@@ -341,11 +341,11 @@ def give_name(function: RewardFunction) -> str:
 
 
 def _fingerprint(function: RewardFunction) -> str:
-    known = next((name for name, value in PASSED.items() if value is function), None)
+    earlier_name = next((name for name, value in PASSED.items() if value is function), None)
     try:
         return f"sha256 {sha256_json(source_of(function))[:16]}"
     except NO_SOURCE:
-        return known.rpartition("(")[2].removesuffix(")") if known else f"unknown {secrets.token_hex(8)}"
+        return earlier_name.rpartition("(")[2].removesuffix(")") if earlier_name else f"unknown {secrets.token_hex(8)}"
 
 
 @REWARDS.register("repeat_penalty")

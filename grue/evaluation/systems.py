@@ -287,6 +287,6 @@ def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
     name = f"{system.name}+{best_of.name}"
     record = {**system.record, "name": name}
     if models := reward_models.recorded(best_of.pick_by, task):
-        others = [model for model in record.get("reward_models", ()) if model not in models]
-        record["reward_models"] = [*others, *models]
+        earlier = [model for model in record.get("reward_models", ()) if model not in models]
+        record["reward_models"] = [*earlier, *models]
     return replace(system, name=name, record=record, best_of=best_of)

@@ -1,1 +1,1 @@
-"""What other trainers hand to a reward, and what they take from it; `grue.rewards` makes the functions."""
+"""Rewards for other trainers: their inputs and outputs; `grue.rewards` makes the functions."""

@@ -1,4 +1,4 @@
-"""Which example a trainer's prompt is: found by the id that it carries, else by its text."""
+"""Find the example of a trainer's prompt, by its id or else by its text."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,16 +15,16 @@ from grue.records import Example
 from grue.tasks import Task
 
 Message = Mapping[str, Any]
-"""A chat message: `role` and `content`, which is a text, or a list of parts of which those with `text` count."""
-Said = str | Sequence[Message]
+"""A chat message: `role` and `content`, which is a text, or a list of parts, some of which have a `text`."""
+TextOrChat = str | Sequence[Message]
 """A prompt or a response: a text, or a conversation."""
 
 
 class Lookup:
-    """The examples of one split or several of a task.
+    """The examples of one or several splits of a task.
 
     Attributes:
-        source: The task as exported data names it: "mini/imdb".
+        source: The task's name in exported data: "mini/imdb".
 
     Raises:
         DataError: There is no such split, or its data is not available.
@@ -42,11 +42,11 @@ class Lookup:
         """Return the example with an id.
 
         Args:
-            split: The split that it is from, where that is known; else an id says which example it is on its own.
+            split: The split that it is from, if known; else the id alone must identify the example.
 
         Raises:
-            TrainingError: There is none in these splits, or `split` is none of them.
-            DataError: Two splits have the id with different content, and `split` does not say which one is meant.
+            TrainingError: There is none in these splits, or `split` is not one of them.
+            DataError: Two splits have the id with different content, and `split` is not given.
         """
         if split is not None and split not in self._splits:
             raise TrainingError(
@@ -54,14 +54,14 @@ class Lookup:
                 f"{self._title}; name the split with split=…"
             )
         chosen = [n for n, name in enumerate(self._splits) if split in (None, name)]
-        found = {n: self._files[n][self._ids[n][str(identity)]] for n in chosen if str(identity) in self._ids[n]}
-        if not found:
+        examples = {n: self._files[n][self._ids[n][str(identity)]] for n in chosen if str(identity) in self._ids[n]}
+        if not examples:
             raise self._unknown(f"The id '{escaped(identity)}'")
-        self._refuse_two_contents(found)
-        return next(iter(found.values()))
+        self._refuse_two_contents(examples)
+        return next(iter(examples.values()))
 
     def refuse_shared_ids(self) -> None:
-        """Refuse splits of which an id names different examples, for trainers that hand over no split.
+        """Refuse splits in which an id names different examples, for trainers that pass no split.
 
         Raises:
             DataError: An id is in two splits with different content.
@@ -72,19 +72,19 @@ class Lookup:
                     example = self._files[earlier][self._ids[earlier][identity]]
                     self._refuse_two_contents({earlier: example, later: self._files[later][row]})
 
-    def _refuse_two_contents(self, found: Mapping[int, Example]) -> None:
-        """Refuse examples of one id, each of another split, that are not the same."""
-        first = next(iter(found.values()))
-        if any(example != first for example in found.values()):
-            names = " and ".join(self._splits[n] for n in found)
+    def _refuse_two_contents(self, examples: Mapping[int, Example]) -> None:
+        """Refuse different examples with one id, each of another split."""
+        first = next(iter(examples.values()))
+        if any(example != first for example in examples.values()):
+            names = " and ".join(self._splits[n] for n in examples)
             raise DataError(
                 f"{self.source}: the id '{escaped(first.id)}' is in the splits {names} with different content, so that "
                 "it does not say whose references count. Give every row an id that no other split has, or name one "
                 'split with split=…; verl may have both: `grue data export --format verl` writes extra_info["split"].'
             )
 
-    def by_prompt(self, prompt: Said) -> Example:
-        """Return the example with a prompt; of a conversation, the last message of the user is looked up.
+    def by_prompt(self, prompt: TextOrChat) -> Example:
+        """Return the example with a prompt; for a conversation, the user's last message is looked up.
 
         Raises:
             TrainingError: There is none in these splits, or several have this prompt.
@@ -114,7 +114,7 @@ class Lookup:
 
     @cached_property
     def _counts(self) -> Counter[str]:
-        """How many examples have a prompt; one that several splits share by its id is one example."""
+        """How many examples have each prompt; examples with the same id count once."""
         pairs = {
             pair for file in self._files for pair in zip(_column(file, "id"), _column(file, "prompt"), strict=True)
         }
@@ -124,9 +124,9 @@ class Lookup:
     def _title(self) -> str:
         return f"{self.source} {' and '.join(self._splits)}"
 
-    def _unknown(self, what: str) -> TrainingError:
+    def _unknown(self, subject: str) -> TrainingError:
         return TrainingError(
-            f"{what} is no example of {self._title}; name the split with split=…, or train on what "
+            f"{subject} is no example of {self._title}; name the split with split=…, or train on what "
             "`grue data export --format …` writes."
         )
 
@@ -135,16 +135,18 @@ def _column(file: ExampleFile, name: str) -> list[str]:
     return list(file.column(name).to_pylist())
 
 
-def text_of(said: Said, role: str) -> str:
-    """Return a text, or that of the last message of a role in a conversation.
+def text_of(source: TextOrChat, role: str) -> str:
+    """Return a text, or the text of a role's last message in a conversation.
 
     Raises:
-        TrainingError: It is neither, or nobody has that role.
+        TrainingError: It is neither, or has no message of the role.
     """
-    if isinstance(said, str):
-        return said
-    messages = [message for message in said if isinstance(message, Mapping)] if isinstance(said, Sequence) else []
-    found = [message.get("content") for message in messages if message.get("role") == role]
-    if not found:
-        raise TrainingError(f"'{escaped(said, 80)}' is neither a text nor a conversation with a message of the {role}.")
-    return content_text(found[-1])
+    if isinstance(source, str):
+        return source
+    messages = [message for message in source if isinstance(message, Mapping)] if isinstance(source, Sequence) else []
+    contents = [message.get("content") for message in messages if message.get("role") == role]
+    if not contents:
+        raise TrainingError(
+            f"'{escaped(source, 80)}' is neither a text nor a conversation with a message of the {role}."
+        )
+    return content_text(contents[-1])

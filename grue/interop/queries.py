@@ -1,4 +1,4 @@
-"""The response in what OpenRLHF decodes: prompt, response and special tokens in one text."""
+"""Extract the response from OpenRLHF's decoded text of prompt, response and special tokens."""
 
 from typing import TYPE_CHECKING
 
@@ -13,15 +13,15 @@ def response_of(query: str, prompt: str, tokenizer: "PreTrainedTokenizerBase") -
 
     Args:
         query: prompt + response, decoded from their tokens with the special ones.
-        prompt: As it was tokenised, without special tokens but those that a chat template wrote.
+        prompt: As it was tokenised, without special tokens except those of a chat template.
 
     Raises:
         TrainingError: The query does not begin with the prompt.
     """
-    begin = str(tokenizer.decode(_ids(prompt, tokenizer)))  # what decoding makes of it: other white space, say
-    for known in (begin, prompt):
-        if query.startswith(known):
-            rest = query[len(known) :]
+    begin = str(tokenizer.decode(_ids(prompt, tokenizer)))  # decoding may change white space, say
+    for prefix in (begin, prompt):
+        if query.startswith(prefix):
+            rest = query[len(prefix) :]
             return str(tokenizer.decode(_ids(rest, tokenizer), skip_special_tokens=True))
     raise TrainingError(
         f"The query '{escaped(query, 80)}' does not begin with its prompt '{escaped(prompt, 80)}': the prompt was cut, "

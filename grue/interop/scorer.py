@@ -1,4 +1,4 @@
-"""A reward as other trainers call it: from their threads, for texts that are cleaned as grue's own are."""
+"""A reward as other trainers call it: thread-safe, and with texts cleaned like GRUE's own."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,29 +16,29 @@ from grue.tasks import Task
 
 @dataclass(frozen=True, slots=True)
 class Rewards:
-    """What B texts are worth.
+    """The rewards of B texts.
 
     Attributes:
-        sums: [B], None where no term applies.
-        terms: "reward/NAME" → [B] values, not weighted, None where the term does not apply.
+        sums: [B], None if no term applies.
+        terms: "reward/NAME" → [B] values, not weighted, None if the term does not apply.
     """
 
     sums: list[float | None]
     terms: Mapping[str, Sequence[float | None]]
 
     def means(self) -> dict[str, float]:
-        """Return the mean of each term over the texts that it applies to; without the terms that apply to none."""
-        found = {name: mean(values) for name, values in self.terms.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        """Return the mean of each term over the texts that it applies to, without terms that apply to none."""
+        means = {name: mean(values) for name, values in self.terms.items()}
+        return {name: value for name, value in means.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """A reward and the examples that it is asked about.
+    """A reward and its examples.
 
     Attributes:
-        name: What a trainer's log calls it: the expression without blanks, or the function's name.
-        terms: What it calls the terms.
+        name: Its name in a trainer's log: the expression without blanks, or the function's name.
+        terms: The names of the terms in the log.
     """
 
     reward: Reward
@@ -54,11 +54,11 @@ class Scorer:
         token_ids: Sequence[Sequence[int]] | None = None,
         step: int | None = None,
     ) -> Rewards:
-        """Return what texts are worth, without what grue itself leaves out: unseen characters, surrounding white space.
+        """Return the rewards of texts, after removing invisible characters and surrounding white space, as GRUE does.
 
         Raises:
-            TrainingError: A term gave no usable number, or numbers for single tokens, which has no place here.
-            ConfigError: A term asks for what is not known.
+            TrainingError: A term gave no usable number, or numbers for single tokens, which are not supported.
+            ConfigError: A term needs an unknown input.
         """
         with self._one_at_a_time:
             cleaned = [legible(text).strip() for text in texts]
@@ -70,30 +70,30 @@ class Scorer:
         return Rewards(self.reward.sums(parts), whole)
 
     def number(self, example: Example, text: str, trainer: str) -> tuple[float, dict[str, float]]:
-        """Return what one text is worth, for a trainer that wants a number for each, and its terms; NaN for None.
+        """Return the reward of one text, for a trainer that needs a number, and its terms; NaN for None.
 
         Raises:
             TrainingError: As `rewards`, or no term applies.
         """
         (value,), terms = self.numbers([example], [text], trainer)
-        return value, {name: one for name, (one,) in terms.items()}
+        return value, {name: term for name, (term,) in terms.items()}
 
     def numbers(
         self, examples: Sequence[Example], texts: Sequence[str], trainer: str
     ) -> tuple[list[float], dict[str, list[float]]]:
-        """Return what B texts are worth, [B], for a trainer that wants a number for each, and each term, [B].
+        """Return the rewards of B texts, [B], for a trainer that needs numbers, and each term, [B].
 
-        The reward is asked about all of them at once. Where a term does not apply, it is NaN.
+        The reward is called once for all of them. A term that does not apply is NaN.
 
         Raises:
             TrainingError: As `rewards`, or no term applies to a text.
         """
-        found = self.rewards(examples, texts)
-        values = [self._known(*pair, trainer) for pair in zip(examples, found.sums, strict=True)]
-        terms = {name: [math.nan if one is None else one for one in term] for name, term in found.terms.items()}
+        rewards = self.rewards(examples, texts)
+        values = [self._applied(*pair, trainer) for pair in zip(examples, rewards.sums, strict=True)]
+        terms = {name: [math.nan if value is None else value for value in term] for name, term in rewards.terms.items()}
         return values, terms
 
-    def _known(self, example: Example, value: float | None, trainer: str) -> float:
+    def _applied(self, example: Example, value: float | None, trainer: str) -> float:
         if value is None:
             raise TrainingError(
                 f"The reward {self.name!r} does not apply to the example {example.id!r}, but {trainer} wants a number "
@@ -111,20 +111,20 @@ def make_scorer(
 ) -> Scorer:
     """Return the reward of a task for the examples of some splits; None is the task's own.
 
-    Metrics are prepared on the training split, as in `grue train`, or on the first of `splits` where there is none.
+    Metrics are prepared on the training split, as in `grue train`, or without one on the first of `splits`.
 
     Raises:
         UnknownName, ConfigError, DataError: As `make_reward` and `load_examples`.
     """
-    given = task.reward if reward is None else reward
+    chosen = task.reward if reward is None else reward
     prepared_on = "train" if "train" in task.data.splits else splits[0]
     examples = load_examples(task, prepared_on, data_dir, offline).examples
     lookup = Lookup(task, splits, data_dir, offline)
-    if isinstance(given, str):
-        made = make_reward(given, task, examples)
-        return Scorer(made, "".join(given.split()), tuple(term.name for term in made.terms), lookup)
-    name = getattr(given, "__name__", type(given).__name__)
-    return Scorer(make_reward(give_name(given), task, examples), name, (name,), lookup)
+    if isinstance(chosen, str):
+        made_reward = make_reward(chosen, task, examples)
+        return Scorer(made_reward, "".join(chosen.split()), tuple(term.name for term in made_reward.terms), lookup)
+    name = getattr(chosen, "__name__", type(chosen).__name__)
+    return Scorer(make_reward(give_name(chosen), task, examples), name, (name,), lookup)
 
 
 def _whole(name: str, example: Example, value: Value) -> float | None:

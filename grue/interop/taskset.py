@@ -1,4 +1,4 @@
-"""A task as a taskset of verifiers, which prime-rl trains on. Read in verifiers 0.4.0 (`verifiers.v1`)."""
+"""A task as a taskset of verifiers 0.4.0 (`verifiers.v1`), which prime-rl trains on."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def make_taskset(scorer: Scorer) -> type[Any]:
 
         @vf.reward  # type: ignore[untyped-decorator]
         async def reward(self, trace: Any) -> float:
-            """Return what the last reply is worth; the reward's terms are recorded as metrics."""
+            """Return the reward of the last reply; its terms are recorded as metrics."""
             example = scorer.lookup.by_id(self.data.id)
             value, terms = await asyncio.to_thread(scorer.number, example, trace.last_reply, "verifiers")
             trace.record_metrics(terms)

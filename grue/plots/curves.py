@@ -43,7 +43,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class CurvePanel:
-    """A figure's curves, one for every system that logged it."""
+    """A figure's curves, one for each system that logged it."""
 
     figure: str
     curves: tuple[Curve, ...]
@@ -66,13 +66,13 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
         UnknownName: A system has no runs there.
         DataError: A log cannot be read, or nothing was trained.
     """
-    known = sorted({path.parent.name for path in folder.glob("*/seed-*")})
-    if not known:
+    trained = sorted({path.parent.name for path in folder.glob("*/seed-*")})
+    if not trained:
         raise DataError(f"{folder}: holds no runs; train some with `grue train`, or name another folder with --runs.")
     logs, notes, untrained = [], [], []
-    for system in dict.fromkeys(systems or known):
-        if system not in known:
-            raise UnknownName(f"{folder} has no runs of {system!r}.{instead(system, known)}")
+    for system in dict.fromkeys(systems or trained):
+        if system not in trained:
+            raise UnknownName(f"{folder} has no runs of {system!r}.{instead(system, trained)}")
         runs = sorted((folder / system).glob("seed-*"), key=_seed)
         paths = [run / "train.jsonl" for run in runs if (run / "train.jsonl").is_file()]
         if not paths:
@@ -106,7 +106,7 @@ def _of(system: str, seeds: Sequence[str]) -> str:
 def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
     """Read a `train.jsonl` as figure → update → value, and whether its last line is torn.
 
-    The mask's figures are dropped for runs without a mask: what a sampler's own top-k or top-p closes is none.
+    The mask's figures are dropped for runs without a mask: a sampler's own top-k or top-p is not a mask.
 
     Raises:
         DataError: The file cannot be read, one of its whole lines is damaged, or lines are missing or another run's.
@@ -135,7 +135,7 @@ def logged(logs: Sequence[Log]) -> list[str]:
 
 
 def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePanel], list[str]]:
-    """Return a panel for every figure, and notes on what is missing in them.
+    """Return a panel for each figure, and notes on missing data.
 
     Args:
         logs: Grouped by system, as `read_logs` returns them.
@@ -144,11 +144,11 @@ def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePa
     Raises:
         UnknownName: No run has logged one of the figures.
     """
-    known, figures = logged(logs), list(dict.fromkeys(figures))
+    names, figures = logged(logs), list(dict.fromkeys(figures))
     for figure in figures:
-        if figure not in known:
-            close = did_you_mean(figure, known)
-            raise UnknownName(f"No run has logged {figure!r}.{close} Logged: {', '.join(known) or 'nothing'}.")
+        if figure not in names:
+            close = did_you_mean(figure, names)
+            raise UnknownName(f"No run has logged {figure!r}.{close} Logged: {', '.join(names) or 'nothing'}.")
     systems = {system: list(group) for system, group in groupby(logs, key=lambda log: log.system)}
     panels = []
     for figure in figures:
@@ -163,7 +163,7 @@ def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePa
 
 
 def _curve(system: str, by_seed: Mapping[int, Mapping[int, float]]) -> Curve:
-    """Average seed → update → value over the updates that all seeds have; otherwise the mean would jump."""
+    """Average seed → update → value over the updates that all seeds have, so that the mean does not jump."""
     updates = sorted(set.intersection(*(set(values) for values in by_seed.values())))
     columns = [[values[update] for values in by_seed.values()] for update in updates]
     return Curve(

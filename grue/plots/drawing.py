@@ -1,4 +1,4 @@
-"""Drawing to a PNG, SVG or PDF file, in colours that are safe for the colour-blind; equal numbers give equal bytes."""
+"""Draw to a PNG, SVG or PDF file, in colours safe for the colour-blind; equal numbers give equal bytes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from grue.evaluation.frontier import Frontier, Placed
 
-# Logged figure → title and unit; any other is drawn under the name that the log has for it.
+# Logged figure → title and unit; other figures are titled by their name in the log.
 FIGURES: Mapping[str, tuple[str, str]] = {
     "objective/reward": ("Reward", "mean of sampled sequences"),
     "objective/kl": ("KL, as penalised", "nats a token"),
@@ -57,8 +57,8 @@ STYLE = {
     "xtick.color": GREY,
     "ytick.color": GREY,
     "legend.frameon": False,
-    "svg.fonttype": "none",  # keeps texts searchable and readable aloud
-    "pdf.fonttype": 42,  # letters, not outlines of them
+    "svg.fonttype": "none",  # keeps texts searchable and accessible
+    "pdf.fonttype": 42,  # text instead of outlines
     "svg.hashsalt": "grue",
 }
 WIDTH = 8.0  # inches; 800 pixels at 100 dpi
@@ -66,11 +66,11 @@ FEW = 12  # a curve with at most so many points has markers
 
 
 def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str, path: Path) -> None:
-    """Draw panels side by side: a line for the mean over seeds, a band from the lowest to the highest of them.
+    """Draw panels side by side: a line for the mean over seeds, a band from the lowest to the highest seed.
 
     Args:
         panels: At least one.
-        systems: Their order decides the colours and the order of the legend; some may have no curve.
+        systems: In the order of colours and legend; some may have no curve.
         title: Title of the figure.
         path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
@@ -126,7 +126,7 @@ def _draw_curve(axes: "Axes", curve: Curve, colour: str, dashes: Dashes) -> None
 
 
 def coloured_line(colour: str, dashes: Dashes, marker: str = "") -> "Line2D":
-    """Return a line without points, to draw or for a legend."""
+    """Return a line without points, to draw or to put into a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=colour, linestyle=dashes, linewidth=1.5, marker=marker, markersize=3)
@@ -168,7 +168,7 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
 
 
 def _marks(points: Sequence[TradeoffPoint]) -> dict[str, tuple[str, str]]:
-    """Return each point's colour and marker, by its label: no two look alike."""
+    """Return each point's colour and marker, by its label; each combination is unique."""
     systems = [point.label for point in points if not point.is_reference]
     references = [point.label for point in points if point.is_reference]
     if len(systems) > len(COLOURS) * len(MARKERS) or len(references) > len(MARKERS):
@@ -200,10 +200,10 @@ def _mark(colour: str, marker: str) -> "Line2D":
 
 
 def draw_frontier(measured: "Frontier", runs: "Sequence[Placed]", title: str, path: Path) -> None:
-    """Draw what could be gained at each KL, and where runs went: a line through their validations, a dot where kept.
+    """Draw the frontier and runs: a line through each run's validations, and a dot at the kept checkpoint.
 
     Args:
-        runs: Those of one system, named by the folder above the run's, have one colour.
+        runs: Those of one system, the name of the folder above the run's, share a colour.
         title: Title of the figure.
         path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
@@ -245,7 +245,7 @@ def draw_frontier(measured: "Frontier", runs: "Sequence[Placed]", title: str, pa
 
 @contextmanager
 def canvas(path: Path) -> Iterator["Figure"]:
-    """Yield an empty figure in our style, whatever the user's matplotlib style is, and write it to the path."""
+    """Yield an empty figure in GRUE's style, whatever the user's matplotlib style is, and write it to the path."""
     form = path.suffix.lower().removeprefix(".")
     if form not in WRITERS:
         raise ConfigError(f"{path}: a plot is a .png, an .svg or a .pdf file; give it one of these endings.")

@@ -1,4 +1,4 @@
-"""A study as a picture: what people think of each system, and which metrics see it."""
+"""A study as a plot: people's judgements of each system, and the agreement of metrics with them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ Bar = tuple[str, float | None, Interval | None]
 
 
 def draw_study(analysis: StudyAnalysis, path: Path) -> None:
-    """Draw a study: above, each question with a line a system, or a pair; below, the agreement of metrics with people.
+    """Draw a study: each question with a line per system or pair above, the agreement of metrics with people below.
 
     Args:
         path: Ends in .png, .svg or .pdf; an existing file is replaced.
@@ -67,7 +67,7 @@ def _of_pairs(pairs: PairsAnalysis) -> list[Bar]:
 def _draw(
     axes: "Axes", title: str, unit: str, bars: Sequence[Bar], ticks: Sequence[float], middle: float | None = None
 ) -> None:
-    """Draw a dot and a bar a line, the first at the top; what has no value keeps its line."""
+    """Draw a line with a dot and a bar for each, the first at the top; a line without a value stays empty."""
     if middle is not None:
         axes.axvline(middle, color=GREY, linewidth=0.8)
     for line, (_, value, interval) in enumerate(bars):

@@ -1,4 +1,4 @@
-"""Preference against naturalness: a point for every row of a board."""
+"""Preference against naturalness: a point for each row of a board."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class TradeoffPoint:
 
 
 def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[TradeoffPoint], list[str]]:
-    """Return a point for every row of a board, in its order, and notes on the rows without one.
+    """Return a point for each row of a board, in its order, and notes on the rows without one.
 
     Args:
         board: A board of a suite, for the means over its tasks, or of one task.

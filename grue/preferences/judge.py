@@ -83,10 +83,10 @@ def evaluate_reward_model(
         for side in sides
     )
     seen_hashes = set(files.read_json(folder / SEEN))
-    seen = len({prompt for prompt in prompts if seen_prompt(prompt) in seen_hashes})
+    seen_count = len({prompt for prompt in prompts if seen_prompt(prompt) in seen_hashes})
     judge = pairs.header.judge if pairs.header else ""
     result = judgement(chosen, first - second, manifest.temperature)
-    return Evaluation(pairs.sha256, chosen_part, seen, judge, result)
+    return Evaluation(pairs.sha256, chosen_part, seen_count, judge, result)
 
 
 def _part(chosen: Chosen) -> Part:

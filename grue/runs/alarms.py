@@ -65,14 +65,14 @@ def alarms(first: Line, recent: Sequence[Line], config: Common) -> list[Alarm]:
     if not isinstance(config, RewardedConfig):
         return []
     recent = recent[-RECENT:]
-    given = []
+    raised = []
     checks = {**REWARDED, **ROLLOUTS} if isinstance(config, RolloutConfig) else REWARDED
     for code, check in checks.items():
         message = check(first, recent, config)
         before = range(max(1, len(recent) - QUIET), len(recent))
         if message and not any(check(first, recent[:end], config) for end in before):
-            given.append(Alarm(code, message))
-    return given
+            raised.append(Alarm(code, message))
+    return raised
 
 
 def _latest(recent: Sequence[Line], name: str, count: int) -> list[float] | None:

@@ -71,9 +71,9 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
     return settings
 
 
-def setting_instead(name: str, known: Iterable[str], algorithm: str) -> str:
+def setting_instead(name: str, settings: Iterable[str], algorithm: str) -> str:
     """Return the end of a message about an unknown setting: its name here, or else the nearest names."""
-    names, listed_by = list(known), f"grue algorithms show {algorithm}"
+    names, listed_by = list(settings), f"grue algorithms show {algorithm}"
     ours = OTHER_NAMES.get(name.lower().replace("-", "_"))
     return f" Did you mean {ours!r}? `{listed_by}` lists all." if ours in names else instead(name, names, listed_by)
 

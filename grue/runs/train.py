@@ -286,7 +286,7 @@ class Run:
             self.best = result.value
             self._keep(self.plan.checkpoint, done, config.keep)
 
-    def _keep(self, folder: Path, done: int, kept: checkpoint.Kept) -> None:
+    def _keep(self, folder: Path, done: int, kind: checkpoint.Kept) -> None:
         plan, trainer = self.plan, self.trainer
         weights = None if trainer.sharded is None else whole(trainer.policy.state_dict(), keep=self.is_main)
         if not self.is_main:
@@ -304,7 +304,7 @@ class Run:
             validation=dict(self.figures),
             training=dict(self.training),
             start=self.start,
-            kept=kept,
+            kept=kind,
             machine=machine(str(trainer.policy.device), torch.get_num_threads()),
         )
         base = plan.start.model
@@ -474,8 +474,8 @@ def training_of_start(manifest: checkpoint.CheckpointManifest) -> dict[str, floa
 def with_data(training: Mapping[str, float], budget: ScoredBudget) -> dict[str, float]:
     """Return the cost of training and of making its data; what is unknown of either is left out."""
     of_data = dataclasses.asdict(budget)
-    known = {cost: of_data.get(cost, 0.0) for cost in training}
-    return {cost: training[cost] + value for cost, value in known.items() if value is not None}
+    costs = {cost: of_data.get(cost, 0.0) for cost in training}
+    return {cost: training[cost] + value for cost, value in costs.items() if value is not None}
 
 
 def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
