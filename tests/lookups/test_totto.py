@@ -6,7 +6,7 @@ import pytest
 
 from grue.data.sets.totto import examples
 from grue.lookups import totto
-from grue.lookups.totto import LOOKUPS, PromptTable, HighlightedCell, read_prompt
+from grue.lookups.totto import LOOKUPS, HighlightedCell, PromptTable, read_prompt
 from grue.task_files import load_task
 
 
