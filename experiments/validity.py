@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from grue.leaderboard.board import Board, Cell, Estimate, Row
-from grue.leaderboard.lineage import are_pairs, made_on
+from grue.leaderboard.lineage import are_pairs, starts_on
 from grue.leaderboard.pairs import contrast, smallest_difference
 from grue.leaderboard.published import read_board
 from grue.stats.correlation import kendall
@@ -58,7 +58,7 @@ def main() -> None:
 
 def contrasts(board: Board, a: Row, b: Row, axis: Axis = "preference") -> Tasks:
     """Return what the seeds of two rows say, by task; seeds that began from the same weights are pairs."""
-    made = made_on(board.rows)
+    made = starts_on(board.rows)
     shared = [task.name for task in board.tasks if all(_has(row.cells.get(task.name), axis) for row in (a, b))]
     return {
         name: contrast(a.cells[name], b.cells[name], are_pairs(a.cells[name], b.cells[name], made.get(name, {})), axis)

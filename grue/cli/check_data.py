@@ -123,9 +123,9 @@ def lines_of_cuts(cuts: "Cuts", scored: bool) -> dict[str, str]:
 
 def lines_of(contents: "ScoredSummary") -> dict[str, str]:
     """Return title → text on a file's content."""
-    each = contents.responses / contents.groups
+    per_line = contents.responses / contents.groups
     lines = {
-        "holds": f"{contents.responses:,} responses on {contents.groups:,} lines ({each:.1f} a line) to "
+        "holds": f"{contents.responses:,} responses on {contents.groups:,} lines ({per_line:.1f} a line) to "
         f"{contents.prompts:,} prompts",
         "length": f"{contents.words[0]:.1f} words (mean), at most {contents.words[1]:,}; {contents.empty:,} empty, "
         f"{contents.repeated:,} repeat another of their line",
@@ -143,15 +143,15 @@ def lines_of(contents: "ScoredSummary") -> dict[str, str]:
             f"ways; {contents.held_out:,} lines are held out"
         )
     lines["made"] = "not known: there is no header"
-    made = contents.made
-    if isinstance(made, PairsHeader):
-        noise = "" if made.made == "study" else f", noise {made.noise}"
-        by = f"{made.judge or 'an unknown reward'}{noise}, seed {made.seed}"
-        lines["made"] = escaped(f"of {made.made}, prompts of {made.split}, judged by {by}", 400)
-    elif made is not None:
+    header = contents.made
+    if isinstance(header, PairsHeader):
+        noise = "" if header.made == "study" else f", noise {header.noise}"
+        by = f"{header.judge or 'an unknown reward'}{noise}, seed {header.seed}"
+        lines["made"] = escaped(f"of {header.made}, prompts of {header.split}, judged by {by}", 400)
+    elif header is not None:
         lines["made"] = escaped(
-            f"{made.samples} samples a prompt of {made.split} from {made.system} ({made.checkpoint:.40}), "
-            f"seed {made.seed}, temperature {made.generation.temperature:g}, reward {made.reward}"
+            f"{header.samples} samples a prompt of {header.split} from {header.system} ({header.checkpoint:.40}), "
+            f"seed {header.seed}, temperature {header.generation.temperature:g}, reward {header.reward}"
         )
     budget, unknown = contents.budget, "unknown"
     tokens = unknown if budget.generated_tokens is None else f"{budget.generated_tokens:,}"

@@ -245,8 +245,8 @@ def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:
 
 def _figures(loaded: "Loaded") -> str:
     at = f"{loaded.source}@{loaded.revision[:12]}" if loaded.revision else loaded.source
-    rows, made = loaded.rows, len(loaded.examples)
-    return f"{rows:,} row{'s' if rows != 1 else ''}, {made:,} example{'s' if made != 1 else ''} from {at}"
+    rows, count = loaded.rows, len(loaded.examples)
+    return f"{rows:,} row{'s' if rows != 1 else ''}, {count:,} example{'s' if count != 1 else ''} from {at}"
 
 
 def _tasks(names: Sequence[str], suite: str) -> "list[Task]":

@@ -51,13 +51,13 @@ def push(folder: Path, to: str, **arguments: Any) -> None:
     for path, size in pushed.sizes.items():
         click.echo(f"{size:>15,}  {path}")
     total = f"{len(pushed.sizes)} files, {sum(pushed.sizes.values()):,} bytes"
-    done = pushed.uploaded
-    if done is None:
+    uploaded = pushed.uploaded
+    if uploaded is None:
         click.echo(f"{total} would go to {to}; nothing was sent.")
-    elif done.changed:
-        click.echo(f"{total} → {done.url} (commit {done.commit[:12]})")
+    elif uploaded.changed:
+        click.echo(f"{total} → {uploaded.url} (commit {uploaded.commit[:12]})")
     else:
-        click.echo(f"{done.url} has all of it already (commit {done.commit[:12]}); nothing was sent.")
+        click.echo(f"{uploaded.url} has all of it already (commit {uploaded.commit[:12]}); nothing was sent.")
 
 
 @click.command()

@@ -104,8 +104,8 @@ def show(measured: "Frontier", runs: Sequence["Placed"], console: Console) -> No
 
     samples = f"{measured.samples} samples each at temperature {measured.temperature:g}"
     drawn = f"{measured.prompts} prompts of {measured.split}, {samples}"
-    about = Text.assemble((f"{measured.suite}/{measured.task}", "bold"), f"  reward {measured.reward}, {drawn}")
-    console.print(about, soft_wrap=True)
+    head = Text.assemble((f"{measured.suite}/{measured.task}", "bold"), f"  reward {measured.reward}, {drawn}")
+    console.print(head, soft_wrap=True)
     if measured.error is not None:
         console.print(
             f"the start has {measured.optimal[0].reward:.3f} ± {measured.error:.3f} (standard error over prompts)"

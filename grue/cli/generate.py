@@ -56,8 +56,10 @@ def generate(checkpoint: str, output: Path, task_name: str | None, score: bool, 
             "`grue evaluate` and `grue score`."
         )
     with evaluation_progress(f"Answering with {checkpoint}") as progress:
-        made = api.generate(checkpoint, output, task_name, progress=progress, **arguments)
+        header = api.generate(checkpoint, output, task_name, progress=progress, **arguments)
     click.echo(str(output))
-    if made is not None and made.responses < made.reward_calls:
-        left = made.reward_calls - made.responses
-        click.echo(f"{left:,} of {made.reward_calls:,} responses are left out: the reward does not apply.", err=True)
+    if header is not None and header.responses < header.reward_calls:
+        left_out = header.reward_calls - header.responses
+        click.echo(
+            f"{left_out:,} of {header.reward_calls:,} responses are left out: the reward does not apply.", err=True
+        )

@@ -21,13 +21,13 @@ OF_ONE = ("name", "algorithm", "budget", "regression")
 SHOWN = 10  # runs in a message
 
 
-def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "list[tuple[str, list[PackedRun]]]":
+def runs_of_sweep(runs: Path, system: str | None, versions: Mapping[str, Any]) -> "list[tuple[str, list[PackedRun]]]":
     """Return the evaluated systems of a sweep, or those of one name, with their runs; failed runs are declared failed.
 
     A system on two suites is two. Suites without a board are left out, with a message on stderr.
 
     Args:
-        made: The versions that the result of a failed run records.
+        versions: The versions that the result of a failed run records.
 
     Raises:
         DataError: There was no sweep, or some of its runs are unfinished, or an earlier sweep had failed runs that
@@ -52,7 +52,7 @@ def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "l
         raise DataError(f"{runs}: the sweep evaluated no run for a board, so that there is nothing to pack.")
     _refuse_unfinished(record, [job for _, jobs in packed for job in jobs])
     _tell_of_earlier_grids(record, [job for _, jobs in packed for job in jobs])
-    return [(name, _runs(record, jobs, made)) for name, jobs in packed]
+    return [(name, _runs(record, jobs, versions)) for name, jobs in packed]
 
 
 def _tell_of_earlier_grids(record: "Record", jobs: "Sequence[Job]") -> None:
@@ -99,18 +99,22 @@ def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
         )
 
 
-def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[PackedRun]":
+def _runs(record: "Record", jobs: "Sequence[Job]", versions: Mapping[str, Any]) -> "list[PackedRun]":
     """Read the runs of one system."""
     from grue.submissions.packing.collect import failed_beside, failed_run, read_run
     from grue.task_files import load_task
 
     runs = [read_run(record.runs / job.id) for job in jobs if record.finished(job)]
-    done = [run.result for run in runs]
+    results = [run.result for run in runs]
     for job in (job for job in jobs if not record.finished(job)):
         task, last = load_task(job.source, job.suite), record.last(job)
         backbone = getattr(job.entry, "backbone", None) or task.backbone.model
-        about = {"name": job.system, "algorithm": job.algorithm, "backbone": backbone}
-        runs.append(failed_beside(done, task, job.seed, made) if done else failed_run(task, job.seed, about, made))
+        system = {"name": job.system, "algorithm": job.algorithm, "backbone": backbone}
+        runs.append(
+            failed_beside(results, task, job.seed, versions)
+            if results
+            else failed_run(task, job.seed, system, versions)
+        )
         click.echo(f"Declared failed: {job.id}: {last.message if last else ''}", err=True)
     return runs
 

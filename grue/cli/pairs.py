@@ -111,10 +111,10 @@ def from_study(answers: Path, output: Path, task_name: str, **arguments: Any) ->
     from grue.api import preferences as api
     from grue.preferences.answers import PEOPLE
 
-    made = api.pairs_from_study(answers, output, task_name, **arguments)
-    _report(output, made)
-    if made.noise != PEOPLE:
-        click.echo(f"Answered by {made.noise}: answers of programs are no opinions of people.", err=True)
+    header = api.pairs_from_study(answers, output, task_name, **arguments)
+    _report(output, header)
+    if header.noise != PEOPLE:
+        click.echo(f"Answered by {header.noise}: answers of programs are no opinions of people.", err=True)
 
 
 def parse_shares(text: str) -> dict[str, float]:
@@ -130,10 +130,10 @@ def parse_shares(text: str) -> dict[str, float]:
         raise ConfigError(f"--shares {text}: give three numbers, such as 0.6,0.2,0.2.") from error
 
 
-def _report(output: Path, made: "PairsHeader") -> None:
+def _report(output: Path, header: "PairsHeader") -> None:
     click.echo(str(output))
     click.echo(
-        f"{made.pairs:,} pairs of {made.prompts:,} prompts, {made.ties:,} of them ties; {made.dropped_ties:,} ties "
-        f"left out; {made.contradictions:,} judged both ways.",
+        f"{header.pairs:,} pairs of {header.prompts:,} prompts, {header.ties:,} of them ties; {header.dropped_ties:,} "
+        f"ties left out; {header.contradictions:,} judged both ways.",
         err=True,
     )

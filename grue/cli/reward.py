@@ -46,7 +46,7 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
             console.print(f"step {done}/{total}  {validation}", soft_wrap=True, markup=False)
 
     with stop_on_signal("Stopping after this step; press Ctrl-C again to stop at once.") as stop:
-        made = api.train_reward(
+        manifest = api.train_reward(
             pairs,
             output,
             task_name,
@@ -55,11 +55,11 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
             **{**arguments, **options.parse_settings(settings)},
         )
     click.echo(str(output))
-    if made.held_out is None:
+    if manifest.held_out is None:
         unknown = "unknown: the file has no pairs in the part test, which nothing learns from"
         click.echo(f"  {'accuracy':<18}{unknown}", err=True)
     else:
-        for name, value in figures(made.held_out):
+        for name, value in figures(manifest.held_out):
             click.echo(f"  {name:<18}{value}", err=True)
 
 

@@ -43,19 +43,19 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
             warn(f"{folder}: holds a result, and no {CLAIM} that says of what; evaluating anew.")
         _begin(folder, identity)
         return None
-    held = _read_claim(folder)
-    changed = {key for key in identity if key != ASKED and held.get(key) != identity[key]}
-    if "endpoint" in changed and _has_moved(held.get("endpoint"), identity["endpoint"]):
+    saved = _read_claim(folder)
+    changed = {key for key in identity if key != ASKED and saved.get(key) != identity[key]}
+    if "endpoint" in changed and _has_moved(saved.get("endpoint"), identity["endpoint"]):
         changed.remove("endpoint")
         warn(
-            f"{folder}: holds answers of {held['endpoint']}; they are kept, and only those that are missing are asked "
+            f"{folder}: holds answers of {saved['endpoint']}; they are kept, and only those that are missing are asked "
             f"for at {identity['endpoint']}. --force asks for all anew."
         )
-    if held.get(UNFINISHED) and (changed or UNFINISHED not in identity):
+    if saved.get(UNFINISHED) and (changed or UNFINISHED not in identity):
         warn(f"{folder}: holds an evaluation of the run before it was finished; evaluating anew.")
         _begin(folder, identity)
         return None
-    cut_again = "chat" in changed and held.get(ASKED) == identity.get(ASKED, "")
+    cut_again = "chat" in changed and saved.get(ASKED) == identity.get(ASKED, "")
     if changed and changed <= ({CODE, "chat"} if cut_again else {CODE}):
         change = (
             "the chat prompt cuts other answers out of the replies" if cut_again else "the code of a metric has changed"
@@ -64,12 +64,12 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         (folder / RESULT).unlink(missing_ok=True)
         if cut_again:
             (folder / PREDICTIONS).unlink(missing_ok=True)
-        files.write_json(path, {**({} if cut_again else held), **identity})
+        files.write_json(path, {**({} if cut_again else saved), **identity})
         return None
     if changed:
         differing = {key: identity[key] for key in identity if key in changed}
         cure = "Write elsewhere with --output, or replace it with --force."
-        claims.refuse_other(folder, "an evaluation", held, differing, cure)
+        claims.refuse_other(folder, "an evaluation", saved, differing, cure)
     fault = fault_of(folder)
     if fault is None:
         return files.load_json(folder / RESULT, Result)
@@ -94,9 +94,9 @@ def _begin(folder: Path, identity: Mapping[str, Any]) -> None:
     files.write_json(folder / CLAIM, identity)
 
 
-def _has_moved(held: Any, current: Any) -> bool:
+def _has_moved(saved: Any, current: Any) -> bool:
     """Whether two endpoints are the same model at the same path, at another host or port."""
-    paths = [re.sub(r"^https?://[^/]+", "", address) for address in (held, current) if isinstance(address, str)]
+    paths = [re.sub(r"^https?://[^/]+", "", address) for address in (saved, current) if isinstance(address, str)]
     return len(paths) == 2 and paths[0] == paths[1]
 
 

@@ -101,7 +101,7 @@ def _check_finished(path: Path, claim: dict[str, Any]) -> None:
     beside = claim_path(path)
     if not beside.exists():
         raise ConfigError(f"{path}: is there already, and no {beside.name} says whose answers it holds. {claims.CURE}")
-    held = claims.read_claim(beside, f"Write elsewhere with --output, or remove {path}.")
-    if files.sha256_file(path) != held.get("sha256"):
+    saved = claims.read_claim(beside, f"Write elsewhere with --output, or remove {path}.")
+    if files.sha256_file(path) != saved.get("sha256"):
         raise ConfigError(f"{path}: its content is not what {beside.name} describes. {claims.CURE}")
-    claims.refuse_other(path, CONTENT, held, claim, claims.CURE)
+    claims.refuse_other(path, CONTENT, saved, claim, claims.CURE)

@@ -71,12 +71,12 @@ def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOu
     by_run: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
         by_run.setdefault((entry.result.suite, *_order(entry)[:3]), []).append(entry)
-    for same in by_run.values():
-        at_home = [entry for entry in same if _is_at_home(entry)]
-        for entry in same if len(same) > 1 else ():
+    for twins in by_run.values():
+        at_home = [entry for entry in twins if _is_at_home(entry)]
+        for entry in twins if len(twins) > 1 else ():
             if entry not in at_home:
                 out.append(
-                    LeftOut(entry.path, _twin(entry, [*at_home, *(twin for twin in same if twin is not entry)][0]))
+                    LeftOut(entry.path, _twin(entry, [*at_home, *(twin for twin in twins if twin is not entry)][0]))
                 )
     unfit = {left_out.path for left_out in out}
     return [entry for entry in entries if entry.path not in unfit], sorted(out, key=lambda left_out: left_out.path)

@@ -49,22 +49,22 @@ def unlearned(rows: Sequence[Row], task: str) -> str:
 
 def with_learned(row: Row, tasks: Sequence[BoardTask]) -> Row:
     """Return the row with its mean over the tasks where learning counts, unless these are all or none of them."""
-    left = [task.name for task in tasks if task.has("preference") and not task.unlearned]
-    if row.preference is None or not left or not any(task.unlearned for task in tasks):
+    names = [task.name for task in tasks if task.has("preference") and not task.unlearned]
+    if row.preference is None or not names or not any(task.unlearned for task in tasks):
         return replace(row, learned=None, learned_interval=None)
-    scores = {name: preference.by_seed.values() for name in left if (preference := row.cells[name].preference)}
+    scores = {name: preference.by_seed.values() for name in names if (preference := row.cells[name].preference)}
     return replace(row, learned=mean_over_tasks(scores), learned_interval=_interval(scores))
 
 
 def _with_held_out(task: BoardTask, cell: Cell) -> Cell:
     """Return the cell with its interval and its held-out preference."""
     seeds = None if cell.preference is None else {task.name: cell.preference.by_seed.values()}
-    left = held_out(task, cell)
+    estimate = held_out(task, cell)
     return replace(
         cell,
         interval=None if seeds is None else _interval(seeds),
-        held_out=left,
-        held_out_metrics=() if left is None else tuple(c.metric for c in held_out_columns(task, cell.rewards)),
+        held_out=estimate,
+        held_out_metrics=() if estimate is None else tuple(c.metric for c in held_out_columns(task, cell.rewards)),
     )
 
 

@@ -38,37 +38,37 @@ def share_starts(a: Mapping[int, Set[str]], b: Mapping[int, Set[str]]) -> bool:
     return all(shared) and not any(weights & other for weights, other in combinations(shared, 2))
 
 
-Made = Mapping[str, Mapping[int, Set[str]]]
+Starts = Mapping[str, Mapping[int, Set[str]]]
 """Task → seed → the weights of the systems on a board whose scores were computed from predictions."""
 
 
-def made_on(rows: Iterable[Row]) -> Made:
+def starts_on(rows: Iterable[Row]) -> Starts:
     """Return the weights that the runs of a board made, the only starts that make pairs."""
-    made: dict[str, dict[int, set[str]]] = {}
+    starts: dict[str, dict[int, set[str]]] = {}
     for row in rows:
         if row.status != "reported":
             for task, cell in row.cells.items():
                 for seed, (weights, *_) in cell.lineage.items():
-                    made.setdefault(task, {}).setdefault(seed, set()).add(weights)
-    return made
+                    starts.setdefault(task, {}).setdefault(seed, set()).add(weights)
+    return starts
 
 
-def are_pairs(a: Cell, b: Cell, made: Mapping[int, Set[str]]) -> bool:
+def are_pairs(a: Cell, b: Cell, starts: Mapping[int, Set[str]]) -> bool:
     """Whether the seeds of two cells of a task are pairs, by starts that a run of the board made with that seed.
 
     Args:
-        made: Seed → weights, of that task.
+        starts: Seed → weights, of that task.
     """
-    return share_starts(_known(a, made), _known(b, made))
+    return share_starts(_known(a, starts), _known(b, starts))
 
 
-def pairs_of(cells: Sequence[Cell], made: Mapping[int, Set[str]]) -> NDArray[np.bool_]:
+def pairs_of(cells: Sequence[Cell], starts: Mapping[int, Set[str]]) -> NDArray[np.bool_]:
     """Return [cells, cells], whether the seeds of every two cells of a task are pairs (`are_pairs`).
 
     Only weights that two cells share can make pairs. Without the others, few distinct lineages are left to compare,
     since the systems of a board have few starts.
     """
-    made_by_seed = [_known(cell, made) for cell in cells]
+    made_by_seed = [_known(cell, starts) for cell in cells]
     owners = Counter(
         (seed, weights) for by_seed in made_by_seed for seed, shared in by_seed.items() for weights in shared
     )
@@ -83,5 +83,5 @@ def pairs_of(cells: Sequence[Cell], made: Mapping[int, Set[str]]) -> NDArray[np.
     return alike[np.ix_(places, places)] if len(cells) else np.zeros((0, 0), dtype=np.bool_)
 
 
-def _known(cell: Cell, made: Mapping[int, Set[str]]) -> dict[int, Set[str]]:
-    return {seed: made.get(seed, set()) & set(cell.lineage.get(seed, ())) for seed in cell.seeds}
+def _known(cell: Cell, starts: Mapping[int, Set[str]]) -> dict[int, Set[str]]:
+    return {seed: starts.get(seed, set()) & set(cell.lineage.get(seed, ())) for seed in cell.seeds}

@@ -45,7 +45,7 @@ def reward_calls(rows: Sequence[Row], task: str) -> dict[int, dict[int, float]]:
     unknown.
     """
     cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None}
-    made = {
+    episodes_of_start = {
         (seed, line[0]): cell.training.get("episodes", {}).get(seed)
         for cell in cells.values()
         for seed, line in cell.lineage.items()
@@ -55,7 +55,7 @@ def reward_calls(rows: Sequence[Row], task: str) -> dict[int, dict[int, float]]:
     for i, cell in cells.items():
         for seed, episodes in cell.training.get("episodes", {}).items():
             start = cell.lineage.get(seed, ())[1:]
-            before = made.get((seed, start[0])) if start else 0.0
+            before = episodes_of_start.get((seed, start[0])) if start else 0.0
             if not cell.rewards:
                 calls.setdefault(i, {})[seed] = 0.0
             elif before is not None and before <= episodes:

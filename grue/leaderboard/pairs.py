@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grue.leaderboard.board import Cell, Estimate, Row
-from grue.leaderboard.lineage import are_pairs, made_on
+from grue.leaderboard.lineage import are_pairs, starts_on
 from grue.stats.intervals import Interval, mean, student_t_quantile
 from grue.stats.paired import LEVEL, Contrast, degrees_of_freedom, holm, judge_seeds
 
@@ -66,12 +66,12 @@ def all_pairs(rows: Sequence[Row], compared: Sequence[Row], score: CellScore = "
         rows: All rows of the board, which say what the runs began from.
         compared: Those to compare, at least two, with at least one task in common that has the score.
     """
-    made = made_on(rows)
+    starts = starts_on(rows)
     tasks = common_tasks(compared, score)
     pairs = []
     for a, b in combinations(compared, 2):
         contrasts = [
-            contrast(a.cells[task], b.cells[task], are_pairs(a.cells[task], b.cells[task], made.get(task, {})), score)
+            contrast(a.cells[task], b.cells[task], are_pairs(a.cells[task], b.cells[task], starts.get(task, {})), score)
             for task in tasks
         ]
         judged = judge_seeds(contrasts)

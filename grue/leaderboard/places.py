@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grue.leaderboard.board import Row
-from grue.leaderboard.lineage import Made, made_on, pairs_of
+from grue.leaderboard.lineage import Starts, pairs_of, starts_on
 from grue.records import Direction
 from grue.stats.intervals import mean, sd, student_t_p_each
 from grue.stats.paired import LEVEL, Contrast, judge_seeds
@@ -39,7 +39,7 @@ def shared_ranks(
     competing = [i for i, scores_of_row in enumerate(scores) if scores_of_row is not None]
     ranks: list[int | None] = [None] * len(rows)
     compared = [scores_of_row for scores_of_row in scores if scores_of_row is not None]
-    above = significantly_above([rows[i] for i in competing], compared, made_on(rows))
+    above = significantly_above([rows[i] for i in competing], compared, starts_on(rows))
     own = 1 + above.sum(axis=0 if direction == "higher" else 1)
     means = np.array([mean([mean(values.values()) for values in scores_of_row.values()]) for scores_of_row in compared])
     better = means[:, None] > means if direction == "higher" else means[:, None] < means
@@ -49,13 +49,13 @@ def shared_ranks(
     return ranks
 
 
-def significantly_above(rows: Sequence[Row], scores: Sequence[Scores], made: Made) -> NDArray[np.bool_]:
+def significantly_above(rows: Sequence[Row], scores: Sequence[Scores], starts: Starts) -> NDArray[np.bool_]:
     """Return [systems, systems]: whether the first is significantly higher than the second."""
     above = np.zeros((len(rows), len(rows)), dtype=np.bool_)
     if len(rows) < 2:
         return above
     pairs: Pairs = np.triu_indices(len(rows), 1)
-    tasks = [_on(task, rows, scores, pairs, made.get(task, {})) for task in scores[0]]
+    tasks = [_on(task, rows, scores, pairs, starts.get(task, {})) for task in scores[0]]
     value = np.sum([task.value for task in tasks], axis=0) / len(tasks)
     sure = _holm(_p(tasks, value, scores, pairs)) < 1 - LEVEL
     higher = value > 0
@@ -84,7 +84,7 @@ class PairsOnTask:
 
 
 def _on(
-    task: str, rows: Sequence[Row], scores: Sequence[Scores], pairs: Pairs, made: Mapping[int, Set[str]]
+    task: str, rows: Sequence[Row], scores: Sequence[Scores], pairs: Pairs, starts: Mapping[int, Set[str]]
 ) -> PairsOnTask:
     first, second = pairs
     by_seed = [scores_of_row[task] for scores_of_row in scores]
@@ -93,7 +93,7 @@ def _on(
     sizes = np.array([len(values) for values in by_seed])
     shares = variances**2 / np.maximum(sizes - 1, 1)
     variance, uncertain = variances[first] + variances[second], shares[first] + shares[second]
-    paired = pairs_of([row.cells[task] for row in rows], made)[pairs]
+    paired = pairs_of([row.cells[task] for row in rows], starts)[pairs]
     for seeds in {tuple(sorted(values)) for values in by_seed}:
         alike = np.array([values.keys() == set(seeds) for values in by_seed])
         chosen = np.flatnonzero(paired & alike[first] & alike[second])

@@ -94,11 +94,15 @@ def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[st
     searched = {where: place for where, place in places.items() if where in (origin or where)}
     for place in searched.values():
         _refuse_left_out(name, place.out)
-    made = {_name(e) for place in searched.values() for e in place.entries if _made_by(e, canonical(name))}
-    called = {_name(e) for place in searched.values() for e in place.entries} & {name}
-    if not called and len(made) > 1:
-        raise ConfigError(f"{query}: is the --algo of several systems, {', '.join(sorted(made))}; name one of them.")
-    by_place = {where: [e for e in place.entries if _name(e) in (called or made)] for where, place in searched.items()}
+    by_algorithm = {_name(e) for place in searched.values() for e in place.entries if _made_by(e, canonical(name))}
+    by_name = {_name(e) for place in searched.values() for e in place.entries} & {name}
+    if not by_name and len(by_algorithm) > 1:
+        raise ConfigError(
+            f"{query}: is the --algo of several systems, {', '.join(sorted(by_algorithm))}; name one of them."
+        )
+    by_place = {
+        where: [e for e in place.entries if _name(e) in (by_name or by_algorithm)] for where, place in searched.items()
+    }
     if any(by_place.values()):
         return {where: entries for where, entries in by_place.items() if entries}
     elsewhere = places["submissions"].folder / suite / f"{name}{RECOMPUTED}"

@@ -206,8 +206,8 @@ def fitted(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[s
     totals = gain[np.arange(size), orders].sum(1)
     best = orders[int(totals.argmax())]
     assignment = zip(best.tolist(), concepts, strict=False)
-    taken = {places[column]: concept for column, concept in assignment if column < len(places)}
-    return float(totals.max()), sentence, taken
+    concept_at = {places[column]: concept for column, concept in assignment if column < len(places)}
+    return float(totals.max()), sentence, concept_at
 
 
 @cache
@@ -215,10 +215,12 @@ def _orders(size: int) -> NDArray[np.intp]:
     return np.array(list(permutations(range(size))), np.intp)
 
 
-def filled(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[str], taken: Mapping[int, str]) -> str:
+def filled(
+    memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[str], concept_at: Mapping[int, str]
+) -> str:
     """Return the frame with the concepts in their places, and those without a place at its end."""
     words = list(sentence.words)
-    for place, concept in taken.items():
+    for place, concept in concept_at.items():
         own = sentence.concepts[sentence.places.index(place)]
         if concept != own:
             words[place] = inflected(memory, concept, inflection(words[place], own))
@@ -227,7 +229,7 @@ def filled(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[s
     words = [word for word in words if word]
     present = frozenset[str]().union(*map(bases, words))
     left_over = [
-        memory.phrases.get(c, f"and the {c}") for c in concepts if c not in taken.values() and c not in present
+        memory.phrases.get(c, f"and the {c}") for c in concepts if c not in concept_at.values() and c not in present
     ]
     end = [words.pop()] if words and words[-1] in ".!?" else []
     for place, word in enumerate(words[:-1]):
@@ -253,7 +255,7 @@ def candidates(memory: SentenceMemory, example: Example, neighbours: int, clause
     if clauses:
         fits += joined(memory, concepts, clauses)
     best = sorted(fits, key=lambda fit: -fit[0])[:CANDIDATES]
-    return [filled(memory, sentence, concepts, taken) for _, sentence, taken in best] or [" ".join(concepts)]
+    return [filled(memory, sentence, concepts, concept_at) for _, sentence, concept_at in best] or [" ".join(concepts)]
 
 
 def joined(memory: SentenceMemory, concepts: Sequence[str], clauses: int) -> list[Fit]:
@@ -273,11 +275,11 @@ def joined(memory: SentenceMemory, concepts: Sequence[str], clauses: int) -> lis
 
 
 def _sentence(left: Fit, right: Fit, joint: str) -> Fit:
-    (fit, first, taken), (other_fit, second, other_taken) = left, right
+    (fit, first, concept_at), (other_fit, second, other_taken) = left, right
     offset = len(first.words) + 1
     places = (*first.places, *(place + offset for place in second.places))
     whole = SentenceFrame((*first.words, joint, *second.words, "."), places, first.concepts + second.concepts)
-    return fit + other_fit, whole, {**taken, **{place + offset: concept for place, concept in other_taken.items()}}
+    return fit + other_fit, whole, {**concept_at, **{place + offset: concept for place, concept in other_taken.items()}}
 
 
 def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:

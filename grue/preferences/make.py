@@ -323,7 +323,7 @@ def _refuse_few(choice: Choice, available: int, source: Path) -> None:
 
 
 def _header(
-    task: Task, choice: Choice, made: Literal["samples", "predictions", "study"], split: str, reward: str
+    task: Task, choice: Choice, source: Literal["samples", "predictions", "study"], split: str, reward: str
 ) -> PairsHeader:
     return PairsHeader(
         grue=KIND,
@@ -332,7 +332,7 @@ def _header(
         task=task.name,
         task_hash=task.hash,
         split=split,
-        made=made,
+        made=source,
         reward=reward,
         noise="none",
         seed=choice.seed,

@@ -183,8 +183,8 @@ def _finished(folder: Path, claim: Mapping[str, Any]) -> RewardManifest:
     if not (folder / REWARD).is_file():
         raise ConfigError(f"{folder}: holds something else; choose another folder with --output.")
     manifest = read_reward_manifest(folder)
-    held = {key: getattr(manifest, key) for key in claim}
-    claims.refuse_other(folder, CONTENT, held, claim, claims.CURE)
+    saved = {key: getattr(manifest, key) for key in claim}
+    claims.refuse_other(folder, CONTENT, saved, claim, claims.CURE)
     return manifest
 
 
@@ -339,9 +339,9 @@ def _schedule(n: int, total: int, warmup: float) -> float:
 
 def _validations(learner: Learner) -> set[int]:
     """Return the steps after which the model is validated: the ends of equal parts of each epoch."""
-    each, parts = learner.steps_an_epoch, learner.config.validations
-    ends = [math.ceil(each * part / parts) for part in range(1, parts + 1)]
-    return {epoch * each + end for epoch in range(learner.config.epochs) for end in ends}
+    steps, parts = learner.steps_an_epoch, learner.config.validations
+    ends = [math.ceil(steps * part / parts) for part in range(1, parts + 1)]
+    return {epoch * steps + end for epoch in range(learner.config.epochs) for end in ends}
 
 
 def _targets(pairs: Sequence[PreferencePair]) -> np.ndarray:

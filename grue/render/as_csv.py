@@ -50,9 +50,9 @@ def _lines(board: Board) -> Iterator[tuple[object, ...]]:
         for name, cell in row.cells.items():
             task = tasks[name]
             system = (_system(row), row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
-            made = (", ".join(cell.presets), ", ".join(cell.backbones))
+            variants = (", ".join(cell.presets), ", ".join(cell.backbones))
             for values in _values(task, cell):
-                yield (board.suite, name, task.version, task.hash[:12], *system, *made, *values)
+                yield (board.suite, name, task.version, task.hash[:12], *system, *variants, *values)
 
 
 def _values(task: BoardTask, cell: Cell) -> Iterator[tuple[object, ...]]:

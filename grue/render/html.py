@@ -80,11 +80,11 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
 
 @cache
 def _environment() -> Environment:
-    made = environment().overlay()
-    made.filters = {**made.filters, "number": number}
+    templates = environment().overlay()
+    templates.filters = {**templates.filters, "number": number}
     ours = (words.scale_groups, words.scale_numbers, unlearned_in_words, held_out_names)
-    made.globals = {**made.globals, **{function.__name__: function for function in ours}}
-    return made
+    templates.globals = {**templates.globals, **{function.__name__: function for function in ours}}
+    return templates
 
 
 def _policy(style: str, script: str) -> str:

@@ -14,15 +14,15 @@ from grue.render.text import printable
 @cache
 def environment() -> Environment:
     """Return the template environment: every text is escaped, and a missing name is an error."""
-    made = Environment(
+    templates = Environment(
         autoescape=True,
         loader=FunctionLoader(source),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["printable"] = printable
-    return made
+    templates.filters["printable"] = printable
+    return templates
 
 
 @cache

@@ -91,9 +91,11 @@ def _means(board: Board, rows: Sequence[Row]) -> Iterator[Series]:
     )
     if any(row.learned is not None for row in rows):
         tasks = [task for task in board.tasks if task.has("preference") and not task.unlearned]
-        left = [{task.name: _estimate(row, task, "preference") for task in tasks} for row in rows]
+        learnable = [{task.name: _estimate(row, task, "preference") for task in tasks} for row in rows]
         pairs = [(row.learned, row.learned_interval) for row in rows]
-        yield Series(Heading(f"without {UNLEARNED} ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, left)))
+        yield Series(
+            Heading(f"without {UNLEARNED} ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, learnable))
+        )
     natural = [
         {task.name: _estimate(row, task, "naturalness") for task in board.tasks if task.has("naturalness")}
         for row in rows
@@ -157,11 +159,11 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     rows, references = _parted(board)
     axes = [axis for axis in AXES if task.has(axis)]
     scored = [_axis(board, rows, task, axis, f"{axis} ↑") for axis in axes]
-    held = Heading(f"held-out: {', '.join(held_out_names(task))} ↑")
+    held_out = Heading(f"held-out: {', '.join(held_out_names(task))} ↑")
     if task.has("preference") and _holds_out(task, rows):
         estimates = [held_out_on(row, task) for row in rows]
         best = _best(board, rows, _competing(rows, task, estimates))
-        scored.insert(1, Series(held, _with_deviations(estimates, 1), best))
+        scored.insert(1, Series(held_out, _with_deviations(estimates, 1), best))
     if _has_searched(rows, task):
         scored.append(_searched(rows, task, "searched: preference ↑"))
     yield as_table("", [*_who(rows), *scored, *_iqm(rows)])
@@ -174,7 +176,7 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     ]
     means = [Series(Heading(f"{axis} ↑"), _numbers([_reached(row, task, axis) for row in references])) for axis in axes]
     if task.has("preference") and _holds_out(task, references):
-        means.insert(1, Series(held, _numbers([_mean(held_out_on(row, task)) for row in references])))
+        means.insert(1, Series(held_out, _numbers([_mean(held_out_on(row, task)) for row in references])))
     yield as_table("References", [*names, *means, *_metric_means(references, task, AXES)])
     if task.has("diversity"):
         yield as_table("References, diversity", [*names, *_metric_means(references, task, ("diversity",))])

@@ -82,9 +82,9 @@ def begin(plan: Plan) -> None:
 
 def _refuse_other_configuration(plan: Plan, record: Mapping[str, Any]) -> None:
     path = plan.folder / CONFIG
-    held = files.read_toml(path)
+    saved = files.read_toml(path)
     cure = (
         "Choose another --system name for the new configuration (a warm start keeps its name: choose another --runs), "
         "or remove the folder."
     )
-    claims.refuse_other(path, "a run", held, {**dict.fromkeys(held), **files.plain(record)}, cure)
+    claims.refuse_other(path, "a run", saved, {**dict.fromkeys(saved), **files.plain(record)}, cure)

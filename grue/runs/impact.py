@@ -32,18 +32,21 @@ def impacts(run: Path) -> dict[str, float]:
     """
     path = run / rewarded.NAME
     config, updates = files.read_toml(run / "config.toml")["config"], rewarded.read(path)
-    made = len(_updates(run))
-    if len(updates) != made:
-        raise DataError(f"{path}: has lines of {len(updates)} updates, and the run made {made}. Train that run again.")
+    logged = len(_updates(run))
+    if len(updates) != logged:
+        raise DataError(
+            f"{path}: has lines of {len(updates)} updates, and the run made {logged}. Train that run again."
+        )
     # With evolution strategies, every member answers a prompt, and samples_per_prompt is not read.
     answers = 2 * config["perturbations"] if "perturbations" in config else config["samples_per_prompt"]
     prompts, total = config["rollouts"] // answers, updates[0].examples
     whole = max(prompts, total)
-    passes = made * prompts // whole
+    passes = logged * prompts // whole
     if passes < FEWEST:
         raise DataError(
-            f"{run}: made {made * prompts / whole:.1f} passes over its {total} prompts ({made} updates of {prompts}); "
-            f"limr needs {FEWEST} at least. Train a run with more updates or rollouts, or a smaller train_share."
+            f"{run}: made {logged * prompts / whole:.1f} passes over its {total} prompts ({logged} updates of "
+            f"{prompts}); limr needs {FEWEST} at least. Train a run with more updates or rollouts, or a smaller "
+            "train_share."
         )
     curves = complete_curves(updates, prompts, whole, passes)
     if not curves:

@@ -243,9 +243,10 @@ def judge_mean(
         generator: The source of the stretching for few seeds.
         level: Level of the interval, between 0 and 1.
     """
-    value = mean([each.value for each in compared])
+    value = mean([of_task.value for of_task in compared])
     null, around = (
-        np.mean(parts, axis=0) for parts in ([each.null for each in noises], [each.around for each in noises])
+        np.mean(parts, axis=0)
+        for parts in ([of_task.null for of_task in noises], [of_task.around for of_task in noises])
     )
     degrees = degrees_of_freedom(compared)
     if math.isfinite(degrees):
@@ -255,8 +256,8 @@ def judge_mean(
     # Draws that equal the difference up to rounding count as equal: no flipped sign is one of the outcomes.
     reached = int(np.sum(np.abs(null) >= abs(value) * (1 - 1e-9)))
     return MeanDifference(
-        a=mean([mean(each.scores_a) for each in compared]),
-        b=mean([mean(each.scores_b) for each in compared]),
+        a=mean([mean(of_task.scores_a) for of_task in compared]),
+        b=mean([mean(of_task.scores_b) for of_task in compared]),
         value=value,
         interval=Interval(value - half, value + half),
         p=(1 + reached) / (1 + len(null)),
@@ -273,9 +274,9 @@ def judge_seeds(compared: Sequence[Contrast], level: float = LEVEL) -> MeanDiffe
         compared: At least one task, each without `examples`.
         level: Level of the interval, between 0 and 1.
     """
-    value = mean([each.value for each in compared])
-    error = math.sqrt(math.fsum(each.seed_variance for each in compared)) / len(compared)
-    if any(min(len(each.scores_a), len(each.scores_b)) < 2 for each in compared):
+    value = mean([of_task.value for of_task in compared])
+    error = math.sqrt(math.fsum(of_task.seed_variance for of_task in compared)) / len(compared)
+    if any(min(len(of_task.scores_a), len(of_task.scores_b)) < 2 for of_task in compared):
         half, p = math.inf, 1.0
     elif error == 0:
         half, p = 0.0, float(value == 0)
@@ -283,8 +284,8 @@ def judge_seeds(compared: Sequence[Contrast], level: float = LEVEL) -> MeanDiffe
         degrees = degrees_of_freedom(compared)
         half, p = error * student_t_quantile((1 + level) / 2, degrees), student_t_p(abs(value) / error, degrees)
     return MeanDifference(
-        a=mean([mean(each.scores_a) for each in compared]),
-        b=mean([mean(each.scores_b) for each in compared]),
+        a=mean([mean(of_task.scores_a) for of_task in compared]),
+        b=mean([mean(of_task.scores_b) for of_task in compared]),
         value=value,
         interval=Interval(value - half, value + half),
         p=p,
@@ -296,8 +297,8 @@ def degrees_of_freedom(compared: Sequence[Contrast]) -> float:
 
     With many examples their variance counts as known.
     """
-    variances = [part for each in compared for part in each.seed_variances]
-    whole = math.fsum([*(variance for variance, _ in variances), *(each.test_set_variance for each in compared)])
+    variances = [part for of_task in compared for part in of_task.seed_variances]
+    whole = math.fsum([*(variance for variance, _ in variances), *(of_task.test_set_variance for of_task in compared)])
     # Squares of shares cannot underflow; squares of variances can.
     uncertain = math.fsum((variance / whole) ** 2 / degrees for variance, degrees in variances) if whole else 0.0
     return 1 / uncertain if uncertain else math.inf

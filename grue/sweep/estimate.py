@@ -41,7 +41,7 @@ def estimate(
     Args:
         jobs: The remaining jobs, running ones first.
         past: Events of jobs that ended.
-        gone: Id of a running job → seconds since it started.
+        elapsed: Id of a running job → seconds since it started.
     """
     ended: dict[str, list[SweepEvent]] = {}
     for event in past:

@@ -10,7 +10,7 @@ from support.late import late
 from support.render_boards import SUITE
 
 from grue.leaderboard.board import Cell, Estimate
-from grue.leaderboard.lineage import are_pairs, made_on, pairs_of
+from grue.leaderboard.lineage import are_pairs, pairs_of, starts_on
 from grue.leaderboard.places import shared_ranks
 from grue.records import About
 from grue.stats.intervals import student_t_p_each
@@ -23,7 +23,7 @@ def ranks_pair_by_pair(rows, scores, direction):
     """Every two systems in turn: `judge_seeds`, then Holm's correction of the list."""
     competing = {i: known for i, known in enumerate(scores) if known is not None}
     pairs = list(combinations(competing, 2))
-    made = made_on(rows)
+    made = starts_on(rows)
     found = []
     for i, j in pairs:
         contrasts = []
@@ -99,7 +99,7 @@ def test_pairs_of_all_cells_are_those_of_every_two():
     seen = []
     for seed in range(10):
         rows, _ = a_board(seed)
-        made = made_on(rows)
+        made = starts_on(rows)
         for task in rows[0].cells if rows else ():
             cells = [row.cells[task] for row in rows]
             table = pairs_of(cells, made.get(task, {}))

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
-from grue.leaderboard.lineage import Made, made_on, pairs_of
+from grue.leaderboard.lineage import Starts, pairs_of, starts_on
 from grue.leaderboard.made import reward_calls, whole_calls
 from grue.leaderboard.places import significantly_above
 from grue.records import Cost
@@ -31,7 +31,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 def embedded(board: Board, shown: Collection[str] = ()) -> Markup:
     """Return the board's numbers as JSON for a script element; `shown` are the tasks with a file of examples."""
-    made = made_on(board.rows)
+    starts = starts_on(board.rows)
     data = {
         "suite": board.suite,
         "scoring": board.scoring,
@@ -42,8 +42,8 @@ def embedded(board: Board, shown: Collection[str] = ()) -> Markup:
         "systems": [_system(row, board) for row in board.rows],
         "spent": [_spent(board.rows, task.name) for task in board.tasks],
         "whole": [_whole(board.rows, task.name) for task in board.tasks],
-        "pairs": [_pairs(board.rows, task.name, made.get(task.name, {})) for task in board.tasks],
-        "apart": _apart(board, made),
+        "pairs": [_pairs(board.rows, task.name, starts.get(task.name, {})) for task in board.tasks],
+        "apart": _apart(board, starts),
     }
     return Markup(script_json(data))
 
@@ -54,24 +54,24 @@ def script_json(data: Any) -> str:
     return text.translate(_ESCAPES)
 
 
-def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list[str]:
+def _pairs(rows: Sequence[Row], task: str, starts: Mapping[int, Set[str]]) -> list[str]:
     """Return for each system, as digits of 4 bits, the others whose seeds are paired with its own; [] without any."""
     cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None and cell.lineage}
     if not cells:
         return []
     table = np.zeros((len(rows), len(rows)), dtype=np.bool_)
-    table[np.ix_(list(cells), list(cells))] = pairs_of(list(cells.values()), made)
+    table[np.ix_(list(cells), list(cells))] = pairs_of(list(cells.values()), starts)
     np.fill_diagonal(table, False)
     return _digits(table)
 
 
-def _apart(board: Board, made: Made) -> list[str]:
+def _apart(board: Board, starts: Starts) -> list[str]:
     """Return for each system, as digits of 4 bits, the others that differ by the ranks' test; [] without any."""
     ranked = [i for i, row in enumerate(board.rows) if row.rank is not None]
     names = [task.name for task in board.tasks if task.has("preference")]
     reached = [{name: board.rows[i].cells[name].preference for name in names} for i in ranked]
     scores = [{name: e.by_seed for name, e in of_row.items() if e is not None} for of_row in reached]
-    above = significantly_above([board.rows[i] for i in ranked], scores, made)
+    above = significantly_above([board.rows[i] for i in ranked], scores, starts)
     table = np.zeros((len(board.rows), len(board.rows)), dtype=np.bool_)
     table[np.ix_(ranked, ranked)] = above | above.T
     return _digits(table)
@@ -172,7 +172,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
     machines = sorted({text for cell in row.cells.values() for text in cell.machines})
     points = {i: scaled for i, cell in enumerate(cells) if cell and (scaled := _points(cell, board.tasks[i]))}
-    held = {
+    held_out = {
         i: [_short(cell.held_out.mean), ", ".join(cell.held_out_metrics)]
         for i, cell in enumerate(cells)
         if cell and cell.held_out
@@ -197,7 +197,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "naturalness": _short(row.naturalness, 4),
         **({"learned": _short(row.learned, 4)} if row.learned is not None else {}),
         **({"iqm": _short(row.iqm)} if row.iqm is not None else {}),
-        **({"held": held} if held else {}),
+        **({"held": held_out} if held_out else {}),
         **({"searched": searched} if searched else {}),
         **({"preset": printable(", ".join(presets))} if presets else {}),
         **({"size": row.about.parameters} if row.about.parameters else {}),
