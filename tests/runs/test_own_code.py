@@ -118,5 +118,5 @@ def test_two_tasks_whose_modules_have_one_name_are_not_given_the_same_code(here)
     with pytest.raises(ConfigError) as caught:
         imported_reward("judging:judged", [here / "two"])
     assert f"has imported {here / 'one' / 'judging.py'} as 'judging'" in str(caught.value)
-    assert f"cannot have {here / 'two' / 'judging.py'} beside it. Rename one" in str(caught.value)
+    assert f"cannot import {here / 'two' / 'judging.py'}. Rename one" in str(caught.value)
     assert imported_reward("judging:judged", [here / "one"])([EXAMPLE], ["x"]) == [1.0]
