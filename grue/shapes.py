@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from grue.bounds import LARGEST, bounds_of
-from grue.errors import ConfigError, GrueError, did_you_mean, instead
+from grue.errors import ConfigError, GrueError, did_you_mean, instead, visible
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -113,7 +113,8 @@ def _fault(cls: type, data: Any, error: "ErrorDetails") -> str:
             hint = args[-1] if isinstance(step, str) else args[0] if args[-1] is Ellipsis else args[step]
         (hint,) = _choices(hint) if len(_choices(hint)) == 1 else (hint,)
         value = value[step]
-        place += f"[{_label(value, step)}]" if isinstance(step, int) else f".{step}" if place else f": {step}"
+        key = f"[{_label(value, step)}]" if isinstance(step, int) else f".{visible(step)}"
+        place += key if place else f": {key.removeprefix('.')}"
     if kind in OUT_OF_BOUNDS:
         return f"{place}: {_beyond(owner, str(steps[-1]), value, error['ctx'])}"
     return f"{place}: {_misfit(hint, value)}{id_cure(value) if place == ': id' else ''}"
@@ -175,7 +176,10 @@ def shown(value: Any) -> str:
     """Return type and value for a message, JSON's word for nothing; the value is cut to 80 characters."""
     if value is None:
         return "null"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "that nests too deeply"
     return f"{type(value).__name__} {text if len(text) <= 80 else text[:79] + '…'}"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.errors import DataError, SubmissionError
+from grue.errors import DataError, GrueError, SubmissionError
 from grue.records import Example, Prediction
 from grue.shapes import from_dict
 
@@ -43,7 +43,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
 
 
-def read_predictions(path: Path) -> list[Prediction]:
+def read_predictions(path: Path, error: type[GrueError] = SubmissionError) -> list[Prediction]:
     """Read a predictions file: one JSON object per line, {"id": string, "text": string, "truncated": true or false}.
 
     `truncated` is optional. If several texts were drawn for each example, `more` holds the others, a list of
@@ -52,16 +52,19 @@ def read_predictions(path: Path) -> list[Prediction]:
     Raises:
         DataError: The file is missing, or a line is not UTF-8 or not a JSON object.
         SubmissionError: A line has an unknown or missing key, or a value of another type; the message names the line.
+            With `error`, an error of that class.
     """
-    return _read(path, files.read_jsonl(path))
+    return _read(path, files.read_jsonl(path), error)
 
 
-def _read(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Prediction]:
+def _read(
+    path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]], error: type[GrueError] = SubmissionError
+) -> list[Prediction]:
     predictions: list[Prediction] = []
     for number, record in lines:
-        predictions.append(prediction_of(record, f"{path}, line {number}"))
+        predictions.append(prediction_of(record, f"{path}, line {number}", error))
         if len(predictions[-1].draws) != len(predictions[0].draws):
-            raise SubmissionError(f"{path}, line {number}: {unequal_draws(predictions[0], predictions[-1])}")
+            raise error(f"{path}, line {number}: {unequal_draws(predictions[0], predictions[-1])}")
     return predictions
 
 
@@ -94,7 +97,7 @@ def _numbered(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]]:
     return [(number, {"id": str(place), **record}) for place, (number, record) in enumerate(lines, start=1)]
 
 
-def prediction_of(record: Mapping[str, Any], where: str) -> Prediction:
+def prediction_of(record: Mapping[str, Any], where: str, error: type[GrueError] = SubmissionError) -> Prediction:
     """Return the prediction that a line of a predictions file holds; `prediction_record` returns the line.
 
     Args:
@@ -103,7 +106,7 @@ def prediction_of(record: Mapping[str, Any], where: str) -> Prediction:
     Raises:
         SubmissionError: It has an unknown or missing key, or a value of another type.
     """
-    return from_dict(Prediction, record, where, SubmissionError)
+    return from_dict(Prediction, record, where, error)
 
 
 def read_plain_predictions(path: Path) -> list[Prediction]:

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
+from grue.errors import DataError
+from grue.evaluation.predictions import read_predictions
 from grue.leaderboard.board import Board
 from grue.leaderboard.notes import misfit
 from grue.metrics.registry import metric_factory
 from grue.records import Entry, Example, Prediction, as_scored, legible
 from grue.stats.intervals import mean
 from grue.submissions.folder import predictions_of
-from grue.submissions.reading import read_untrusted_predictions, scan
+from grue.submissions.reading import scan
 from grue.tasks import Task
 
 CHOSEN = 80
@@ -140,7 +142,7 @@ def _texts(task: Task, board: Board, entries: Iterable[Entry]) -> dict[tuple[str
     names = [name for name in dict.fromkeys(row.system for row in board.rows) if name in first]
     texts = {
         (name, first[name].result.seed): {
-            prediction.id: prediction for prediction in read_untrusted_predictions(predictions_of(first[name].path))
+            prediction.id: prediction for prediction in read_predictions(predictions_of(first[name].path), DataError)
         }
         for name in names
     }

@@ -1,6 +1,6 @@
 """How a system's results were made: the cost of training, the kept update, the decoding, the code.
 
-Results of submissions are untrusted: an impossible figure, see `grue.submissions.checks.budgets.amount`,
+Results of submissions are untrusted: an impossible figure, see `grue.submissions.checks.claims.amount`,
 counts as not stated.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from grue.evaluation.prompting import is_by_endpoint
 from grue.leaderboard.board import Cell, Row
 from grue.records import COSTS, Cost, Entry, Result
-from grue.submissions.checks.budgets import MOST, amounts, last_of, stated
+from grue.submissions.checks.claims import MOST, amounts, costs_of, last_of
 
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,30}")
@@ -21,12 +21,12 @@ MACHINE = re.compile(r"[\w .,:()@/+-]{1,120}", re.ASCII)
 
 def training_of(results: Iterable[Result]) -> dict[Cost, dict[int, float]]:
     """Return the cost of training until the kept update: cost → seed → value, without costs that no result states."""
-    return _by_seed((result.seed, stated(result)[0]) for result in results)
+    return _by_seed((result.seed, costs_of(result)[0]) for result in results)
 
 
 def whole_of(results: Iterable[Result]) -> dict[Cost, dict[int, float]]:
     """Return the same for the whole run, with the updates after the kept one."""
-    return _by_seed((result.seed, stated(result)[1]) for result in results)
+    return _by_seed((result.seed, costs_of(result)[1]) for result in results)
 
 
 def _by_seed(costs_by_seed: Iterable[tuple[int, Mapping[Cost, Any]]]) -> dict[Cost, dict[int, float]]:

@@ -13,16 +13,13 @@ from typing import Any, Literal
 
 from grue import files
 from grue.algorithms import BUILT_IN, SUPERVISED
-from grue.errors import ConfigError, DataError, visible
+from grue.errors import ConfigError, DataError
 from grue.evaluation.rewards import REWARDS, parse_reward
 from grue.metrics.card import CARDS, MODEL
 from grue.records import Result
-from grue.shapes import from_dict
-from grue.submissions.checks.budgets import other_calls
-from grue.submissions.folder import CONFIG, nests_too_deep
-from grue.submissions.problems import Problem, error, warning
-from grue.submissions.reading import Scan, without_path
-from grue.task_files import load_task
+from grue.submissions.checks.claims import other_calls
+from grue.submissions.problems import Problem, problem
+from grue.submissions.reading import without_path
 from grue.tasks import Task
 
 SCHEMA_VERSION = 1
@@ -82,19 +79,14 @@ def read_configuration(path: Path) -> Configuration:
     Raises:
         DataError: It cannot be read, or is no configuration of one or two runs.
     """
-    data = files.read_json(path)
-    if nests_too_deep(data):
-        raise DataError(f"{path}: nests too deeply.")
-    try:
-        found = from_dict(Configuration, data, str(path))
-    except ConfigError as error:
-        raise DataError(visible(str(error))) from error
-    if found.schema != SCHEMA_VERSION:
-        raise DataError(f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {found.schema}.")
-    names = [stage.algorithm for stage in found.stages]
+    configuration = files.load_json(path, Configuration)
+    if configuration.schema != SCHEMA_VERSION:
+        read = f"this version of grue reads {SCHEMA_VERSION}"
+        raise DataError(f"{path}: schema: {read}, found {configuration.schema}.")
+    names = [stage.algorithm for stage in configuration.stages]
     if names != names_of_stages(names[-1] if names else ""):
         raise DataError(f"{path}: stages: expected one run, or a supervised one and one that began from it: {names!r}.")
-    return found
+    return configuration
 
 
 def names_of_stages(algorithm: str) -> list[str]:
@@ -103,27 +95,26 @@ def names_of_stages(algorithm: str) -> list[str]:
     return [first, algorithm] if plus else [algorithm]
 
 
-def differences(configuration: Configuration, result: Result, usual: str) -> Iterator[str]:
+def differences(configuration: Configuration, result: Result, default_reward: str) -> Iterator[str]:
     """Yield where a configuration is not the one that a result was made with.
 
     Args:
-        usual: The task's default reward, for which a result counts that does not name its own, as older ones do.
+        default_reward: The task's, for results that do not name their own, as older ones do not.
     """
     last, system = configuration.last, result.system
-    default = "" if last.algorithm == SUPERVISED else usual
-    for key, said, found in (
+    unrewarded = last.algorithm == SUPERVISED
+    for key, configured, recorded in (
         ("suite", last.suite, result.suite),
         ("task", last.task, result.task),
         ("task_hash", last.task_hash, result.task_hash),
         ("algorithm", last.algorithm, system.get("algorithm")),
         ("backbone", last.backbone, system.get("backbone")),
-        ("reward", last.reward if last.algorithm != SUPERVISED else "", system.get("reward", default)),
+        ("reward", "" if unrewarded else last.reward, system.get("reward", "" if unrewarded else default_reward)),
     ):
-        if said != found:
-            yield f"{key}: states {said!r}; the result of seed {result.seed} {found!r}."
+        if configured != recorded:
+            yield f"{key}: states {configured!r}; the result of seed {result.seed} {recorded!r}."
     hashed = files.sha256_json(last.record(result.seed, str(system.get("start", ""))))
-    if hashed != system.get("config_sha256"):
-        recorded = system.get("config_sha256")
+    if hashed != (recorded := system.get("config_sha256")):
         yield f"its hash with seed {result.seed} is {hashed!r}; the result records {recorded!r}."
 
 
@@ -141,17 +132,12 @@ def demands(configuration: Configuration, task: Task) -> Iterator[str]:
             yield f"reward {name!r} is {what}."
         if origin_of(stage.backbone, task) == "path":
             yield f"backbone {stage.backbone!r} is a folder of one machine."
-        yield from _files_of_one_machine(stage.config)
-
-
-def _files_of_one_machine(config: Mapping[str, Value]) -> Iterator[str]:
-    """Yield the settings that name files or folders of the machine that trained."""
-    for name in ("data", "reference"):
-        if config.get(name) is not None:
-            yield f"{name} = {config[name]!r} names files of one machine."
-    select = config.get("select")
-    if isinstance(select, str) and select.startswith("limr"):
-        yield f"select = {select!r} names a run of one machine."
+        for name in ("data", "reference"):
+            if stage.config.get(name) is not None:
+                yield f"{name} = {stage.config[name]!r} names files of one machine."
+        select = stage.config.get("select")
+        if isinstance(select, str) and select.startswith("limr"):
+            yield f"select = {select!r} names a run of one machine."
 
 
 def foreign_terms(reward: str) -> list[str]:
@@ -174,28 +160,21 @@ def origin_of(backbone: str, task: Task) -> Origin:
     return "hub" if HUB_ID.fullmatch(backbone) and not Path(backbone).exists() else "path"
 
 
-# --- checks ----------------------------------------------------------------------------------------------------------
-
-
-def check_configurations(system: Path, found: Scan, results: Mapping[Path, Result]) -> Iterator[Problem]:
-    """Yield what is wrong with the configurations in a system's folder."""
-    suite = system.absolute().parent.name
-    for name in sorted(name for name in found.readable if name.endswith(f"/{CONFIG}")):
-        path = system / name
-        by_path = {p: one for p, one in results.items() if p.parent == path.parent and one.status == "complete"}
-        of_task = list(by_path.values())
-        if not of_task:
-            yield error(1, path, "belongs to no result.")
-            continue
-        try:
-            configuration = read_configuration(path)
-        except DataError as refusal:
-            yield error(70, path, without_path(refusal, path))
-            continue
-        task = load_task(path.parent.name, suite)
-        yield from (error(71, path, line) for one in of_task for line in differences(configuration, one, task.reward))
-        asked = list(demands(configuration, task))
-        yield from (error(70, path, line) for line in asked)
-        for at, one in by_path.items() if not asked else ():
-            lines = other_calls(configuration.last.config, len(configuration.stages) == 1, one)
-            yield from (warning(80, at, line) for line in lines)
+def check_configuration(path: Path, task: Task, results: Mapping[Path, Result]) -> Iterator[Problem]:
+    """Yield what is wrong with a task's `config.json`, given the task's results."""
+    complete = {at: result for at, result in results.items() if result.status == "complete"}
+    if not complete:
+        yield problem(1, path, "belongs to no result.")
+        return
+    try:
+        configuration = read_configuration(path)
+    except DataError as refusal:
+        yield problem(70, path, without_path(refusal, path))
+        return
+    for result in complete.values():
+        yield from (problem(71, path, line) for line in differences(configuration, result, task.reward))
+    forbidden = [problem(70, path, line) for line in demands(configuration, task)]
+    yield from forbidden
+    for at, result in complete.items() if not forbidden else ():
+        lines = other_calls(configuration.last.config, len(configuration.stages) == 1, result)
+        yield from (problem(80, at, line) for line in lines)

@@ -164,30 +164,14 @@ _WARNINGS = {
 }
 
 
-def _name(number: int) -> str:
-    return f"GRUE-S{number:03}"
-
-
-def _checks(severity: Severity, texts: Mapping[int, tuple[str, str]]) -> dict[str, Check]:
-    return {_name(number): Check(_name(number), severity, *pair) for number, pair in texts.items()}
-
-
-CHECKS: Mapping[str, Check] = dict(sorted((_checks("error", _ERRORS) | _checks("warning", _WARNINGS)).items()))
+CHECKS: Mapping[str, Check] = {
+    f"GRUE-S{number:03}": Check(f"GRUE-S{number:03}", "error" if number in _ERRORS else "warning", *texts)
+    for number, texts in sorted((_ERRORS | _WARNINGS).items())
+}
 """Every check by its id."""
 
 
-def error(number: int, path: Path, message: str) -> Problem:
-    """Return the problem GRUE-S<number>, which keeps the submission off the board."""
-    return _problem("error", number, path, message)
-
-
-def warning(number: int, path: Path, message: str) -> Problem:
-    """Return the problem GRUE-S<number>, which asks a maintainer to look."""
-    return _problem("warning", number, path, message)
-
-
-def _problem(severity: Severity, number: int, path: Path, message: str) -> Problem:
-    check = CHECKS[_name(number)]
-    if check.severity != severity:
-        raise ValueError(f"The check {check.id} is of severity {check.severity!r}, not {severity!r}.")
-    return Problem(check.id, severity, visible(str(path)), visible(message[:LONGEST]), check.cure)
+def problem(number: int, path: Path, message: str) -> Problem:
+    """Return the problem GRUE-S<number>."""
+    check = CHECKS[f"GRUE-S{number:03}"]
+    return Problem(check.id, check.severity, visible(str(path)), visible(message[:LONGEST]), check.cure)

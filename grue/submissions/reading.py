@@ -7,19 +7,16 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from grue import files
 from grue.errors import DataError, GrueError
-from grue.evaluation.predictions import unequal_draws
-from grue.records import LARGEST_SEED, Prediction, is_seed
-from grue.shapes import from_dict
-from grue.submissions.folder import CONFIG, MANIFEST, SUBMISSION, nests_too_deep
-from grue.submissions.problems import Problem, error
+from grue.records import LARGEST_SEED, is_seed
+from grue.submissions.folder import CONFIG, MANIFEST, SUBMISSION
+from grue.submissions.problems import Problem, problem
 
 MOST_BYTES = 10_000_000
 MOST_BYTES_OF = {SUBMISSION: 20_000, MANIFEST: 1_000_000, ".json": 200_000}
@@ -30,10 +27,8 @@ The worst case of a TOML or JSON parser grows with the square of the size.
 MOST_CHARACTERS = 100_000  # per line
 MOST_LINES = 200_000  # of a file; no split has a tenth as many examples, and blank lines are read, too
 MOST_FILES = 2_000  # per system
-
 UNREADABLE = {SUBMISSION: 2, MANIFEST: 12, CONFIG: 70, ".json": 3, ".gz": 7}
 """By name or ending, the check that says that a file cannot be read."""
-
 _MANIFEST_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
@@ -45,16 +40,14 @@ class Scan:
         present: Every file, link and special file, by its path within the folder.
         readable: Those that belong to a submission and are safe to read.
         problems: What is wrong with the others.
-        was_entered: False if the folder is a link or holds too many files, and was not read at all.
     """
 
     present: frozenset[str]
     readable: frozenset[str]
     problems: tuple[Problem, ...]
-    was_entered: bool = True
 
 
-def refuse_strange(path: Path, most: int = MOST_BYTES) -> None:
+def refuse_strange(path: Path) -> None:
     """Refuse to read a link, a special file, or one that is too large.
 
     Raises:
@@ -62,8 +55,16 @@ def refuse_strange(path: Path, most: int = MOST_BYTES) -> None:
     """
     if path.is_symlink() or not path.is_file():
         raise DataError(f"{path}: is a link or no file; it is not read.")
-    if path.stat().st_size > most:
-        raise DataError(f"{path}: has {path.stat().st_size:,} bytes, more than {most:,}; it is not read.")
+    if path.stat().st_size > MOST_BYTES:
+        raise DataError(f"{path}: has {path.stat().st_size:,} bytes, more than {MOST_BYTES:,}; it is not read.")
+
+
+def without_path(refusal: GrueError, path: Path) -> str:
+    """Return an error's message without its leading path, which the problem states already."""
+    return str(refusal).removeprefix(str(path)).lstrip(":, ")
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
 
 
 def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
@@ -72,188 +73,129 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
     Args:
         texts: Whether files are looked into, for bombs, long lines and nothing.
     """
-    links = [path for path in (system.parent, system) if path.is_symlink()]
-    if links:  # a link may lead anywhere: nothing is read
-        return Scan(frozenset(), frozenset(), tuple(error(13, path, "is a link.") for path in links), was_entered=False)
+    for path in (system.parent, system):
+        if path.is_symlink():  # it may lead anywhere: nothing is read
+            return Scan(frozenset(), frozenset(), (problem(13, path, "is a link."),))
     shape = re.compile(
         rf"{re.escape(SUBMISSION)}|{MANIFEST}|({'|'.join(map(re.escape, tasks))})"
         r"/(config\.json|seed-(?P<seed>[^/]*)\.(result\.json|predictions\.jsonl\.gz))"
     )
-    unread: list[Problem] = []
-    entries = list(islice(_entries(system, tasks, unread), MOST_FILES + 1))
+    problems: list[Problem] = []
+    entries = []
+    for entry in _listing(system, problems):
+        is_task = entry.is_dir(follow_symlinks=False) and entry.name in tasks
+        entries += _listing(Path(entry.path), problems) if is_task else [entry]
     if len(entries) > MOST_FILES:
-        too_many = error(14, system, f"holds more than {MOST_FILES:,} files; none of them was read.")
-        return Scan(frozenset(), frozenset(), (too_many,), was_entered=False)
-    present, readable, problems = set(), set(), unread
+        too_many = problem(14, system, f"holds more than {MOST_FILES:,} files; none of them was read.")
+        return Scan(frozenset(), frozenset(), (too_many,))
+    present, readable = set(), set()
     for entry in entries:
-        path = Path(entry.path)
-        name = path.relative_to(system).as_posix()
-        found = list(_faults(entry, path, _why_foreign(shape.fullmatch(name)), texts))
-        problems += found
-        if entry.is_symlink() or not entry.is_dir():
+        name = Path(entry.path).relative_to(system).as_posix()
+        fault = _fault(entry, shape.fullmatch(name), texts)
+        problems += [fault] if fault else []
+        if not entry.is_dir(follow_symlinks=False):
             present.add(name)
-            if not found:
-                readable.add(name)
+            readable |= set() if fault else {name}
     return Scan(frozenset(present), frozenset(readable), tuple(problems))
 
 
-def _entries(system: Path, tasks: list[str], unread: list[Problem]) -> Iterator[os.DirEntry[str]]:
-    """Yield the content of the folder and of its task folders, in order; other folders are not entered.
-
-    What is wrong with a folder that cannot be listed goes into `unread`.
-    """
-    for entry in _listing(system, unread):
-        if entry.is_dir(follow_symlinks=False) and entry.name in tasks:
-            yield from _listing(Path(entry.path), unread)
-        else:
-            yield entry
-
-
-def _listing(folder: Path, unread: list[Problem]) -> list[os.DirEntry[str]]:
+def _listing(folder: Path, problems: list[Problem]) -> list[os.DirEntry[str]]:
+    """Return the content of a folder, or add to `problems` why it cannot be listed."""
     try:
-        with os.scandir(folder) as found:
-            return sorted(islice(found, MOST_FILES + 1), key=lambda entry: entry.name)
+        with os.scandir(folder) as entries:
+            return sorted(islice(entries, MOST_FILES + 1), key=lambda entry: entry.name)
     except OSError as refusal:
-        unread.append(error(1, folder, f"cannot be read: {files.reason(refusal)}."))
+        problems.append(problem(1, folder, f"cannot be read: {files.reason(refusal)}."))
         return []
 
 
-def _why_foreign(match: re.Match[str] | None) -> str:
-    """Return why a file does not belong to a submission, given how its name matched; empty if it does."""
-    if match is None:
-        return "is not a file of a submission."
-    if match["seed"] is None or is_seed(match["seed"]):
-        return ""
-    return f"names no seed, which is a whole number from 0 to {LARGEST_SEED}, without leading zeros."
-
-
-def _faults(entry: os.DirEntry[str], path: Path, foreign: str, texts: bool) -> Iterator[Problem]:
-    """Yield what keeps a file from being read."""
+def _fault(entry: os.DirEntry[str], match: re.Match[str] | None, texts: bool) -> Problem | None:
+    """Return what keeps a file from being read, given how its name matched that of a submission's."""
+    path = Path(entry.path)
     if entry.is_symlink():
-        yield error(13, path, "is a link.")
-    elif entry.is_dir(follow_symlinks=False):
-        yield error(1, path, "is not a folder of a submission.")
-    elif not entry.is_file(follow_symlinks=False):
-        yield error(13, path, "is neither a file nor a folder.")
-    elif foreign:
-        yield error(1, path, foreign)
-    else:
-        try:
-            yield from _too_heavy(path, entry.stat(follow_symlinks=False).st_size, texts)
-        except OSError as refusal:
-            yield error(_unreadable(path), path, f"cannot be read: {files.reason(refusal)}.")
+        return problem(13, path, "is a link.")
+    if entry.is_dir(follow_symlinks=False):
+        return problem(1, path, "is not a folder of a submission.")
+    if not entry.is_file(follow_symlinks=False):
+        return problem(13, path, "is neither a file nor a folder.")
+    if match is None:
+        return problem(1, path, "is not a file of a submission.")
+    if match["seed"] is not None and not is_seed(match["seed"]):
+        seeds = f"a whole number from 0 to {LARGEST_SEED}, without leading zeros"
+        return problem(1, path, f"names no seed, which is {seeds}.")
+    unreadable = UNREADABLE.get(path.name) or UNREADABLE[path.suffix]
+    try:
+        return _fault_of_content(path, unreadable, entry.stat(follow_symlinks=False).st_size, texts)
+    except OSError as refusal:
+        return problem(unreadable, path, f"cannot be read: {files.reason(refusal)}.")
 
 
-def _unreadable(path: Path) -> int:
-    """Return the check that says that a file cannot be read."""
-    return UNREADABLE.get(path.name) or UNREADABLE[path.suffix]
-
-
-def _too_heavy(path: Path, size: int, texts: bool) -> Iterator[Problem]:
-    """Yield why a file is too much, or nothing.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+def _fault_of_content(path: Path, unreadable: int, size: int, texts: bool) -> Problem | None:
     most = MOST_BYTES_OF.get(path.name, MOST_BYTES_OF.get(path.suffix, MOST_BYTES))
     if not size:
-        yield error(_unreadable(path), path, "is empty.")
-        return
+        return problem(unreadable, path, "is empty.")
     if size > most:
-        yield error(14, path, f"has {size:,} bytes, more than {most:,}.")
-        return
+        return problem(14, path, f"has {size:,} bytes, more than {most:,}.")
     if not texts:
-        return
-    packed = path.suffix == ".gz"
-    content = _unpacked(path, most) if packed else path.read_bytes()
-    if content is None:  # its reader reports the damage
-        return
-    if len(content) > most:
-        yield error(14, path, f"unpacks to more than {most:,} bytes.")
-    elif content.count(b"\n") > MOST_LINES:
-        yield error(14, path, f"has more than {MOST_LINES:,} lines.")
-    elif not content.strip():
-        yield error(_unreadable(path), path, "holds only white space.")
+        return None
+    if path.suffix == ".gz":
+        try:
+            with gzip.open(path) as handle:
+                content = handle.read(most + 1)
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            return None  # its reader reports the damage
     else:
-        yield from _long_lines(path, content)
-
-
-def _unpacked(path: Path, most: int) -> bytes | None:
-    """Return the content of a gzip file, at most one byte more than allowed; None if it is damaged."""
-    with suppress(gzip.BadGzipFile, EOFError, zlib.error), gzip.open(path) as handle:
-        return handle.read(most + 1)
-    return None
-
-
-def _long_lines(path: Path, content: bytes) -> Iterator[Problem]:
+        content = path.read_bytes()
+    if len(content) > most:
+        return problem(14, path, f"unpacks to more than {most:,} bytes.")
+    if content.count(b"\n") > MOST_LINES:
+        return problem(14, path, f"has more than {MOST_LINES:,} lines.")
+    if not content.strip():
+        return problem(unreadable, path, "holds only white space.")
     for number, line in enumerate(content.split(b"\n"), start=1):
         if len(line) > MOST_CHARACTERS:  # bytes; there may be fewer characters
             length = len(line.decode("utf-8", errors="replace"))
             if length > MOST_CHARACTERS:
-                yield error(14, path, f"line {number} has {length:,} characters, more than {MOST_CHARACTERS:,}.")
-                return
+                too_long = f"line {number} has {length:,} characters, more than {MOST_CHARACTERS:,}."
+                return problem(14, path, too_long)
+    return None
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------
 
 
-def check_manifest(system: Path, found: Scan) -> tuple[list[Problem], frozenset[str]]:
-    """Return where MANIFEST.sha256 and the files differ, and the files that are others than it lists.
+def check_manifest(system: Path, scanned: Scan) -> tuple[list[Problem], frozenset[str]]:
+    """Return where MANIFEST.sha256 and the files differ, and the files whose hash is another.
 
     Names in the manifest are compared, never opened.
     """
     path = system / MANIFEST
-    if MANIFEST not in found.readable:
-        return ([] if MANIFEST in found.present else [error(12, path, "is missing.")]), frozenset()
+    if MANIFEST not in scanned.readable:
+        return ([] if MANIFEST in scanned.present else [problem(12, path, "is missing.")]), frozenset()
     try:
-        named = _read_manifest(path)
+        listed = _read_manifest(path)
     except DataError as refusal:
-        return [error(12, path, without_path(refusal, path))], frozenset()
+        return [problem(12, path, without_path(refusal, path))], frozenset()
     problems = []
-    if absent := sorted(set(named) - found.present):
-        problems.append(error(12, path, f"lists {_few(absent)}, which {'is' if len(absent) == 1 else 'are'} missing."))
-    problems += [error(12, system / n, f"is not in {MANIFEST}.") for n in sorted(found.present - {MANIFEST, *named})]
-    listed = sorted(found.readable & set(named))
-    others = frozenset(name for name in listed if files.sha256_file(system / name) != named[name])
-    problems += [error(12, system / n, f"does not have the sha256 that {MANIFEST} lists.") for n in sorted(others)]
-    return problems, others
+    if absent := sorted(set(listed) - scanned.present):
+        more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+        are = "is" if len(absent) == 1 else "are"
+        problems.append(problem(12, path, f"lists {', '.join(map(repr, absent[:3]))}{more}, which {are} missing."))
+    unlisted = sorted(scanned.present - {MANIFEST, *listed})
+    problems += [problem(12, system / name, f"is not in {MANIFEST}.") for name in unlisted]
+    altered = {n for n in scanned.readable & set(listed) if files.sha256_file(system / n) != listed[n]}
+    other_hash = f"does not have the sha256 that {MANIFEST} lists."
+    problems += [problem(12, system / name, other_hash) for name in sorted(altered)]
+    return problems, frozenset(altered)
 
 
 def _read_manifest(path: Path) -> Mapping[str, str]:
-    named: dict[str, str] = {}
+    """Return path → sha256."""
+    listed: dict[str, str] = {}
     for number, line in enumerate(files.read_text(path).splitlines(), start=1):
         match = _MANIFEST_LINE.fullmatch(line)
         if match is None:
             raise DataError(f"{path}: line {number} is not a sha256, two spaces and a path.")
-        if named.setdefault(match[2], match[1]) != match[1]:
+        if listed.setdefault(match[2], match[1]) != match[1]:
             raise DataError(f"{path}: line {number} names {match[2]!r} again, with another sha256.")
-    return named
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-# --- predictions -----------------------------------------------------------------------------------------------------
-
-
-def read_untrusted_predictions(path: Path) -> list[Prediction]:
-    """Read predictions that `scan` found readable.
-
-    Raises:
-        DataError: A line is not a prediction, or the file is damaged; names the line.
-    """
-    predictions = []
-    for number, record in files.read_jsonl(path):
-        where = f"{path}, line {number}"
-        if nests_too_deep(record):
-            raise DataError(f"{where}: nests too deeply.")
-        predictions.append(from_dict(Prediction, record, where, DataError))
-        if len(predictions[-1].draws) != len(predictions[0].draws):
-            raise DataError(f"{where}: {unequal_draws(predictions[0], predictions[-1])}")
-    return predictions
-
-
-def without_path(refusal: GrueError, path: Path) -> str:
-    """Return an error's message without its leading path, which the problem states already."""
-    return str(refusal).removeprefix(str(path)).lstrip(":, ")
+    return listed

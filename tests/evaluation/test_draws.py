@@ -19,7 +19,6 @@ from grue.evaluation.scoring import counts_of, score_predictions
 from grue.records import Draw, Example, Prediction
 from grue.submissions.checks.copies import RunTexts, check_copies
 from grue.submissions.checks.rescoring import check_legible
-from grue.submissions.reading import read_untrusted_predictions
 from grue.tasks import MetricSpec
 
 tiny, predict, seeds = late("support.tiny"), late("grue.evaluation.predict"), late("grue.lm.seeds")
@@ -92,7 +91,7 @@ def test_further_draws_stand_in_a_line_where_there_are_any(tmp_path):
         "text": "the dog runs",
         "more": [{"text": "a dog ran", "truncated": True}, {"text": "dogs"}],
     }
-    assert read_predictions(path) == read_untrusted_predictions(path) == PREDICTIONS
+    assert read_predictions(path) == PREDICTIONS
     single = Prediction("a", "the dog runs", True)
     write_predictions(path, [single])
     assert path.read_text() == '{"id":"a","text":"the dog runs","truncated":true}\n'
@@ -106,7 +105,7 @@ def test_all_examples_have_equally_many_draws(tmp_path, refused):
     with refused(SubmissionError):
         read_predictions(path)
     with refused(DataError):
-        read_untrusted_predictions(path)
+        read_predictions(path, DataError)
     with refused(SubmissionError):
         match(EXAMPLES, uneven)
     files.write_jsonl(path, [{"id": "a", "text": "b", "more": ["c"]}])

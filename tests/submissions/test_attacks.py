@@ -40,7 +40,7 @@ from grue.submissions.checks.check import check
 from grue.submissions.checks.copies import COPIED, RunTexts, are_copies, bare, check_copies, check_references
 from grue.submissions.checks.rescoring import check_legible
 from grue.submissions.entries import results
-from grue.submissions.folder import is_web_address, read_submission
+from grue.submissions.folder import WEB_ADDRESS, read_submission
 from grue.submissions.recomputed import recomputed
 from grue.submissions.reported import read_reported
 
@@ -213,7 +213,7 @@ def test_names_and_links(board):
             files.write_toml(system / "submission.toml", given | {key: value})
             with pytest.raises(ConfigError, match=key):
                 read_submission(system)
-    assert is_web_address("https://c.org/a?b=c#d")
+    assert WEB_ADDRESS.fullmatch("https://c.org/a?b=c#d")
 
 
 # --- processes, and what a board reads -------------------------------------------------------------------------------

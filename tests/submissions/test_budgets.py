@@ -6,7 +6,7 @@ import pytest
 from support.factories import a_result, a_task
 from support.good_submission import SEEDS, configure, seal, system_says, told
 
-from grue.submissions.checks.budgets import impossible, other_calls
+from grue.submissions.checks.claims import other_calls, untrue
 
 REINFORCED = {"updates": 16, "rollouts": 128}
 
@@ -25,14 +25,14 @@ def kept(calls, update=8, **more):
 
 @pytest.mark.parametrize("value", [-1, -0.5, 2.5, True, "many", None, [1], 10**400], ids=lambda value: str(value)[:9])
 def test_what_no_training_can_have_taken(value):
-    (said,) = impossible(result(training={"reward_calls": value}))
+    (said,) = untrue(result(training={"reward_calls": value}))
     assert said == f"training: reward_calls: states {value!r}, which cannot be"
 
 
 def test_half_a_second_can_be_and_a_whole_run_takes_no_less_than_a_part_of_it():
     honest = {"tokens": 500.0, "seconds": 2.5, "reward_calls": 1024.0}
-    assert not list(impossible(result(training=honest, last={"update": 16, "training": {"reward_calls": 2048}})))
-    (said,) = impossible(result(training=honest, last={"update": 16, "training": {"reward_calls": 12}}))
+    assert not list(untrue(result(training=honest, last={"update": 16, "training": {"reward_calls": 2048}})))
+    (said,) = untrue(result(training=honest, last={"update": 16, "training": {"reward_calls": 12}}))
     assert said == "reward_calls: states 1,024 until the kept update and 12 in the whole run"
 
 

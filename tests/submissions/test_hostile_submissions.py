@@ -37,10 +37,10 @@ from support.good_submission import (
 )
 
 from grue.errors import DataError
+from grue.evaluation.predictions import read_predictions
 from grue.submissions.checks.check import check
 from grue.submissions.folder import read_result
 from grue.submissions.problems import CHECKS
-from grue.submissions.reading import read_untrusted_predictions
 
 SECRET = "the secret of another file"
 FILES = {RESULT: 3, PREDICTIONS: 7, "submission.toml": 2, "MANIFEST.sha256": 12}
@@ -184,7 +184,7 @@ def test_deep_json_is_refused(ours, before, after):
             assert refuses(result, text), depth
         predictions.write_bytes(gzip.compress(f'{{"id": "id-man", "text": {nested}}}\n'.encode()))
         with pytest.raises(DataError):
-            read_untrusted_predictions(predictions)
+            read_predictions(predictions, DataError)
     assert found_in(seal(ours)) == {3, 7}
 
 

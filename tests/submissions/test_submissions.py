@@ -46,7 +46,7 @@ from grue.submissions.checks.check import check
 from grue.submissions.checks.rescoring import check_scores
 from grue.submissions.entries import results
 from grue.submissions.folder import systems
-from grue.submissions.problems import error
+from grue.submissions.problems import problem
 from grue.submissions.reading import MOST_FILES
 from grue.task_files import load_task
 
@@ -318,6 +318,6 @@ def test_two_processes_find_what_one_does(tmp_path):
 
 def test_messages_show_what_cannot_be_seen():
     assert visible("a\u202eb\n\udcff é 東\x1b[31m") == r"a\u202eb\n\udcff é 東\x1b[31m"
-    problem = error(1, Path("x\u202ey"), "z" * 5_000)
-    assert (problem.path, len(problem.message)) == (r"x\u202ey", 1_000)
-    assert json.loads(json.dumps(files.plain(problem)))["id"] == "GRUE-S001"
+    found = problem(1, Path("x\u202ey"), "z" * 5_000)
+    assert (found.path, len(found.message)) == (r"x\u202ey", 1_000)
+    assert json.loads(json.dumps(files.plain(found)))["id"] == "GRUE-S001"

@@ -18,7 +18,7 @@ from grue.evaluation.predictions import read_predictions
 from grue.records import Prediction
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.folder import predictions_of, read_result, read_submission
-from grue.submissions.problems import Problem, error, warning
+from grue.submissions.problems import Problem, problem
 from grue.task_files import load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
@@ -71,9 +71,9 @@ def systems_in(changed: Sequence[str]) -> list[str]:
 
 def check_paths(folder: Path, changed: Sequence[str]) -> list[Problem]:
     """Return what a branch changes beside systems' folders, and the rows that it removes (GRUE-S040)."""
-    found = [error(40, folder / path, "is changed.") for path in changed if not _OF_A_SYSTEM.fullmatch(path)]
+    found = [problem(40, folder / path, "is changed.") for path in changed if not _OF_A_SYSTEM.fullmatch(path)]
     removed = [name for name in systems_in(changed) if not (folder / name).is_dir()]
-    return found + [error(40, folder / name, "is removed.") for name in removed]
+    return found + [problem(40, folder / name, "is removed.") for name in removed]
 
 
 def check_regression(system: Path, before: Path, generator: np.random.Generator, draws: int = DRAWS) -> list[Problem]:
@@ -107,11 +107,11 @@ def check_regression(system: Path, before: Path, generator: np.random.Generator,
             f"to {d.interval.high:+.1f}, p = {p:.4f} (Holm over {len(differences)} tasks)"
         )
         if stated.regression:
-            found.append(warning(44, system / name, f"{line}; its reason: {stated.regression}"))
+            found.append(problem(44, system / name, f"{line}; its reason: {stated.regression}"))
         elif min(len(old[name]), len(new[name])) == 1 and not stated.deterministic:
-            found.append(warning(44, system / name, f"{line}; of one seed, whose chance p leaves out."))
+            found.append(problem(44, system / name, f"{line}; of one seed, whose chance p leaves out."))
         else:
-            found.append(error(42, system / name, f"{line}."))
+            found.append(problem(42, system / name, f"{line}."))
     return found
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from grue.algorithms import SUPERVISED
 from grue.records import Example, Prediction, Result
-from grue.submissions.problems import Problem, error
+from grue.submissions.problems import Problem, problem
 
 NEAR = 90.0
 """Similarity of two texts, 0–100, from which they are near-copies: the share of letters that an edit script keeps."""
@@ -29,15 +29,11 @@ _AT_ONCE = 100  # texts compared before a run that cannot be a copy any more is 
 
 @dataclass(frozen=True, slots=True)
 class RunTexts:
-    """A run's texts as a reader takes them in, by example and draw.
-
-    Attributes:
-        path: Its predictions.
-        result: None if it cannot be read.
-    """
+    """The predictions of a run, its result if that can be read, and its texts, bare, by example and draw."""
 
     path: Path
     result: Result | None
+    predictions: Sequence[Prediction]
     texts: Mapping[tuple[str, int], str]
 
     @classmethod
@@ -48,17 +44,14 @@ class RunTexts:
             for prediction in predictions
             for number, text in enumerate(sorted(bare(draw.text) for draw in prediction.draws))
         }
-        return cls(path, result, texts)
-
-    def said(self, key: str) -> object:
-        """Return what the result states of its system under a key."""
-        return None if self.result is None else self.result.system.get(key)
+        return cls(path, result, predictions, texts)
 
     def kept(self, other: "RunTexts") -> bool:
         """Whether the results state that training kept its start, which the other run is or kept, too."""
-        is_start = other.said("algorithm") in (SUPERVISED, "zero-shot") or other.said("update") == 0
-        same = self.said("weights") == other.said("weights") not in (None, "")
-        return self.said("update") == 0 and is_start and (same or other.said("algorithm") == "zero-shot")
+        ours, theirs = (run.result.system if run.result else {} for run in (self, other))
+        is_start = theirs.get("algorithm") in (SUPERVISED, "zero-shot") or theirs.get("update") == 0
+        same = ours.get("weights") == theirs.get("weights") not in (None, "")
+        return ours.get("update") == 0 and is_start and (same or theirs.get("algorithm") == "zero-shot")
 
 
 def bare(text: str) -> str:
@@ -69,13 +62,13 @@ def bare(text: str) -> str:
     return re.sub(r"[\W_]+", " ", text.casefold()).strip()
 
 
-def are_copies(texts: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Whether nearly all texts are near-copies of one of the `others` in their place."""
+def are_copies(texts: Sequence[str], sources: Sequence[Sequence[str]]) -> bool:
+    """Whether nearly all texts are near-copies of one of the sources in their place."""
     from rapidfuzz import fuzz, process
 
     misses = 0
     for start in range(0, len(texts), _AT_ONCE):
-        part, known = texts[start : start + _AT_ONCE], others[start : start + _AT_ONCE]
+        part, known = texts[start : start + _AT_ONCE], sources[start : start + _AT_ONCE]
         near = np.zeros(len(part), bool)
         for column in zip_longest(*known):
             near |= process.cpdist(part, column, scorer=fuzz.ratio, score_cutoff=NEAR) > 0
@@ -86,24 +79,18 @@ def are_copies(texts: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
 
 
 def check_copies(run: RunTexts, earlier: Sequence[RunTexts], others: Sequence[RunTexts]) -> Iterator[Problem]:
-    """Yield the earlier seed, and the runs of other systems, whose texts a run has."""
-    for seed in earlier:
-        if not (run.kept(seed) or seed.kept(run)) and _copies(run, seed):
-            yield error(17, run.path, f"has the same texts as {seed.path.name}, or nearly.")
-            break
-    for other in others:
-        if not (run.kept(other) or other.kept(run)) and _copies(run, other):
-            system = other.path.parent.parent.name
-            yield error(18, run.path, f"has the same texts as {system}, {other.path.name}, or nearly.")
-            break
+    """Yield the earlier seed, and the run of another system, whose texts a run has."""
+    for number, sources in ((17, earlier), (18, others)):
+        for source in sources:
+            texts = [[source.texts[key]] if key in source.texts else [] for key in run.texts]
+            if not (run.kept(source) or source.kept(run)) and are_copies(list(run.texts.values()), texts):
+                name = source.path.name if number == 17 else f"{source.path.parent.parent.name}, {source.path.name}"
+                yield problem(number, run.path, f"has the same texts as {name}, or nearly.")
+                break
 
 
 def check_references(run: RunTexts, examples: Sequence[Example]) -> Iterator[Problem]:
     """Yield if a run's texts are its examples' references."""
     references = {example.id: tuple(map(bare, example.references)) for example in examples}
     if are_copies(list(run.texts.values()), [references.get(name, ()) for name, _ in run.texts]):
-        yield error(33, run.path, f"at least {COPIED:.0%} of its texts are a reference, or nearly.")
-
-
-def _copies(run: RunTexts, other: RunTexts) -> bool:
-    return are_copies(list(run.texts.values()), [[other.texts[key]] if key in other.texts else [] for key in run.texts])
+        yield problem(33, run.path, f"at least {COPIED:.0%} of its texts are a reference, or nearly.")

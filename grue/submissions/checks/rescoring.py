@@ -4,14 +4,15 @@ Each call handles one task, so that tasks can be checked in parallel.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError
-from grue.evaluation.predictions import match
+from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.scoring import (
     SCORED,
     Prepare,
@@ -23,12 +24,12 @@ from grue.evaluation.scoring import (
     prepared_once,
     score_predictions,
 )
-from grue.files import sha256_json
+from grue.files import sha256_json, sha256_text
 from grue.metrics.registry import metric_parameters
-from grue.records import Example, Prediction, Result, Score, unseen
+from grue.records import Example, Prediction, Result, unseen
 from grue.submissions.checks.copies import RunTexts, check_copies, check_references
-from grue.submissions.problems import Problem, error
-from grue.submissions.reading import read_untrusted_predictions, without_path
+from grue.submissions.problems import Problem, problem
+from grue.submissions.reading import without_path
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -48,125 +49,135 @@ class SubmittedRun:
         predictions: None if they are missing or not safe to read.
         current: Whether the result claims to be for the current version of the task and for the whole split.
         sealed: Whether both files are those that the manifest lists; otherwise nothing is said of what they claim.
-        rescored: Whether its scores are computed again; where not, what it states is taken.
     """
 
     path: Path
     result: Result | None
     predictions: Path | None
-    current: bool = True
-    sealed: bool = True
-    rescored: bool = True
+    current: bool
+    sealed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRuns:
-    """The runs of a system on a task.
-
-    Attributes:
-        system: The system's folder.
-        is_reference: Whether the board shows it without a rank, so that copied texts gain nothing.
-        is_checked: False if the others are only compared with it.
-    """
+    """The runs of a system on a task; a reference is shown without a rank, so that copied texts gain nothing."""
 
     system: Path
     is_reference: bool
-    is_checked: bool
     runs: tuple[SubmittedRun, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """Problems of runs; `missing` is what this machine lacked to check the rest."""
+def check_task(
+    suite: str, name: str, systems: Sequence[TaskRuns], beside: Sequence[TaskRuns], sample: str | None, home: Path
+) -> list[Problem]:
+    """Check the runs of one task.
 
-    problems: tuple[Problem, ...] = ()
-    missing: tuple[str, ...] = ()
-
-
-def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
-    """Check the runs of one task: those of all systems whose `is_checked` is true."""
+    Args:
+        systems: Those that are checked.
+        beside: Those that they are compared with, too.
+        sample: See `grue.submissions.checks.check.check`.
+        home: The path of what this machine lacks (GRUE-S039).
+    """
     task = load_task(name, suite)
-    answers = {runs.system: _Answers.of(runs) for runs in systems}
-    missing: list[str] = []
+    problems: list[Problem] = []
     examples: Sequence[Example] = ()
     try:
         examples = load_examples(task, task.data.evaluation).examples
     except DataError as refusal:
-        missing.append(f"{suite}/{name}: {refusal}")
-    prepare = prepared_once(task.folder)
-    problems: list[Problem] = []
-    for runs in (runs for runs in systems if runs.is_checked):
-        own = answers[runs.system]
+        problems.append(problem(39, home, f"{suite}/{name}: {refusal}"))
+    rescore = partial(_rescore, task=task, examples=examples, prepare=prepared_once(task.folder), home=home)
+    texts_of = {runs.system: _read(runs, problems) for runs in systems}
+    texts_of |= {runs.system: _read(runs, []) for runs in beside}
+    for runs in systems:
+        read = texts_of[runs.system]
+        chance = 0 if sample is None else int(sha256_text(f"{sample} {suite} {name} {runs.system.name}"), 16)
+        drawn = set(read) if sample is None or not read else {list(read)[chance % len(read)]}
         for run in runs.runs:
-            findings = _check_run(run, own, runs.is_reference, task, examples, prepare)
-            problems += findings.problems
-            missing += findings.missing
+            if run.path in read and run.current and examples:
+                scoring = rescore if run.path in drawn else None
+                problems += _check_run(run, read[run.path], runs.is_reference, task, examples, scoring)
         others = [
-            texts
-            for other in systems  # two references may be alike, as copy and lead of short texts are
+            text
+            for other in (*systems, *beside)  # two references may be alike, as copy and lead of short texts are
             if other.system.name != runs.system.name and not (runs.is_reference and other.is_reference)
-            for texts in answers[other.system].texts
+            for text in texts_of[other.system].values()
         ]
-        for index, texts in enumerate(own.texts):
-            problems += check_copies(texts, () if runs.is_reference else own.texts[:index], others)
-            problems += () if runs.is_reference else check_references(texts, examples)
-    return Findings(tuple(problems), tuple(dict.fromkeys(missing)))
+        texts = list(read.values())
+        for index, run_texts in enumerate(texts):
+            problems += check_copies(run_texts, () if runs.is_reference else texts[:index], others)
+            problems += () if runs.is_reference else check_references(run_texts, examples)
+    return problems
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """The predictions of a system's runs that can be read, by their path, and why others cannot."""
-
-    predictions: Mapping[Path, Sequence[Prediction]]
-    texts: Sequence[RunTexts]
-    faults: Mapping[Path, Problem]
-
-    @classmethod
-    def of(cls, runs: TaskRuns) -> "_Answers":
-        read: dict[Path, Sequence[Prediction]] = {}
-        faults: dict[Path, Problem] = {}
-        for path in sorted(run.predictions for run in runs.runs if run.predictions is not None):
+def _read(runs: TaskRuns, problems: list[Problem]) -> dict[Path, RunTexts]:
+    """Return path of a result → its predictions; add to `problems` why some cannot be read."""
+    read = {}
+    for run in runs.runs:
+        if run.predictions is not None:
             try:
-                read[path] = read_untrusted_predictions(path)
+                read[run.path] = RunTexts.of(run.predictions, run.result, read_predictions(run.predictions, DataError))
             except DataError as refusal:
-                faults[path] = error(7, path, without_path(refusal, path))
-        results = {run.predictions: run.result for run in runs.runs}
-        return cls(read, [RunTexts.of(path, results[path], texts) for path, texts in read.items()], faults)
+                problems.append(problem(7, run.predictions, without_path(refusal, run.predictions)))
+    return read
 
 
 # --- one run ---------------------------------------------------------------------------------------------------------
 
 
 def _check_run(
-    run: SubmittedRun, own: _Answers, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
-) -> Findings:
-    path = run.predictions
-    if path is None or path in own.faults:
-        return Findings(() if path is None else (own.faults[path],))
-    if not run.current or not examples:
-        return Findings()
+    run: SubmittedRun,
+    texts: RunTexts,
+    is_reference: bool,
+    task: Task,
+    examples: Sequence[Example],
+    rescore: Callable[[Path, Result, Sequence[Prediction]], Iterator[Problem]] | None,
+) -> Iterator[Problem]:
+    """Check one run's predictions, and what its result states of them.
+
+    Args:
+        rescore: Computes the scores again; None to take them as stated.
+    """
     try:
-        ordered = match(examples, own.predictions[path])
+        ordered = match(examples, texts.predictions)
     except SubmissionError as refusal:
-        return Findings((error(8, path, str(refusal)),))
-    illegible = tuple(check_legible(path, examples, ordered, task.decoding.max_new_tokens, is_reference))
-    if run.result is None or not run.sealed or illegible:
-        return Findings(illegible)  # a metric may take seconds for a long text
+        yield problem(8, texts.path, str(refusal))
+        return
+    illegible = list(check_legible(texts.path, examples, ordered, task.decoding.max_new_tokens, is_reference))
+    yield from illegible
+    if run.result is None or not run.sealed or illegible:  # a metric may take seconds for a long text
+        return
     stated, computed = run.result.hashes.get("predictions"), sha256_json(ordered)
     if stated != computed:  # no score can follow from them
-        return Findings((error(19, run.path, f"predictions: states {stated!r}; computed: {computed!r}."),))
-    counts = tuple(check_counts(run.path, run.result, ordered))
-    if not run.rescored:
-        return Findings(counts)
+        yield problem(19, run.path, f"predictions: states {stated!r}; computed: {computed!r}.")
+        return
+    yield from check_counts(run.path, run.result, ordered)
+    if rescore is not None:
+        yield from rescore(run.path, run.result, ordered)
+
+
+def _rescore(
+    path: Path,
+    result: Result,
+    predictions: Sequence[Prediction],
+    task: Task,
+    examples: Sequence[Example],
+    prepare: Prepare,
+    home: Path,
+) -> Iterator[Problem]:
+    where = f"{task.suite}/{task.name}"
     try:
-        scored = score_predictions(task, task.data.evaluation, examples, ordered, prepare=prepare)
+        scored = score_predictions(task, task.data.evaluation, examples, predictions, prepare=prepare)
     except DataError as refusal:
-        reason = _lacking(task, examples)
-        if reason is None:
-            return Findings((*counts, error(9, run.path, f"cannot be scored: {refusal}")))
-        return Findings(counts, (reason,))
-    missing = tuple(f"{task.suite}/{task.name}: {reason}" for reason in scored.errors)
-    return Findings((*counts, *check_scores(run.path, run.result, scored, task)), missing)
+        try:
+            for spec in chosen_metrics(task):
+                prepared_metric(spec, examples, task.folder)
+        except DataError as lacking:  # this machine can score no text
+            yield problem(39, home, f"{where}: {lacking}")
+            return
+        yield problem(9, path, f"cannot be scored: {refusal}")
+        return
+    yield from (problem(39, home, f"{where}: {reason}") for reason in scored.errors)
+    yield from check_scores(path, result, scored, task)
 
 
 def check_legible(
@@ -182,23 +193,13 @@ def check_legible(
     hidden = [signs for prediction in predictions for draw in prediction.draws if (signs := unseen(draw.text))]
     if hidden:
         named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(set().union(*hidden))[:5])
-        yield error(46, path, f"{len(hidden):,} text{'s have' if len(hidden) > 1 else ' has'} {named}.")
+        yield problem(46, path, f"{len(hidden):,} text{'s have' if len(hidden) > 1 else ' has'} {named}.")
     for example, prediction in zip(examples, predictions, strict=True):
-        given = (*example.references, example.prompt) if is_reference else example.references
-        most = max([LETTERS * most_tokens, *map(len, given)])
+        allowed = (*example.references, example.prompt) if is_reference else example.references
+        most = max([LETTERS * most_tokens, *map(len, allowed)])
         if (longest := max(len(draw.text) for draw in prediction.draws)) > most:
-            yield error(46, path, f"{prediction.id}: {longest:,} characters, more than {most:,}.")
+            yield problem(46, path, f"{prediction.id}: {longest:,} characters, more than {most:,}.")
             return
-
-
-def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
-    """Return what keeps this machine from scoring any text; None if the fault is in the texts."""
-    try:
-        for spec in chosen_metrics(task):
-            prepared_metric(spec, examples, task.folder)
-    except DataError as refusal:
-        return f"{task.suite}/{task.name}: {refusal}"
-    return None
 
 
 # --- what a result states, against what its predictions give ---------------------------------------------------------
@@ -207,31 +208,36 @@ def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
 def check_scores(path: Path, result: Result, scored: Scored, task: Task) -> Iterator[Problem]:
     """Yield where scores, means, errors and hashes differ from the computed ones; a problem for each of two kinds."""
     if differences := list(_other_scores(result, scored)) or list(_other_means(result, task)):
-        yield error(9, path, " ".join(differences))
+        yield problem(9, path, " ".join(differences))
     ids = task.data.splits[task.data.evaluation].ids_sha256
     references = scored.hashes.get("references")  # older results do not state it; `examples` covers it
     stated = {"references": references, **result.hashes, "ids_sha256": result.data.get("ids_sha256", ids)}
-    if others := _others(stated, {**scored.hashes, **({"ids_sha256": ids} if ids else {})}):
-        yield error(19, path, others)
+    yield from _check_stated(path, stated, {**scored.hashes, **({"ids_sha256": ids} if ids else {})})
 
 
 def check_counts(path: Path, result: Result, predictions: Sequence[Prediction]) -> Iterator[Problem]:
     """Yield if a result counts other examples than there are, or other texts than its predictions are."""
-    counted = counts_of(predictions)
-    examples = {"data: examples": len(predictions)} if "examples" in result.data else {}
-    drawn = {"generation: samples": counted.get("samples", 1)} if "samples" in result.generation else {}
-    beside = {"data: examples": result.data.get("examples"), "generation: samples": result.generation.get("samples")}
-    if others := _others({**result.counts, **beside}, counted | examples | drawn):
-        yield error(19, path, others)
+    computed: dict[str, Any] = dict(counts_of(predictions))
+    samples = computed.get("samples", 1)
+    stated: dict[str, Any] = dict(result.counts)
+    for table, name, value in (
+        (result.data, "data: examples", len(predictions)),
+        (result.generation, "generation: samples", samples),
+    ):
+        key = name.partition(": ")[2]
+        if key in table:
+            stated[name], computed[name] = table[key], value
+    yield from _check_stated(path, stated, computed)
 
 
-def _others(stated: Mapping[str, Any], computed: Mapping[str, Any]) -> str:
-    """Return where stated values differ from the computed ones, key by key; empty if nowhere."""
-    return " ".join(
+def _check_stated(path: Path, stated: Mapping[str, Any], computed: Mapping[str, Any]) -> Iterator[Problem]:
+    differences = [
         f"{key}: states {stated.get(key)!r}; computed: {value!r}."
         for key, value in computed.items()
         if stated.get(key) != value
-    )
+    ]
+    if differences:
+        yield problem(19, path, " ".join(differences))
 
 
 def _other_scores(result: Result, scored: Scored) -> Iterator[str]:
@@ -243,44 +249,33 @@ def _other_scores(result: Result, scored: Scored) -> Iterator[str]:
         yield f"errors: names {', '.join(sorted(excused - failed))}, which can be computed."
     for score in scored.scores:
         claim = claimed.pop(score.metric, None)
-        if claim is not None:
-            yield from _parts_that_differ(claim, score)
-        elif score.metric not in excused:
-            yield f"{score.metric}: is missing; computed: {score.value:.10g}."
+        if claim is None:
+            if score.metric not in excused:
+                yield f"{score.metric}: is missing; computed: {score.value:.10g}."
+            continue
+        tolerance = MODEL_TOLERANCE if "model" in metric_parameters(score.metric) else TOLERANCE
+        if not math.isclose(claim.value, score.value, rel_tol=tolerance, abs_tol=tolerance):
+            yield f"{score.metric}: states {claim.value:.10g}; computed: {score.value:.10g}."
+        for part in ("axis", "n", "direction", "signature"):
+            stated, computed = getattr(claim, part), getattr(score, part)
+            if stated != computed:
+                yield f"{score.metric}: {part}: states {stated!r}; computed: {computed!r}."
     yield from (f"{metric}: is not computed for this task." for metric in claimed if metric not in failed)
-
-
-def _parts_that_differ(claim: Score, score: Score) -> Iterator[str]:
-    tolerance = MODEL_TOLERANCE if "model" in metric_parameters(score.metric) else TOLERANCE
-    if not math.isclose(claim.value, score.value, rel_tol=tolerance, abs_tol=tolerance):
-        yield f"{score.metric}: states {claim.value:.10g}; computed: {score.value:.10g}."
-    for part in ("axis", "n", "direction", "signature"):
-        stated, computed = getattr(claim, part), getattr(score, part)
-        if stated != computed:
-            yield f"{score.metric}: {part}: states {stated!r}; computed: {computed!r}."
 
 
 def _other_means(result: Result, task: Task) -> Iterator[str]:
     """Yield what does not follow from the values that the result itself states, which are right."""
     specs = {spec.name: spec for spec in task.metrics if spec.axis in SCORED}
+    follows: dict[str, tuple[float | None, float | None]] = {}
     for score in result.scores:
         spec = specs.get(score.metric)
         # A value of 0 has no logarithm; it could not be computed here, or it would not be right.
-        none = spec is not None and spec.reference is not None and score.value <= 0
-        scaled = math.nan if none else None if spec is None else spec.scale(score.value)
-        if not _follows(score.scaled, scaled):
-            yield f"{score.metric}: scaled: states {_shown(score.scaled)}; follows: {_shown(scaled)}."
-    for axis in SCORED:
-        stated, mean = getattr(result, axis), axis_mean(task, result.scores, axis)
-        if not _follows(stated, mean):
-            yield f"{axis}: states {_shown(stated)}; follows: {_shown(mean)}."
-
-
-def _follows(stated: float | None, computed: float | None) -> bool:
-    if stated is None or computed is None:
-        return stated is computed
-    return math.isclose(stated, computed, rel_tol=ROUNDING, abs_tol=ROUNDING)
-
-
-def _shown(value: float | None) -> str:
-    return "nothing" if value is None else f"{value:.10g}"
+        impossible = spec is not None and spec.reference is not None and score.value <= 0
+        scaled = math.nan if impossible else None if spec is None else spec.scale(score.value)
+        follows[f"{score.metric}: scaled"] = score.scaled, scaled
+    follows |= {axis: (getattr(result, axis), axis_mean(task, result.scores, axis)) for axis in SCORED}
+    for name, (stated, computed) in follows.items():
+        both = None if stated is None or computed is None else (stated, computed)
+        if not (math.isclose(*both, rel_tol=ROUNDING, abs_tol=ROUNDING) if both else stated is computed):
+            shown = ("nothing" if value is None else f"{value:.10g}" for value in (stated, computed))
+            yield "{}: states {}; follows: {}.".format(name, *shown)

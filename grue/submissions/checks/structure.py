@@ -1,37 +1,34 @@
 """Checks of a system's folder that need no scoring: its files, their content, and whether they agree."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from grue.errors import ConfigError, DataError, escaped
-from grue.evaluation.prompting import ENDPOINT
+from grue.evaluation.prompting import CHAT, ENDPOINT, SHOTS, chat_of, is_by_endpoint, prompting_of
 from grue.files import canonical_json, plain
 from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, SYSTEM_NAME, Result
-from grue.submissions.checks.budgets import impossible
-from grue.submissions.checks.prompting import mixed, of_another_prompt
+from grue.submissions.checks.claims import untrue
 from grue.submissions.checks.rescoring import SubmittedRun
-from grue.submissions.configuration import check_configurations
+from grue.submissions.configuration import check_configuration
 from grue.submissions.folder import (
+    CONFIG,
     PRELIMINARY_SEEDS,
     RANKED_SEEDS,
     SUBMISSION,
     Submission,
     does_not_compete,
     illegible,
-    kept_one_start,
     place_of,
     predictions_of,
     read_result,
     read_submission,
-    result_of,
     seed_of,
     stated,
-    untrue,
 )
-from grue.submissions.problems import Problem, error, warning
+from grue.submissions.problems import Problem, problem
 from grue.submissions.reading import Scan, check_manifest, scan, without_path
 from grue.submissions.trust.record import standing_of
 from grue.task_files import SUITES, load_task, task_names
@@ -56,46 +53,153 @@ class Contents:
     runs: Mapping[str, tuple[SubmittedRun, ...]]
     references: frozenset[str] = frozenset()
 
-    @property
-    def is_reference(self) -> bool:
-        """Whether it is a reference on all of its tasks."""
-        return bool(self.runs) and self.references.issuperset(self.runs)
-
 
 def read_system(system: Path) -> Contents:
     """Read a system's folder, whatever state it is in."""
     suite = place_of(system).parent.name
     if suite not in SUITES:
         wrong = f"{suite!r} is not a suite; a submission is in a folder under {' or '.join(SUITES)}."
-        return Contents(system, "", (error(1, system, wrong),), {})
-    found = scan(system, task_names(suite))
-    if not found.was_entered:
-        return Contents(system, suite, found.problems, {})
-    submission, unread = _read_submission(system, found)
-    results, unreadable = _read_results(system, found)
-    references = _references(system, found, results, deterministic=submission is not None and submission.deterministic)
-    unlisted, altered = check_manifest(system, found)
-    problems = [*found.problems, *unread, *unreadable, *unlisted, *_check_structure(system, found)]
+        return Contents(system, "", (problem(1, system, wrong),), {})
+    scanned = scan(system, task_names(suite))
+    if scanned.problems and not scanned.present:
+        return Contents(system, suite, scanned.problems, {})
+    unlisted, altered = check_manifest(system, scanned)
+    problems = [*scanned.problems, *unlisted]
+    submission = _read_submission(system, scanned, problems)
+    seeds = _seeds(scanned)
+    results = _read_results(system, scanned, problems)
+    complete = {path: result for path, result in results.items() if result.status == "complete"}
+    references = {path.parent.name for path, result in complete.items() if does_not_compete(result)}  # as the board
+    if submission is not None and submission.deterministic:
+        references = set(seeds)
     if submission is not None:
-        problems += _check_declared(system, found, submission)
-        problems += [] if unreadable else _check_named(system / SUBMISSION, submission, results)
-    for path, result in results.items():
-        problems += _check_result(path, result)
-        predictions = predictions_of(path).relative_to(system).as_posix()
-        problems += _check_predictions(path, result, predictions in found.present)
-    problems += _check_completeness(system, suite, found, references)
-    problems += _check_same_settings(results)
-    problems += _check_weights(results)
-    if (promptings := mixed(results.values())) is not None:
-        problems.append(error(91, system, f"has results of {promptings}."))
-    problems += check_configurations(system, found, results)
-    runs = {task: _runs(system / task, found, results, altered) for task in _tasks_of(found)}
-    contents = Contents(system, suite, tuple(problems), runs, references)
-    if system.name in BASELINES and not contents.is_reference:
-        problems.append(error(1, system, "is the name of a reference, and competes."))
-    if not contents.is_reference and not any(problem.severity == "error" for problem in problems):
+        unread = any(problem.id == "GRUE-S003" for problem in problems)
+        problems += _check_declared(system, submission, seeds, {} if unread else results)
+    is_reference = bool(seeds) and references.issuperset(seeds)
+    problems += _check_structure(system, scanned, seeds, is_reference)
+    runs: dict[str, tuple[SubmittedRun, ...]] = {}
+    for name in sorted({Path(file).parent.name for file in scanned.present} - {""}):
+        task, of_task = load_task(name, suite), {path: r for path, r in results.items() if path.parent.name == name}
+        problems += _check_results(task, of_task, scanned)
+        if f"{name}/{CONFIG}" in scanned.readable:
+            problems += check_configuration(system / name / CONFIG, task, of_task)
+        if name in seeds:
+            paths = [system / name / f"seed-{seed}.result.json" for seed in sorted(seeds[name])]
+            runs[name] = tuple(_run(path, task, complete.get(path), scanned, altered) for path in paths)
+    competing = {task: len(numbers) for task, numbers in seeds.items() if task not in references}
+    problems += _check_competing(system, suite, competing, seeds)
+    promptings = {f"{prompting_of(r)} prompts{' by an endpoint' * is_by_endpoint(r)}" for r in results.values()}
+    if len(promptings) > 1:
+        problems.append(problem(91, system, f"has results of {' and '.join(sorted(promptings))}."))
+    if not is_reference and not any(problem.severity == "error" for problem in problems):
         problems += _check_trust(system, suite, list(results.values()))
-    return replace(contents, problems=tuple(problems))
+    return Contents(system, suite, tuple(problems), runs, frozenset(references))
+
+
+def _read_submission(system: Path, scanned: Scan, problems: list[Problem]) -> Submission | None:
+    path = system / SUBMISSION
+    if SUBMISSION not in scanned.present:
+        problems.append(problem(2, path, "is missing."))
+    if SUBMISSION in scanned.readable:  # else `scan` reported why
+        try:
+            return read_submission(system)
+        except ConfigError as refusal:
+            problems.append(problem(2, path, without_path(refusal, path)))
+    return None
+
+
+def _read_results(system: Path, scanned: Scan, problems: list[Problem]) -> dict[Path, Result]:
+    results = {}
+    for path in (system / name for name in sorted(scanned.readable) if seed_of(Path(name).name) is not None):
+        try:
+            results[path] = read_result(path)
+        except DataError as refusal:
+            problems.append(problem(3, path, without_path(refusal, path)))
+            continue
+        # Scores are computed again, and errors are long messages that grue writes.
+        texts = {key: value for key, value in plain(results[path]).items() if key not in ("scores", "errors")}
+        problems += [problem(3, path, f"{line}.") for line in illegible(texts)]
+    return results
+
+
+def _seeds(scanned: Scan) -> dict[str, set[int]]:
+    """Return task → the seeds that have a result file, whatever its state."""
+    seeds: dict[str, set[int]] = {}
+    for task, _, file in sorted(name.partition("/") for name in scanned.present):
+        if (seed := seed_of(file)) is not None:
+            seeds.setdefault(task, set()).add(seed)
+    return seeds
+
+
+def _run(path: Path, task: Task, result: Result | None, scanned: Scan, altered: frozenset[str]) -> SubmittedRun:
+    predictions, name = predictions_of(path), path.parent.name
+    readable = f"{name}/{predictions.name}" in scanned.readable
+    return SubmittedRun(
+        path,
+        result,
+        predictions if readable else None,
+        current=result is None or (not result.limited and _version(result) == _version_of(task)),
+        sealed=not altered & {f"{name}/{file.name}" for file in (path, predictions)},
+    )
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def _check_structure(
+    system: Path, scanned: Scan, seeds: Mapping[str, set[int]], is_reference: bool
+) -> Iterator[Problem]:
+    if not SYSTEM_NAME.fullmatch(system.name):
+        yield problem(1, system, "is not a valid name of a system: use letters, digits, '_', '-', '+' and '.'.")
+    if system.name in BASELINES and not is_reference:
+        yield problem(1, system, "is the name of a reference, and competes.")
+    if not scanned.problems and not seeds:
+        yield problem(1, system, "holds no result.")
+    for name in sorted(name for name in scanned.readable if name.endswith(".gz")):
+        result = name.replace(".predictions.jsonl.gz", ".result.json")
+        if result not in scanned.present:
+            yield problem(1, system / name, f"has no {Path(result).name} beside it.")
+
+
+def _check_declared(
+    system: Path, submission: Submission, seeds: Mapping[str, set[int]], results: Mapping[Path, Result]
+) -> Iterator[Problem]:
+    """Yield where `submission.toml`, whose words the board shows, differs from the files.
+
+    Of a model that was made elsewhere the results do not know the algorithm. What has no backbone has "none".
+    """
+    algorithms = {result.system.get("algorithm") for result in results.values()}
+    without_model = bool(algorithms) and algorithms <= {*SEEDLESS, *LOOKUPS}
+    known = {
+        "algorithm": "" if algorithms & {EXTERNAL, ENDPOINT} else stated(results.values(), "algorithm"),
+        "backbone": stated(results.values(), "backbone") or ("none" if without_model else ""),
+    }
+    path = system / SUBMISSION
+    if submission.name != system.name:
+        yield problem(2, path, f"name: {submission.name!r}, but the folder is called {system.name!r}.")
+    for key, value in known.items():
+        if value not in ("", declared := getattr(submission, key)):
+            yield problem(2, path, f"{key}: states {declared!r}; the results {value!r}.")
+    for task, numbers in seeds.items():
+        if numbers != set(submission.seeds):
+            here, there = (", ".join(map(str, sorted(some))) or "none" for some in (numbers, submission.seeds))
+            yield problem(10, system / task, f"has seeds {here}; {SUBMISSION} declares {there}.")
+
+
+def _check_competing(system: Path, suite: str, seeds: Mapping[str, int], tasks: Collection[str]) -> Iterator[Problem]:
+    """Yield what keeps a system that competes from a rank: too few tasks, or seeds of a task.
+
+    Args:
+        seeds: Task → number of seeds, of the tasks on which it competes.
+        tasks: All that it has results of.
+    """
+    lacking = [task for task in task_names(suite) if task not in tasks]
+    if seeds and lacking:
+        yield problem(30, system, f"has no {', '.join(lacking)}; it will be shown without a rank.")
+    fewest = min(seeds.values(), default=RANKED_SEEDS)
+    if fewest < RANKED_SEEDS:
+        shown = "as preliminary" if fewest >= PRELIMINARY_SEEDS else "without a rank"
+        yield problem(30, system, f"has {fewest} seed{'s' if fewest > 1 else ''} of a task; it will be shown {shown}.")
 
 
 def _check_trust(system: Path, suite: str, results: list[Result]) -> Iterator[Problem]:
@@ -104,225 +208,92 @@ def _check_trust(system: Path, suite: str, results: list[Result]) -> Iterator[Pr
     except DataError as refusal:
         why = str(refusal).rstrip(".")
     if why:
-        yield warning(96, system, f"{why}.")
-
-
-def _references(system: Path, found: Scan, results: Mapping[Path, Result], *, deterministic: bool) -> frozenset[str]:
-    """Return the tasks on which a system does not compete, as the board decides it: by the results on each.
-
-    A failed run proves nothing.
-    """
-    if deterministic:
-        return frozenset(_tasks_of(found))
-    complete = {path: result for path, result in results.items() if result.status == "complete"}
-    return frozenset(path.relative_to(system).parts[0] for path, result in complete.items() if does_not_compete(result))
-
-
-def _check_structure(system: Path, found: Scan) -> Iterator[Problem]:
-    if not SYSTEM_NAME.fullmatch(system.name):
-        yield error(1, system, "is not a valid name of a system: use letters, digits, '_', '-', '+' and '.'.")
-    if not found.problems and not any(map(_is_result, found.present)):
-        yield error(1, system, "holds no result.")
-    for name in sorted(name for name in found.readable if name.endswith(".gz")):
-        result = result_of(system / name)
-        if result.relative_to(system).as_posix() not in found.present:
-            yield error(1, system / name, f"has no {result.name} beside it.")
-
-
-def _read_submission(system: Path, found: Scan) -> tuple[Submission | None, list[Problem]]:
-    path = system / SUBMISSION
-    if SUBMISSION not in found.present:
-        return None, [error(2, path, "is missing.")]
-    if SUBMISSION not in found.readable:
-        return None, []  # `scan` reported why
-    try:
-        return read_submission(system), []
-    except ConfigError as refusal:
-        return None, [error(2, path, without_path(refusal, path))]
-
-
-def _read_results(system: Path, found: Scan) -> tuple[dict[Path, Result], list[Problem]]:
-    results, problems = {}, []
-    for path in (system / name for name in sorted(found.readable) if _is_result(name)):
-        try:
-            results[path] = read_result(path)
-        except DataError as refusal:
-            problems.append(error(3, path, without_path(refusal, path)))
-            continue
-        # Scores are computed again, and errors are long messages that grue writes.
-        stated = {key: value for key, value in plain(results[path]).items() if key not in ("scores", "errors")}
-        problems += [error(3, path, f"{line}.") for line in illegible(stated)]
-    return results, problems
+        yield problem(96, system, f"{why}.")
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def _check_result(path: Path, result: Result) -> Iterator[Problem]:
-    yield from _check_place(path, result)
-    task = _task_at(path)
-    if result.limited:
-        yield error(6, path, "was scored on a part of the split or on a file.")
-    if not _is_of_the_task(path, result):
-        stated = f"version {result.task_version} ({result.task_hash[:12]}), split {result.split!r}"
-        now = f"version {task.version} ({task.hash[:12]}), split {task.data.evaluation!r}"
-        yield error(6, path, f"was evaluated on {stated}; the task is now {now}.")
-    else:
-        yield from _check_ids(path, result)
-    if (other := of_another_prompt(result, task)) is not None:
-        yield error(6, path, other)
-    yield from (error(93, path, f"{line}.") for line in (*untrue(result), *impossible(result)))
-    if result.grue.get("dirty") is True:
-        yield warning(36, path, "was made by a checkout with uncommitted changes.")
+def _check_results(task: Task, results: Mapping[Path, Result], scanned: Scan) -> Iterator[Problem]:
+    """Yield what is wrong with the results of a task, each by itself and beside the others."""
+    for path, result in results.items():
+        yield from _check_result(task, path, result)
+        yield from _check_predictions(path, result, f"{task.name}/{predictions_of(path).name}" in scanned.present)
+    complete = [result for result in results.values() if result.status == "complete"]
+    settings: dict[str, list[Any]] = {"generation": [{**result.generation, "prompting": None} for result in complete]}
+    settings |= {key: [result.system.get(key) for result in complete] for key in _SAME_CONFIGURATION}
+    for key, values in settings.items():
+        if (different := len(set(map(canonical_json, values)))) > 1:
+            yield problem(37, next(iter(results)).parent, f"{key}: {different} values in {len(complete)} seeds.")
+    trained = [(path, result.system) for path, result in results.items() if result.system.get("config_sha256")]
+    for (path, system), (other, same) in combinations(trained, 2):
+        weights = system.get("weights")
+        kept_start = system.get("update") == same.get("update") == 0
+        if weights and weights == same.get("weights") and not kept_start:  # chance differs, and so do weights
+            yield problem(94, other, f"weights: states {escaped(weights[:12])!r}, as {path.name} does.")
 
 
-def _check_ids(path: Path, result: Result) -> Iterator[Problem]:
-    """Yield if a result states other ids than the task file."""
-    split = _task_at(path).data.splits[_task_at(path).data.evaluation]
-    stated = result.data.get("ids_sha256", split.ids_sha256)
-    if split.ids_sha256 and stated != split.ids_sha256:
-        yield error(19, path, f"ids_sha256: states {stated!r}; of the split: {split.ids_sha256!r}.")
-
-
-def _check_weights(results: Mapping[Path, Result]) -> Iterator[Problem]:
-    """Yield the trained seeds of a task that name the same weights: chance differs, and so do the weights."""
-    trained = [(path, result) for path, result in results.items() if result.system.get("config_sha256")]
-    for (path, result), (other, same) in combinations(trained, 2):
-        weights = result.system.get("weights") or ""
-        alike = path.parent == other.parent and weights and weights == same.system.get("weights")
-        if alike and not kept_one_start(result, same):
-            yield error(94, other, f"weights: states {escaped(weights[:12])!r}, as {path.name} does.")
-
-
-def _check_place(path: Path, result: Result) -> Iterator[Problem]:
-    suite, system, task = place_of(path).parts[-4:-1]
-    seed = path.name.removesuffix(".result.json")
+def _check_result(task: Task, path: Path, result: Result) -> Iterator[Problem]:
+    suite, system, _, file = place_of(path).parts[-4:]
     for key, said, place in (
         ("suite", result.suite, suite),
         ("system", result.system["name"], system),
-        ("task", result.task, task),
-        ("seed", f"seed-{result.seed}", seed),
+        ("task", result.task, task.name),
+        ("seed", f"seed-{result.seed}", file.removesuffix(".result.json")),
     ):
         if said != place:
-            yield error(4, path, f"{key}: the file states {said!r}, its path {place!r}.")
+            yield problem(4, path, f"{key}: the file states {said!r}, its path {place!r}.")
+    ids = task.data.splits[task.data.evaluation].ids_sha256
+    stated_ids = result.data.get("ids_sha256", ids)
+    if result.limited:
+        yield problem(6, path, "was scored on a part of the split or on a file.")
+    if _version(result) != _version_of(task):
+        was, now = ("version {} ({:.12}), split {!r}".format(*parts) for parts in (_version(result), _version_of(task)))
+        yield problem(6, path, f"was evaluated on {was}; the task is now {now}.")
+    elif ids and stated_ids != ids:
+        yield problem(19, path, f"ids_sha256: states {stated_ids!r}; of the split: {ids!r}.")
+    if (other := _other_prompt(result, task)) is not None:
+        yield problem(6, path, f"prompting: {other}")
+    yield from (problem(93, path, f"{line}.") for line in untrue(result))
+    if result.grue.get("dirty") is True:
+        yield problem(36, path, "was made by a checkout with uncommitted changes.")
 
 
-def _task_at(path: Path) -> Task:
-    """Return the task that a result's path names."""
-    suite, _, name = place_of(path).parts[-4:-1]
-    return load_task(name, suite)
+def _version(result: Result) -> tuple[int, str, str]:
+    return result.task_version, result.task_hash, result.split
 
 
-def _is_of_the_task(path: Path, result: Result) -> bool:
-    task = _task_at(path)
-    said = (result.task_version, result.task_hash, result.split)
-    return said == (task.version, task.hash, task.data.evaluation)
+def _version_of(task: Task) -> tuple[int, str, str]:
+    return task.version, task.hash, task.data.evaluation
 
 
-def _check_predictions(path: Path, result: Result, there: bool) -> Iterator[Problem]:
-    """Yield if a failed run has predictions or says what came of them, or a complete one has no predictions."""
+def _other_prompt(result: Result, task: Task) -> str | None:
+    """Return why the prompt does not belong to the task, or None."""
+    prompting, chat = chat_of(result), task.prompt.chat
+    if prompting is None:
+        return None
+    kind, version, sha256 = (prompting.get(key) for key in ("kind", "version", "hash"))
+    if kind not in (CHAT, SHOTS):
+        return f"{kind!r}; there are plain prompts, of which nothing is said, {CHAT!r} and {SHOTS!r}."
+    if chat is None:
+        return "was asked by a chat prompt, and the task has none."
+    if type(version) is not int or (version, sha256) != (chat.version, task.chat_hash):  # True is 1
+        was = f"version {version!r} ({escaped(str(sha256)[:12])})"
+        return f"was asked by {was} of the chat prompt; it is now version {chat.version} ({task.chat_hash[:12]})."
+    return None
+
+
+def _check_predictions(path: Path, result: Result, are_there: bool) -> Iterator[Problem]:
     predictions = predictions_of(path)
-    if result.status == "complete" and not there:
-        yield error(7, predictions, f"is missing, but {path.name} declares the run complete.")
-    if result.status == "failed" and there:
-        yield error(21, path, f"declares the run failed, but has {predictions.name} beside it.")
-    if result.status == "failed" and (result.scores, result.preference, result.naturalness) != ((), None, None):
-        yield error(21, path, "declares the run failed, but has scores.")
-    if result.status == "failed" and result.errors:
-        yield error(21, path, "declares the run failed, but states errors of metrics.")
-
-
-def _check_same_settings(results: Mapping[Path, Result]) -> Iterator[Problem]:
-    """Yield settings that differ between the seeds of a task."""
-    for folder in dict.fromkeys(path.parent for path in results):
-        complete = [r for path, r in results.items() if path.parent == folder and r.status == "complete"]
-        said = {"generation": {canonical_json(_without_prompting(result)) for result in complete}}
-        said |= {key: {canonical_json(result.system.get(key)) for result in complete} for key in _SAME_CONFIGURATION}
-        for key, values in said.items():
-            if len(values) > 1:
-                yield warning(37, folder, f"{key}: {len(values)} values in {len(complete)} seeds.")
-
-
-def _without_prompting(result: Result) -> dict[str, Any]:
-    """Return how a result's texts were drawn; another prompting is another check's."""
-    return {key: value for key, value in result.generation.items() if key != "prompting"}
-
-
-# --- seeds and tasks -------------------------------------------------------------------------------------------------
-
-
-def _check_declared(system: Path, found: Scan, submission: Submission) -> Iterator[Problem]:
-    path = system / SUBMISSION
-    if submission.name != system.name:
-        yield error(2, path, f"name: {submission.name!r}, but the folder is called {system.name!r}.")
-    for task in _tasks_of(found):
-        seeds = _seeds(found, task)
-        if seeds != set(submission.seeds):
-            declared = _listed(submission.seeds)
-            yield error(10, system / task, f"has seeds {_listed(seeds)}; {SUBMISSION} declares {declared}.")
-
-
-def _check_named(path: Path, submission: Submission, results: Mapping[Path, Result]) -> Iterator[Problem]:
-    """Yield where `submission.toml`, whose words the board shows, names another algorithm or backbone than the results.
-
-    Of a model that was made elsewhere they do not know the algorithm. What has no backbone has "none".
-    """
-    algorithms = {result.system.get("algorithm") for result in results.values()}
-    algorithm = stated(results.values(), "algorithm") if not algorithms & {EXTERNAL, ENDPOINT} else ""
-    usual = "none" if algorithms <= {*SEEDLESS, *LOOKUPS} and algorithms else ""
-    backbone = stated(results.values(), "backbone") or usual
-    for key, said, found in (
-        ("algorithm", submission.algorithm, algorithm),
-        ("backbone", submission.backbone, backbone),
+    if result.status == "complete":
+        if not are_there:
+            yield problem(7, predictions, f"is missing, but {path.name} declares the run complete.")
+        return
+    scores = result.scores, result.preference, result.naturalness
+    for fault, what in (
+        (are_there, f"has {predictions.name} beside it"),
+        (scores != ((), None, None), "has scores"),
+        (result.errors, "states errors of metrics"),
     ):
-        if found not in ("", said):
-            yield error(2, path, f"{key}: states {said!r}; the results {found!r}.")
-
-
-def _check_completeness(system: Path, suite: str, found: Scan, references: Collection[str]) -> Iterator[Problem]:
-    seeds = {task: len(_seeds(found, task)) for task in _tasks_of(found)}
-    lacking = [task for task in task_names(suite) if task not in seeds]
-    competing = {task: count for task, count in seeds.items() if task not in references}
-    if competing and lacking:
-        yield warning(30, system, f"has no {', '.join(lacking)}; it will be shown without a rank.")
-    fewest = min(competing.values(), default=RANKED_SEEDS)
-    if fewest < RANKED_SEEDS:
-        shown = "as preliminary" if fewest >= PRELIMINARY_SEEDS else "without a rank"
-        yield warning(30, system, f"has {fewest} seed{'s' if fewest > 1 else ''} of a task; it will be shown {shown}.")
-
-
-def _is_result(name: str) -> bool:
-    task, slash, file = name.partition("/")
-    return bool(task and slash and seed_of(file) is not None)
-
-
-def _tasks_of(found: Scan) -> list[str]:
-    """Return the tasks that have a result file, whatever its state."""
-    return sorted({name.partition("/")[0] for name in found.present if _is_result(name)})
-
-
-def _seeds(found: Scan, task: str) -> set[int]:
-    names = (name.partition("/") for name in found.present)
-    return {seed for folder, _, file in names if folder == task and (seed := seed_of(file)) is not None}
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(numbers))) or "none"
-
-
-def _runs(
-    folder: Path, found: Scan, results: Mapping[Path, Result], altered: frozenset[str]
-) -> tuple[SubmittedRun, ...]:
-    """Return the runs of a system in its folder of a task."""
-    runs = []
-    for seed in sorted(_seeds(found, folder.name)):
-        path = folder / f"seed-{seed}.result.json"
-        result, predictions = results.get(path), predictions_of(path)
-        readable = f"{folder.name}/{predictions.name}" in found.readable
-        current = result is None or (not result.limited and _is_of_the_task(path, result))
-        complete = result is not None and result.status == "complete"
-        sealed = not altered & {f"{folder.name}/{one.name}" for one in (path, predictions)}
-        runs.append(
-            SubmittedRun(path, result if complete else None, predictions if readable else None, current, sealed)
-        )
-    return tuple(runs)
+        if fault:
+            yield problem(21, path, f"declares the run failed, but {what}.")

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError
-from grue.evaluation.predictions import match
+from grue.evaluation.predictions import match, read_predictions
 from grue.records import SYSTEM_NAME, Prediction, Result
 from grue.submissions.checks.structure import read_system
 from grue.submissions.folder import place_of
-from grue.submissions.reading import read_untrusted_predictions
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -60,7 +59,7 @@ class Target:
             SubmissionError: They are not for exactly the split's examples.
         """
         examples = load_examples(self.task, self.task.data.evaluation).examples
-        return match(examples, read_untrusted_predictions(self.predictions))
+        return match(examples, read_predictions(self.predictions, DataError))
 
 
 def threads_of(runs: Iterable[Target]) -> int | None:
