@@ -125,7 +125,7 @@ def describe_each(systems: "Sequence[tuple[str, list[PackedRun]]]", details: Map
     Raises:
         ConfigError: An option applies to one system and there are several, or something is missing.
     """
-    from grue.submissions.packing.describe import describe
+    from grue.submissions.packing.pack import describe
 
     shared = [key for key in OF_ONE if details.get(key)]
     if shared and len(systems) > 1:

@@ -228,7 +228,7 @@ def pack_runs(
         --budget "3 hours, one GPU" --authors "A. Author" --licence CC-BY-4.0 --training-data none
     grue submit pack --sweep runs --authors "A. Author" --licence CC-BY-4.0 --training-data none
     """  # noqa: D301 (click reads the escape)
-    from grue.submissions.packing.describe import describe
+    from grue.submissions.packing.pack import describe
 
     for given_name in (system, details["name"]):
         if given_name is not None:

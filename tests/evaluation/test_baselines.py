@@ -16,7 +16,7 @@ from grue.leaderboard.rank import rank
 from grue.lookups import find
 from grue.records import Entry, Example
 from grue.submissions.packing.collect import PackedRun
-from grue.submissions.packing.refusals import refusals
+from grue.submissions.packing.pack import refusals
 from grue.task_files import load_task
 
 torch = late("torch")

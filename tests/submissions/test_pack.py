@@ -19,8 +19,7 @@ from grue.submissions.folder import read_result, read_submission, systems
 from grue.submissions.packing import collect
 from grue.submissions.packing import pack as packing
 from grue.submissions.packing.collect import PackedRun, failed_beside, failed_run, find_runs, read_run
-from grue.submissions.packing.describe import describe
-from grue.submissions.packing.refusals import refusals
+from grue.submissions.packing.pack import describe, refusals
 from grue.task_files import load_task
 
 COMMONGEN, IMDB = load_task("commongen"), load_task("imdb")
@@ -183,7 +182,7 @@ SAME = [a_run(text="same"), a_run(seed=2, text="same")]
     ],
 )
 def test_what_could_never_pass_is_refused_with_every_reason(tmp_path, refused, runs, deterministic, reasons):
-    found = refusals(runs, deterministic)
+    found = list(refusals(runs, deterministic))
     assert len(found) == reasons
     with refused(SubmissionError) as caught:
         pack(runs, tmp_path, deterministic=deterministic)
@@ -198,8 +197,8 @@ def test_a_failed_run_is_a_result_without_scores(tmp_path):
     result = read_result(folder / "imdb/seed-2.result.json")
     assert (result.status, result.scores, result.preference, result.task_hash) == ("failed", (), None, IMDB.hash)
     assert (result.grue, result.packages, result.system) == (MADE["grue"], MADE["packages"], SYSTEM)
-    assert refusals([a_run(), a_run(IMDB)], deterministic=True) == []
-    assert refusals(SAME) == [], "the check tells whether they are one run"
+    assert not list(refusals([a_run(), a_run(IMDB)], deterministic=True))
+    assert not list(refusals(SAME)), "the check tells whether they are one run"
 
 
 def test_a_failed_run_of_another_task_is_of_that_task():

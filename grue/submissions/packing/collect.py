@@ -17,6 +17,9 @@ from grue.submissions.packing.recorded import configuration_of_run
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
 
+OF_A_SYSTEM = ("name", "algorithm", "backbone", "endpoint")
+"""What results say of a system, whatever became of a run."""
+
 
 @dataclass(frozen=True, slots=True)
 class PackedRun:
@@ -42,26 +45,22 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
     Raises:
         DataError: A path is not a folder, or holds no run.
     """
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     for path in paths:
         runs = [path] if (path / "result.json").is_file() or path.name.startswith("seed-") else path.glob("seed-*")
-        folders = sorted(run for run in runs if run.is_dir())
-        if not folders:
+        of_path = sorted(run for run in runs if run.is_dir())
+        if not of_path:
             raise DataError(f"{path}: is neither a run nor a system's folder of runs, such as runs/mini/commongen/ppo.")
-        found |= dict.fromkeys(folders)
-    return list(found)
+        folders |= dict.fromkeys(of_path)
+    return list(folders)
 
 
 def runs_of(system: str, runs: Path, suite: str) -> list[Path]:
-    """Return the run folders of a system on every task.
-
-    Raises:
-        DataError: There is none.
-    """
-    found = sorted(path for path in runs.glob(f"{suite}/*/*/seed-*") if path.parent.name == system and path.is_dir())
-    if not found:
+    """Return the run folders of a system on every task; there is one at least, or a DataError."""
+    folders = sorted(path for path in runs.glob(f"{suite}/*/*/seed-*") if path.parent.name == system and path.is_dir())
+    if not folders:
         raise DataError(f"{runs / suite}: has no run of a system {system!r}; `grue leaderboard` lists the systems.")
-    return found
+    return folders
 
 
 def read_run(folder: Path) -> PackedRun:
@@ -89,11 +88,10 @@ def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
     Raises:
         DataError: There is no such file, or there is another file beside them.
     """
-    names = task_names(suite)
-    found = []
+    names, found = task_names(suite), []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         task, seed = path.parent.name, path.stem.removeprefix("seed-")
-        if path.parent.parent != folder or task not in names or path.name != f"seed-{seed}.jsonl" or not is_seed(seed):
+        if path != folder / task / f"seed-{seed}.jsonl" or task not in names or not is_seed(seed):
             raise DataError(
                 f"{path}: expected {folder}/<task>/seed-<n>.jsonl, with a task of {', '.join(names)}, and n from 0 to "
                 f"{LARGEST_SEED} without leading zeros."
@@ -118,14 +116,13 @@ def score_run(
         SubmissionError: The predictions are not for exactly the split's examples; names the file.
     """
     predictions = read_predictions(path)
-    split = task.data.evaluation
-    loaded = load_examples(task, split, None, offline)
+    loaded = load_examples(task, task.data.evaluation, None, offline)
     try:
-        scored = score_predictions(task, split, loaded.examples, predictions)
+        scored = score_predictions(task, task.data.evaluation, loaded.examples, predictions)
     except SubmissionError as error:
         raise SubmissionError(f"{path}: {error}") from error
     result = replace(
-        _empty_result(task, seed, system, made),
+        failed_run(task, seed, system, made).result,
         status="complete",
         data=loaded.provenance(),
         scores=scored.scores,
@@ -138,37 +135,15 @@ def score_run(
     return PackedRun(result, tuple(predictions), str(path))
 
 
-def failed_run(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> PackedRun:
+def failed_run(
+    task: Task,
+    seed: int,
+    system: Mapping[str, Any],
+    made: Mapping[str, Any],
+    generation: Mapping[str, Any] | None = None,
+) -> PackedRun:
     """Return the result of a failed run, which has no scores and counts as 0."""
-    return PackedRun(_empty_result(task, seed, system, made), None, f"--failed {task.name}:{seed}")
-
-
-def failed_beside(others: Sequence[Result], task: Task, seed: int, made: Mapping[str, Any]) -> PackedRun:
-    """Return the result of a failed run of the system that other results are of, asked as they were.
-
-    One of the same task says how; else the task's own backbone and chat prompt stand for those of the other's task.
-
-    Args:
-        others: At least one.
-    """
-    sibling = next((one for one in others if one.task == task.name), others[0])
-    system = {key: sibling.system[key] for key in OF_A_SYSTEM if key in sibling.system}
-    asked = {key: sibling.generation[key] for key in ("prompting",) if key in sibling.generation}
-    if sibling.task != task.name:
-        if system.get("backbone") == load_task(sibling.task, sibling.suite).backbone.model:
-            system["backbone"] = task.backbone.model
-        if (said := chat_of(sibling)) is not None and (chat := task.prompt.chat) is not None:
-            asked = {"prompting": {"kind": said["kind"], "version": chat.version, "hash": task.chat_hash}}
-    run = failed_run(task, seed, system, made)
-    return replace(run, result=replace(run.result, generation=asked))
-
-
-OF_A_SYSTEM = ("name", "algorithm", "backbone", "endpoint")
-"""What results say of a system, whatever became of a run."""
-
-
-def _empty_result(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> Result:
-    return Result(
+    result = Result(
         schema=SCHEMA_VERSION,
         status="failed",
         grue=made["grue"],
@@ -180,7 +155,7 @@ def _empty_result(task: Task, seed: int, system: Mapping[str, Any], made: Mappin
         seed=seed,
         system=dict(system),
         data={},
-        generation={},
+        generation=generation or {},
         determinism={},
         scores=(),
         preference=None,
@@ -191,6 +166,23 @@ def _empty_result(task: Task, seed: int, system: Mapping[str, Any], made: Mappin
         packages=made["packages"],
         limited=False,
     )
+    return PackedRun(result, None, f"--failed {task.name}:{seed}")
+
+
+def failed_beside(results: Sequence[Result], task: Task, seed: int, made: Mapping[str, Any]) -> PackedRun:
+    """Return the result of a failed run of the system that `results`, at least one, are of, asked as they were.
+
+    One of the same task says how; else the task's own backbone and chat prompt stand for those of the other's task.
+    """
+    sibling = next((result for result in results if result.task == task.name), results[0])
+    system = {key: sibling.system[key] for key in OF_A_SYSTEM if key in sibling.system}
+    generation = {key: sibling.generation[key] for key in ("prompting",) if key in sibling.generation}
+    if sibling.task != task.name:
+        if system.get("backbone") == load_task(sibling.task, sibling.suite).backbone.model:
+            system["backbone"] = task.backbone.model
+        if (prompting := chat_of(sibling)) is not None and (chat := task.prompt.chat) is not None:
+            generation = {"prompting": {"kind": prompting["kind"], "version": chat.version, "hash": task.chat_hash}}
+    return failed_run(task, seed, system, made, generation)
 
 
 def parse_failed(text: str, suite: str) -> tuple[Task, int]:

@@ -1,15 +1,16 @@
 """What a run's folder records of its configuration, as what a submission carries; see `configuration`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from grue import files
+from grue.errors import ConfigError
 from grue.lm.checkpoint import MANIFEST, CheckpointManifest, run_of
 from grue.records import Result, with_backbone
-from grue.shapes import from_dict
 from grue.submissions.configuration import SCHEMA_VERSION, Configuration, Stage, demands, names_of_stages
+from grue.submissions.folder import read_declared
 from grue.task_files import SUITES, load_task, task_names
 
 
@@ -26,24 +27,26 @@ def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | 
     if result.status == "failed" or not isinstance(recorded, str) or not on_board:
         return None, ""
     folder = run_of(folder)
-    if not (folder / "config.toml").is_file():
+    path = folder / "config.toml"
+    if not path.is_file():
         return None, f"{folder} has no config.toml"
-    record = files.read_toml(folder / "config.toml")
+    record = files.read_toml(path)
     if record.get("data_dir"):
         return None, f"{folder} was trained on a folder of this machine (--data-dir)"
-    stage, task = stage_of(record, str(folder / "config.toml")), load_task(result.task, result.suite)
-    asked = demands(Configuration(SCHEMA_VERSION, (stage,)), task)
-    if (why := next(asked, None)) is not None:
+    stage, task = stage_of(record, str(path)), load_task(result.task, result.suite)
+    for why in demands(Configuration(SCHEMA_VERSION, (stage,)), task):
         return None, f"{folder}: {why.rstrip('.')}"
-    start = record.get("init_sha256")
-    other = None if stage.backbone == task.backbone.model else stage.backbone
-    first = _first_stage(folder.absolute(), record, other) if start else None
-    if start and first is None:
-        return None, f"{folder} began from a checkpoint whose run is not beside it"
+    stages: tuple[Stage, ...] = ()
+    if record.get("init_sha256"):
+        other = None if stage.backbone == task.backbone.model else stage.backbone
+        first = _first_stage(folder.absolute(), record, other)
+        if first is None:
+            return None, f"{folder} began from a checkpoint whose run is not beside it"
+        stages = (first,)
     last = as_recorded(record, recorded)
     if last is None:
-        return None, f"{folder / 'config.toml'} does not have the hash that the result records"
-    return Configuration(SCHEMA_VERSION, (last,) if first is None else (first, last)), ""
+        return None, f"{path} does not have the hash that the result records"
+    return Configuration(SCHEMA_VERSION, (*stages, last)), ""
 
 
 def _first_stage(folder: Path, record: Mapping[str, Any], backbone: str | None) -> Stage | None:
@@ -52,17 +55,17 @@ def _first_stage(folder: Path, record: Mapping[str, Any], backbone: str | None) 
     Args:
         backbone: The model that both began from, if it is not the task's.
     """
-    first, *others = names_of_stages(record["algorithm"])
-    usual, named = (folder.parent.parent / name / folder.name for name in (first, with_backbone(first, backbone)))
-    beside = named if named.is_dir() else usual
+    first, *chain = names_of_stages(record["algorithm"])
+    own, named = (folder.parent.parent / name / folder.name for name in (first, with_backbone(first, backbone)))
+    beside = named if named.is_dir() else own
     path = beside / "checkpoint" / MANIFEST
-    if not others or not path.is_file() or not (beside / "config.toml").is_file():
+    if not chain or not path.is_file() or not (beside / "config.toml").is_file():
         return None
-    manifest, found = files.load_json(path, CheckpointManifest), files.read_toml(beside / "config.toml")
-    if manifest.weights != record["init_sha256"] or found.get("init_sha256") or found.get("data_dir"):
+    manifest, start = files.load_json(path, CheckpointManifest), files.read_toml(beside / "config.toml")
+    if manifest.weights != record["init_sha256"] or start.get("init_sha256") or start.get("data_dir"):
         return None
-    stage_of(found, str(beside / "config.toml"))
-    return as_recorded(found, manifest.config_sha256) or stage_of(_with_all_settings(found))
+    stage_of(start, str(beside / "config.toml"))
+    return as_recorded(start, manifest.config_sha256) or stage_of(_with_all_settings(start))
 
 
 def as_recorded(record: Mapping[str, Any], sha256: str) -> Stage | None:
@@ -83,31 +86,16 @@ def as_recorded(record: Mapping[str, Any], sha256: str) -> Stage | None:
 
 
 def _with_all_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the settings that it does not name: turned off if they can be, else their defaults."""
     from grue.rl.settings import that_matter
-
-    return {**record, "config": that_matter({**_defaults(record["algorithm"]), **record["config"]})}
-
-
-def _defaults(algorithm: str) -> dict[str, Any]:
-    """Return what a setting is that a record does not name: turned off if it can be, else its default."""
     from grue.runs.algorithms import find_card
 
-    settings = find_card(algorithm.split("+")[-1]).settings
+    settings = find_card(record["algorithm"].split("+")[-1]).settings
     optional = {name for name, hint in get_type_hints(settings).items() if type(None) in get_args(hint)}
-    return {field.name: None if field.name in optional else field.default for field in fields(settings)}
+    defaults = {field.name: None if field.name in optional else field.default for field in fields(settings)}
+    return {**record, "config": that_matter({**defaults, **record["config"]})}
 
 
 def stage_of(record: Mapping[str, Any], where: str = "config.toml") -> Stage:
-    """Return the stage that a record tells of, as it is.
-
-    Raises:
-        ConfigError: It is no record of a run; names `where` it is from.
-    """
-    own = {field.name for field in fields(Stage)}
-    return from_dict(Stage, {key: value for key, value in record.items() if key in own}, where)
-
-
-def shared(found: Sequence[Configuration | None]) -> Configuration | None:
-    """Return the configuration that all seeds of a task have; None if they do not share one."""
-    first = next(iter(found), None)
-    return first if all(one == first for one in found) else None
+    """Return the stage that a record tells of, as it is; a ConfigError names `where` it is from if it is none."""
+    return read_declared(Stage, record, where, ConfigError)
