@@ -11,7 +11,7 @@ from grue.cli import options
 from grue.errors import ConfigError, SubmissionError
 
 if TYPE_CHECKING:
-    from grue.submissions.trust.models import Model
+    from grue.submissions.trust.models import Place
     from grue.submissions.trust.retrain import Retraining
     from grue.submissions.trust.runs import Target
 
@@ -93,16 +93,16 @@ def verify(
     if record and (tasks or seeds):
         raise ConfigError("--record: a record is of the whole draw; leave out --task and --seed.")
     requested = targets(submission, tasks, seeds)
-    chosen = [verifying.Chosen(run) for run in requested] if seeds else verifying.choose(targets(submission), salt)
-    chosen = [run for run in chosen if not tasks or run.target.task.name in tasks]
-    picked = [run.target for run in chosen]
+    chosen = [(target, None) for target in requested] if seeds else verifying.choose(targets(submission), salt)
+    chosen = [(target, rows_seed) for target, rows_seed in chosen if not tasks or target.task.name in tasks]
+    picked = [target for target, _ in chosen]
     _use_threads(threads, picked)
     where = checkpoint or read_submission(submission).checkpoints or None
     models = _trained(picked, runs, allow_download, at_most) if where == CONFIG else find_models(picked, where)
     reruns = []
-    for run, model in zip(chosen, models, strict=True):
-        with evaluation_progress(str(run.target)) as progress:
-            reruns.append(verifying.rerun(run, model, progress))
+    for (target, rows_seed), model in zip(chosen, models, strict=True):
+        with evaluation_progress(str(target)) as progress:
+            reruns.append(verifying.rerun(target, rows_seed, model, progress))
         click.echo(verifying.describe(reruns[-1]))
     for line in verifying.describe_bound(reruns):
         click.echo(line)
@@ -117,16 +117,15 @@ def verify(
     click.echo(f"{submission}: {of_the_row}")
 
 
-def _trained(picked: "Sequence[Target]", runs: Path, download: bool, at_most: int | None) -> "list[Model]":
+def _trained(picked: "Sequence[Target]", runs: Path, download: bool, at_most: int | None) -> "list[Place]":
     """Train runs again, and return their checkpoints."""
-    from grue.submissions.trust.models import Model
     from grue.submissions.trust.retrain import MOST_TEXTS, plan_retraining
 
     planned = [plan_retraining(target, runs, download, at_most or MOST_TEXTS) for target in picked]
     for retraining in planned:
         click.echo(str(retraining), err=True)
         _train(retraining)
-    return [Model(retraining.target, retraining.checkpoint) for retraining in planned]
+    return [retraining.checkpoint for retraining in planned]
 
 
 def _train(planned: "Retraining") -> None:
@@ -179,9 +178,9 @@ def retrain(
     for retraining in planned:
         _train(retraining)
         with evaluation_progress(str(retraining.target)) as progress:
-            compared = compare(retraining, progress)
-        click.echo(compared.line)
-        failed += [] if compared.passed else [compared.line]
+            passed, line = compare(retraining, progress)
+        click.echo(line)
+        failed += [] if passed else [line]
     if failed:
         raise SubmissionError(f"Not the runs of the row: {'; '.join(failed)}.")
 

@@ -29,12 +29,12 @@ def test_what_an_endpoint_answered_cannot_be_drawn_again():
     with pytest.raises(
         SubmissionError, match="was answered by an endpoint; there are no weights to draw its texts from"
     ):
-        models.load(SimpleNamespace(target=row, place=Path("any")))
+        models.load(row, Path("any"))
 
 
 def test_a_chat_model_is_asked_again_as_it_was(monkeypatch):
     asked = []
     monkeypatch.setattr(models, "external_system", lambda *given, chat: asked.append((*given[1:], chat)))
     for generation in ({"prompting": {"kind": "chat"}}, {}):
-        models._load(SimpleNamespace(target=a_row(generation=generation), place="me/model"))
+        models._load(a_row(generation=generation), "me/model")
     assert asked == [("me/model", 1, True), ("me/model", 1, False)]

@@ -290,13 +290,13 @@ def test_other_seeds_decide_what_is_retrained():
         return retrain.judge(share, now, made(50.0), others)
 
     for preference, passed in ((51.5 + half - 0.01, True), (51.5 + half + 0.01, False), (40.0, False)):
-        assert judge(made(preference)).passed == passed
-    assert f"expected {51.5 - half:.2f} to {51.5 + half:.2f}" in judge(made(51.5)).line
-    assert not judge(made(51.5, 10.1)).passed  # naturalness counts, too
-    assert judge(made(0.0, 0.0), 1.0, []) == retrain.Compared(True, "equal texts")
-    for undecided in (judge(made(51.0), others=others[:1]), judge(made(None, None))):
-        assert not undecided.passed and undecided.line.startswith("undecided")
-    assert judge(made(51.0, None)).passed
+        assert judge(made(preference))[0] == passed
+    assert f"expected {51.5 - half:.2f} to {51.5 + half:.2f}" in judge(made(51.5))[1]
+    assert not judge(made(51.5, 10.1))[0]  # naturalness counts, too
+    assert judge(made(0.0, 0.0), 1.0, []) == (True, "equal texts")
+    for passed, line in (judge(made(51.0), others=others[:1]), judge(made(None, None))):
+        assert not passed and line.startswith("undecided")
+    assert judge(made(51.0, None))[0]
 
 
 def test_a_row_without_configuration_is_not_retrained(row):

@@ -18,8 +18,6 @@ GENERATED = ("mini",)
 """Suites whose examples a generator draws, so that a row can be asked about others than those of the test split."""
 EXAMPLES = 1000
 """Examples of a fresh draw; a source row of a task may hold several."""
-NEARLY_ALL = 0.99
-"""Share of the public texts that must come out again: rounding on another machine seldom draws another token."""
 LEVEL = 0.01
 """How often an honest row fails, all of its comparisons together (Bonferroni)."""
 LUCK = 0.05
@@ -55,6 +53,10 @@ class Gap:
         return math.hypot(self.public_error, self.fresh_error)
 
 
+Gaps = Mapping[str, Mapping[str, Gap]]
+"""Task → axis → gap."""
+
+
 def draw(results: Iterable[Result], salt: str = "") -> dict[str, DrawnRun]:
     """Return task → what is run of it, given the results of all complete runs of a row.
 
@@ -66,17 +68,17 @@ def draw(results: Iterable[Result], salt: str = "") -> dict[str, DrawnRun]:
         SubmissionError: A result names no checkpoint by sha256; lists all of them.
     """
     runs = sorted(results, key=lambda result: (result.task, result.seed))
-    unnamed = [f"{one.task} seed {one.seed}" for one in runs if not SHA256.fullmatch(str(one.system.get("weights")))]
+    unnamed = [f"{run.task} seed {run.seed}" for run in runs if not SHA256.fullmatch(str(run.system.get("weights")))]
     if unnamed:
         raise SubmissionError(
             f"No checkpoint is named by the sha256 of its files (system.weights): {', '.join(unnamed)}. Evaluate a "
             "folder of a model, not an address of the hub, and submit the result.json that `grue evaluate` wrote."
         )
-    named = [[one.task, one.task_hash, one.seed, one.system["weights"]] for one in runs]
+    named = [[run.task, run.task_hash, run.seed, run.system["weights"]] for run in runs]
     origin = sha256_json(["fresh draw", 1, salt, named])
     drawn = {}
-    for task in dict.fromkeys(one.task for one in runs):
-        seeds = [one.seed for one in runs if one.task == task]
+    for task in dict.fromkeys(run.task for run in runs):
+        seeds = [run.seed for run in runs if run.task == task]
         which, rows = (int(sha256_text(f"{origin} {task} {purpose}"), 16) for purpose in ("seed", "rows"))
         drawn[task] = DrawnRun(seeds[which % len(seeds)], rows % 2**63)
     return drawn
@@ -92,12 +94,8 @@ def over_tasks(gaps: Sequence[Gap]) -> Gap:
     )
 
 
-def compared(gaps: Mapping[str, Mapping[str, Gap]]) -> dict[str, Gap]:
-    """Return what is compared of a row, by its name: each axis of each task, and its mean if there are several tasks.
-
-    Args:
-        gaps: Task → axis → gap.
-    """
+def compared(gaps: Gaps) -> dict[str, Gap]:
+    """Return what is compared of a row, by name: each axis of each task, and its mean if there are several tasks."""
     named = {f"{task}: {axis}": gap for task, axes in gaps.items() for axis, gap in axes.items()}
     for axis in dict.fromkeys(axis for axes in gaps.values() for axis in axes):
         of_axis = [axes[axis] for axes in gaps.values() if axis in axes]
@@ -106,7 +104,7 @@ def compared(gaps: Mapping[str, Mapping[str, Gap]]) -> dict[str, Gap]:
     return named
 
 
-def too_high(gaps: Mapping[str, Mapping[str, Gap]]) -> dict[str, Gap]:
+def too_high(gaps: Gaps) -> dict[str, Gap]:
     """Return those of `compared` where the public score is higher than the fresh one by more than examples explain.
 
     One-sided z tests, with Bonferroni's correction: an honest row fails one of them with probability `LEVEL` at most.
@@ -116,10 +114,9 @@ def too_high(gaps: Mapping[str, Mapping[str, Gap]]) -> dict[str, Gap]:
 
 
 def most_inflation(gap: Gap, comparisons: int, tries: int) -> float:
-    """Return by how much a public score may be inflated, in points, before it hardly ever passes.
+    """Return by how many points a public score may be inflated before it passes with a probability below `LUCK`.
 
-    A score that is inflated by more passes at least one of `tries` draws with probability `LUCK` at most. The luck of a
-    try is that of the fresh examples alone: the public ones stay the same.
+    The luck of a try is that of the fresh examples alone: the public ones stay the same.
 
     Args:
         comparisons: Number of comparisons of the row (`compared`).

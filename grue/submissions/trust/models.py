@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +27,12 @@ MOST_AT_ONCE = 1024  # prompts in a batch
 LARGEST_ARCHIVE = 20 * 1000**3  # bytes of a packed checkpoint
 MOST_SAMPLES = 256  # of a row that picks the best of several
 
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """Where the model behind a run is.
-
-    Attributes:
-        place: Its folder, or the id of a model on the hub that is no checkpoint of grue; None for what grue itself
-            answers without training.
-    """
-
-    target: Target
-    place: Path | str | None
+Place = Path | str | None
+"""Where a model is: its folder, or the id of one on the hub that is no checkpoint of grue; None for a baseline."""
 
 
-def find_models(runs: Sequence[Target], given: str | None) -> list[Model]:
-    """Return the model of each run.
+def find_models(runs: Sequence[Target], given: str | None) -> list[Place]:
+    """Return where the model of each run is.
 
     Args:
         given: A checkpoint or a run's folder, for a single run; a folder of runs, RUNS/SUITE/TASK/SYSTEM/seed-N; or,
@@ -55,39 +44,30 @@ def find_models(runs: Sequence[Target], given: str | None) -> list[Model]:
         DataError: There is no model, or a checkpoint is damaged.
     """
     if given is None:
-        trained = [str(run) for run in runs if run.result.system.get("algorithm") not in BASELINES]
-        if trained:
-            raise ConfigError(
-                f"{trained[0]}: was answered by a model of its authors; say where it is, with --checkpoint."
-            )
-        return [Model(run, None) for run in runs]
+        for run in runs:
+            if run.result.system.get("algorithm") not in BASELINES:
+                raise ConfigError(f"{run}: was answered by a model of its authors; say where it is, with --checkpoint.")
+        return [None for _ in runs]
     root = Path(given)
     if any((root / run.task.suite).is_dir() for run in runs):
-        folders = [
-            root / run.task.suite / run.task.name / place_of(run.system).name / f"seed-{run.seed}" for run in runs
-        ]
-        places = [_place(str(_checkpoint_in(folder))) for folder in folders]
-        return [Model(run, place) for run, place in zip(runs, places, strict=True)]
+        return [_place(str(_checkpoint_in(root, run))) for run in runs]
     if len(runs) > 1 and "{task}" not in given and "{seed}" not in given:
         raise ConfigError(
             f"--checkpoint {given}: is one model, and these are {len(runs)} runs; write {{task}} and {{seed}} in the "
             "path, or choose one run with --task and --seed."
         )
-    return [Model(run, _place(given.replace("{task}", run.task.name).replace("{seed}", str(run.seed)))) for run in runs]
+    return [_place(given.replace("{task}", run.task.name).replace("{seed}", str(run.seed))) for run in runs]
 
 
-def _checkpoint_in(results: Path) -> Path:
-    """Return the run that results in a folder are of, or its last checkpoint where they are of that."""
-    run = checkpoint.run_of(results)
-    return run if run == results else run / checkpoint.FINAL
+def _checkpoint_in(root: Path, target: Target) -> Path:
+    """Return the folder of a run among others, or its last checkpoint where the row is of that."""
+    folder = root / target.task.suite / target.task.name / place_of(target.system).name / f"seed-{target.seed}"
+    run = checkpoint.run_of(folder)
+    return run if run == folder else run / checkpoint.FINAL
 
 
 def _place(name: str) -> Path | str:
-    """Return the folder of a checkpoint or model; one of the hub is downloaded.
-
-    Raises:
-        DataError: There is no such folder, or it holds no weights in a format that cannot hold code.
-    """
+    """Return the folder of a checkpoint or model, with weights in the format that holds no code."""
     if Path(name).is_dir():
         folder = checkpoint.find_checkpoint(Path(name))
     elif name.startswith("https://"):
@@ -102,36 +82,52 @@ def _place(name: str) -> Path | str:
 
 
 def _fetch_archive(url: str) -> Path:
-    """Download and unpack the archive of a checkpoint into the cache, and return its folder.
-
-    It is downloaded every time: an address may have another file than yesterday.
-    """
+    """Download a packed checkpoint into the cache, every time, since it may have changed; return its folder."""
     folder = cache_folder() / "checkpoints" / files.sha256_text(url)
     shutil.rmtree(folder, ignore_errors=True)
     archive = folder / url.rpartition("/")[2]
     download(url, archive, most=LARGEST_ARCHIVE)
-    unpack(archive, folder / "unpacked")
-    inner = [path for path in (folder / "unpacked").iterdir() if path.is_dir()]
-    has_one_folder = len(inner) == 1 and not list((folder / "unpacked").glob("*.safetensors"))
-    return inner[0] if has_one_folder else folder / "unpacked"
+    unpacked = folder / "unpacked"
+    unpack(archive, unpacked)
+    inner = [path for path in unpacked.iterdir() if path.is_dir()]
+    return inner[0] if len(inner) == 1 and not list(unpacked.glob("*.safetensors")) else unpacked
 
 
-def load(model: Model) -> System:
+def load(target: Target, place: Place) -> System:
     """Return the system that answers as the row's did.
 
     Raises:
         SubmissionError: The model has other weights than the row names, or the row picks its answers by foreign code.
         DataError: The model cannot be read.
     """
-    target = model.target
     if is_by_endpoint(target.result):
         raise SubmissionError(f"{target}: was answered by an endpoint; there are no weights to draw its texts from.")
-    system = _as_the_row_answers(target, _load(model))
+    system = _as_the_row_answers(target, _load(target, place))
     if target.weights and system.weights != target.weights:
         raise SubmissionError(
-            f"{model.place}: has the weights {system.weights!r}; {target} was answered with {target.weights!r}."
+            f"{place}: has the weights {system.weights!r}; {target} was answered with {target.weights!r}."
         )
     return system
+
+
+def _load(target: Target, place: Place) -> System:
+    if place is None:
+        return baseline_system(target.task, target.result.system["algorithm"], target.seed)
+    if isinstance(place, Path) and checkpoint.is_checkpoint(place):
+        return checkpoint_system(target.task, place)
+    return external_system(target.task, str(place), target.seed, chat=prompting_of(target.result) != "plain")
+
+
+def _as_the_row_answers(target: Target, system: System) -> System:
+    """Return the system that picks the best of several samples, if the row does, and by means of grue's own."""
+    best_of: Any = target.result.generation.get("best_of")
+    if best_of is None:
+        return system
+    n, pick_by = (best_of.get("n"), best_of.get("pick_by")) if isinstance(best_of, Mapping) else (None, None)
+    known = isinstance(pick_by, str) and (pick_by in (LIKELIHOOD, CONSENSUS) or not foreign_terms(pick_by))
+    if type(n) is not int or not 2 <= n <= MOST_SAMPLES or not known:
+        raise SubmissionError(f"{target}: picks the best of {n!r} by {pick_by!r}, which is not done again here.")
+    return with_best_of(system, choose_best_of(target.task, n, pick_by), target.task)
 
 
 def answer_again(
@@ -144,39 +140,12 @@ def answer_again(
         SubmissionError: The row's predictions do not fit the examples.
     """
     before = target.read()
-    size = batch_size(target)
-    result = evaluate(target.task, system, folder, batch_size=size, search=False, progress=progress)
+    result = evaluate(target.task, system, folder, batch_size=batch_size(target), search=False, progress=progress)
     now = {prediction.id: prediction for prediction in read_predictions(folder / PREDICTIONS)}
     return sum(prediction == now[prediction.id] for prediction in before) / len(before), result
 
 
 def batch_size(target: Target) -> int:
     """Return how many prompts the row answered at once, within reason."""
-    stated = target.result.determinism.get("batch_size")
-    return stated if type(stated) is int and 0 < stated <= MOST_AT_ONCE else 64
-
-
-def _load(model: Model) -> System:
-    task, place = model.target.task, model.place
-    if place is None:
-        return baseline_system(task, model.target.result.system["algorithm"], model.target.seed)
-    if isinstance(place, Path) and checkpoint.is_checkpoint(place):
-        return checkpoint_system(task, place)
-    chat = prompting_of(model.target.result) != "plain"
-    return external_system(task, str(place), model.target.seed, chat=chat)
-
-
-def _as_the_row_answers(target: Target, system: System) -> System:
-    """Return the system that picks the best of several samples, if the row does.
-
-    Raises:
-        SubmissionError: It picks by something that is not grue's, or of too many.
-    """
-    said: Any = target.result.generation.get("best_of")
-    if said is None:
-        return system
-    n, pick_by = (said.get("n"), said.get("pick_by")) if isinstance(said, Mapping) else (None, None)
-    known = isinstance(pick_by, str) and (pick_by in (LIKELIHOOD, CONSENSUS) or not foreign_terms(pick_by))
-    if type(n) is not int or not 2 <= n <= MOST_SAMPLES or not known:
-        raise SubmissionError(f"{target}: picks the best of {n!r} by {pick_by!r}, which is not done again here.")
-    return with_best_of(system, choose_best_of(target.task, n, pick_by), target.task)
+    size = target.result.determinism.get("batch_size")
+    return size if type(size) is int and 0 < size <= MOST_AT_ONCE else 64

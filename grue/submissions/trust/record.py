@@ -14,13 +14,14 @@ from typing import Literal
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Result
-from grue.shapes import from_dict
 from grue.submissions.folder import MANIFEST, place_of
 from grue.submissions.reading import refuse_strange
-from grue.submissions.trust.draw import GENERATED, NEARLY_ALL, DrawnRun, Gap, draw, too_high
+from grue.submissions.trust.draw import GENERATED, DrawnRun, Gap, draw, too_high
 
 SCHEMA_VERSION = 4
 Rung = Literal["reproduced", "verified"]
+NEARLY_ALL = 0.99
+"""Share of the public texts that must come out again: rounding on another machine seldom draws another token."""
 EARLIER = "ranked-before-verification.toml"
 """Rows of a suite that were ranked before there was a fresh draw, each by the sha256 of its manifest.
 
@@ -30,14 +31,7 @@ They keep their ranks until they change, or the file goes with the suite's next 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """How a checkpoint did on a fresh draw.
-
-    Attributes:
-        seed: Of the draw.
-        rows: sha256 of its rows.
-        examples: Their number.
-        gaps: Axis → the public score beside that on the draw.
-    """
+    """How a checkpoint did on a fresh draw of some examples: its seed, the sha256 of its rows, axis → gap."""
 
     seed: int
     rows: str
@@ -62,11 +56,6 @@ class Rerun:
     equal_texts: float
     fresh: Fresh | None = None
 
-    @property
-    def drawn(self) -> DrawnRun | None:
-        """What was drawn for it; None without a fresh draw."""
-        return None if self.fresh is None else DrawnRun(self.seed, self.fresh.seed)
-
 
 @dataclass(frozen=True, slots=True)
 class Trust:
@@ -79,7 +68,6 @@ class Trust:
         date: ISO 8601.
         grue: The code that ran: version and commit.
         machine: Its kind; equal bytes are to be expected on the same kind only.
-        packages: Package → version.
     """
 
     schema: int
@@ -98,6 +86,28 @@ class Trust:
         return "verified" if all(run.fresh is not None for run in self.reruns) else "reproduced"
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The content of `EARLIER`: system → sha256 of its manifest."""
+
+    manifests: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a row can be trusted.
+
+    Attributes:
+        rung: What its record supports; None if there is no record, or one that does not hold.
+        why: Why it has no rank for want of a record, or why its record does not hold; empty if neither is so.
+        unverified: Whether it is shown without a rank until it is verified.
+    """
+
+    rung: Rung | None
+    why: str
+    unverified: bool
+
+
 def record_of(system: Path) -> Path:
     """Return the path of the record of a system's folder."""
     place = place_of(system)
@@ -111,9 +121,8 @@ def read_trust(system: Path) -> Trust | None:
         DataError: The record cannot be read, or is none of this schema.
     """
     path = record_of(system)
-    if not path.exists() and not path.is_symlink():
+    if not _exists(path):
         return None
-    refuse_strange(path)
     data = files.read_json(path)
     if isinstance(data, dict) and data.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise DataError(
@@ -124,16 +133,17 @@ def read_trust(system: Path) -> Trust | None:
 
 
 def manifest_sha256(system: Path) -> str:
-    """Return the sha256 of a row's manifest; empty if it has none.
-
-    Raises:
-        DataError: It is a link or no file.
-    """
+    """Return the sha256 of a row's manifest; empty if it has none, a DataError if it is a link or no file."""
     path = system / MANIFEST
+    return files.sha256_file(path) if _exists(path) else ""
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file that may be read; a link or a special file is refused."""
     if not path.exists() and not path.is_symlink():
-        return ""
+        return False
     refuse_strange(path)
-    return files.sha256_file(path)
+    return True
 
 
 def faults(reruns: Iterable[Rerun]) -> list[str]:
@@ -150,21 +160,6 @@ def faults(reruns: Iterable[Rerun]) -> list[str]:
         f"{gap.value / gap.error if gap.error else float('inf'):.1f} standard errors lower"
         for name, gap in high.items()
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How far a row can be trusted.
-
-    Attributes:
-        rung: What its record supports; None if there is no record, or one that does not hold.
-        why: Why it has no rank for want of a record, or why its record does not hold; empty if neither is so.
-        unverified: Whether it is shown without a rank until it is verified.
-    """
-
-    rung: Rung | None
-    why: str
-    unverified: bool
 
 
 def standing_of(system: Path, suite: str, results: Collection[Result]) -> Standing:
@@ -192,8 +187,9 @@ def _why_void(system: Path, trust: Trust, results: Collection[Result]) -> str:
         return f"is of other files: {MANIFEST} has changed since {trust.date}"
     if {run.task for run in trust.reruns} != {result.task for result in complete}:
         return "is not of the tasks of the row"
+    drawn = {run.task: DrawnRun(run.seed, run.fresh.seed) for run in trust.reruns if run.fresh is not None}
     try:
-        if trust.rung == "verified" and {run.task: run.drawn for run in trust.reruns} != draw(complete, trust.salt):
+        if trust.rung == "verified" and drawn != draw(complete, trust.salt):
             return "is not of the draw that follows from the row's checkpoints"
     except SubmissionError as refusal:
         return f"is void: {refusal}"
@@ -206,14 +202,7 @@ def _is_earlier(system: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        earlier = from_dict(Earlier, files.read_toml(path), str(path)).manifests
+        earlier = files.load_toml(path, Earlier)
     except ConfigError as error:
         raise DataError(str(error)) from error
-    return earlier.get(place_of(system).name) == manifest_sha256(system)
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """The content of `EARLIER`: system → sha256 of its manifest."""
-
-    manifests: Mapping[str, str]
+    return earlier.manifests.get(place_of(system).name) == manifest_sha256(system)

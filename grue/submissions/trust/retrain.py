@@ -17,14 +17,14 @@ from grue.evaluation.systems import checkpoint_system
 from grue.lm.checkpoint import FINAL
 from grue.lm.load import family_of, is_here, weights_id
 from grue.provenance import code_version
-from grue.records import Axis, Result
+from grue.records import Result
 from grue.rl.settings import RewardedConfig
 from grue.runs import train as training
 from grue.runs.algorithms import find_card
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan
 from grue.runs.recipes import checked_settings
-from grue.stats.intervals import Interval, prediction_interval
+from grue.stats.intervals import prediction_interval
 from grue.submissions.configuration import Stage, demands, differences, origin_of, read_configuration
 from grue.submissions.folder import CONFIG, place_of
 from grue.submissions.trust.models import answer_again
@@ -37,18 +37,12 @@ LARGEST = {"lora_rank": 1024, "micro_batch_size": 4096}  # what takes memory at 
 OF_THE_MACHINE = ("save_every", "keep_last")  # settings that change no weight
 PASSES = ("epochs", "critic_epochs", "cg_steps", "line_search_steps")
 LEVEL = 0.95  # of the intervals of a further seed, both axes together
-FEWEST = 2  # other seeds, below which there is no interval
 ROUNDING = 1e-6  # points of 100, by which a score may lie outside
 
 
 @dataclass(frozen=True, slots=True)
 class Retraining:
-    """What is to be trained, settled before anything is loaded.
-
-    Attributes:
-        stages: The runs that it takes.
-        texts: About how many texts are sampled or learned from.
-    """
+    """What is to be trained, settled before anything is loaded: the runs that it takes, and about how many texts."""
 
     target: Target
     stages: tuple[Plan, ...]
@@ -62,7 +56,8 @@ class Retraining:
         return last.folder / FINAL if final else last.checkpoint
 
     def __str__(self) -> str:
-        return f"{self.target}: {self.stages[-1].algorithm}, about {self.texts:,} texts; {self.target.folder / CONFIG}"
+        algorithm = self.stages[-1].algorithm
+        return f"{self.target}: {algorithm}, about {self.texts:,} texts; {self.target.configuration}"
 
 
 def plan_retraining(target: Target, runs: Path, download: bool = False, most: int = MOST_TEXTS) -> Retraining:
@@ -76,20 +71,18 @@ def plan_retraining(target: Target, runs: Path, download: bool = False, most: in
         SubmissionError: The row carries no configuration, or one that cannot be trained here; says why.
         DataError: The configuration cannot be read, or a model or data have changed since.
     """
-    path = target.folder / CONFIG
+    path = target.configuration
     if not path.is_file():
         raise SubmissionError(f"{target}: has no {CONFIG}; ask its authors to pack it again with `grue submit pack`.")
     configuration = read_configuration(path)
-    wrong = [*demands(configuration, target.task), *differences(configuration, target.result, target.task.reward)]
-    if wrong:
-        raise SubmissionError(f"{path}: {wrong[0]}")
+    for fault in (*demands(configuration, target.task), *differences(configuration, target.result, target.task.reward)):
+        raise SubmissionError(f"{path}: {fault}")
     code = code_version()
     runs = runs / str(code["commit"] or code["version"])[:12]
     plans: list[Plan] = []
     for stage in configuration.stages:
         plans.append(_plan(target, stage, runs, plans[-1].checkpoint if plans else None, download))
-    last = replace(plans[-1], system=place_of(target.system).name)
-    plans[-1] = replace(last, folder=_folder(runs, last))
+    plans[-1] = _in_folder(plans[-1], runs, place_of(target.system).name)
     texts = sum(map(planned_texts, plans))
     if texts > most:
         raise SubmissionError(
@@ -100,17 +93,17 @@ def plan_retraining(target: Target, runs: Path, download: bool = False, most: in
 
 
 def _plan(target: Target, stage: Stage, runs: Path, init: Path | None, download: bool) -> Plan:
-    task, where = target.task, f"{target.folder / CONFIG}: {stage.algorithm}"
+    task, where = target.task, f"{target.configuration}: {stage.algorithm}"
     settings = find_card(stage.algorithm.split("+")[-1]).settings
     config = checked_settings(settings, stage.config, task, where)
     for name, largest in LARGEST.items():
         if getattr(config, name) > largest:
             raise SubmissionError(f"{where}: {name} is {getattr(config, name):,}; at most {largest:,} is trained here.")
-    usual: dict[str, Any] = {one.name: one.default for one in fields(settings) if one.name in OF_THE_MACHINE}
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(settings) if field.name in OF_THE_MACHINE}
     plan = Plan(
         task=task,
         algorithm=stage.algorithm,
-        config=replace(config, **usual),
+        config=replace(config, **defaults),
         reward=stage.reward,
         seed=target.seed,
         system="",
@@ -118,42 +111,35 @@ def _plan(target: Target, stage: Stage, runs: Path, init: Path | None, download:
         init=init,
         backbone=_backbone(stage, task, where, download),
     )
-    _refuse_changed(plan, stage, where)
-    plan = replace(plan, system=f"{stage.algorithm}-{files.sha256_json([files.plain(stage), plan.config])[:8]}")
-    return replace(plan, folder=_folder(runs, plan))
-
-
-def _folder(runs: Path, plan: Plan) -> Path:
-    return runs / plan.task.suite / plan.task.name / plan.system / f"seed-{plan.seed}"
-
-
-def _backbone(stage: Stage, task: Task, where: str, download: bool) -> Backbone | None:
-    """Return the model to start from, None for the task's own.
-
-    Raises:
-        SubmissionError: It is another model of the hub, and that is not allowed.
-    """
-    if stage.backbone == task.backbone.model:
-        return None
-    if origin_of(stage.backbone, task) == "hub" and not download:
-        raise SubmissionError(f"{where}: starts from {stage.backbone!r} of the hub; allow that with --allow-download.")
-    _, at, revision = stage.backbone_weights.rpartition("@")
-    revision = revision if at and revision != "main" else ""
-    known = is_here(stage.backbone, revision)  # what is yet to be fetched is taken for the usual kind
-    return Backbone(family_of(stage.backbone, revision) if known else task.backbone.family, stage.backbone, revision)
-
-
-def _refuse_changed(plan: Plan, stage: Stage, where: str) -> None:
     for noun, recorded, now in (
-        ("the task", stage.task_hash, plan.task.hash),
+        ("the task", stage.task_hash, task.hash),
         ("the backbone", stage.backbone_weights, weights_id(plan.start.model, plan.start.revision)),
-        ("the task's local data", stage.data_sha256, local_data_id(plan.task)),
+        ("the task's local data", stage.data_sha256, local_data_id(task)),
     ):
         if recorded != now:
             raise DataError(
                 f"{where}: {noun} had the hash {recorded!r}, and has {now!r}. Retrain with the version of grue that "
                 "the results name."
             )
+    return _in_folder(plan, runs, f"{stage.algorithm}-{files.sha256_json([files.plain(stage), plan.config])[:8]}")
+
+
+def _in_folder(plan: Plan, runs: Path, system: str) -> Plan:
+    folder = runs / plan.task.suite / plan.task.name / system / f"seed-{plan.seed}"
+    return replace(plan, system=system, folder=folder)
+
+
+def _backbone(stage: Stage, task: Task, where: str, download: bool) -> Backbone | None:
+    """Return the model to start from, None for the task's own."""
+    if stage.backbone == task.backbone.model:
+        return None
+    if origin_of(stage.backbone, task) == "hub" and not download:
+        raise SubmissionError(f"{where}: starts from {stage.backbone!r} of the hub; allow that with --allow-download.")
+    _, at, revision = stage.backbone_weights.rpartition("@")
+    revision = revision if at and revision != "main" else ""
+    is_known = is_here(stage.backbone, revision)  # what is yet to be fetched is taken for the task's kind
+    family = family_of(stage.backbone, revision) if is_known else task.backbone.family
+    return Backbone(family, stage.backbone, revision)
 
 
 def planned_texts(plan: Plan) -> int:
@@ -182,21 +168,8 @@ def train_again(planned: Retraining, watching: Observer, stop: Callable[[], bool
         training.train(plan, watching, stop)
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A run that was trained again, beside that of the row.
-
-    Attributes:
-        passed: Whether it is the row's run, or one as the row's other seeds are.
-        line: What was seen.
-    """
-
-    passed: bool
-    line: str
-
-
-def compare(planned: Retraining, progress: Callable[[int, int], None]) -> Compared:
-    """Evaluate the run that was trained again, and compare it with the row.
+def compare(planned: Retraining, progress: Callable[[int, int], None]) -> tuple[bool, str]:
+    """Evaluate the run that was trained again; return whether it is the row's, or as its other seeds are, and a line.
 
     Raises:
         DataError: Something cannot be read.
@@ -204,13 +177,13 @@ def compare(planned: Retraining, progress: Callable[[int, int], None]) -> Compar
     target = planned.target
     system = checkpoint_system(target.task, planned.checkpoint)
     share, now = answer_again(target, system, planned.stages[-1].folder, progress)
+    passed, line = judge(share, now, target.result, target.others)
     same = "equal weights" if system.weights == target.weights else "other weights"
-    compared = judge(share, now, target.result, target.others)
-    return Compared(compared.passed, f"{target}: {compared.line} ({same}, {share:.1%} equal texts)")
+    return passed, f"{target}: {line} ({same}, {share:.1%} equal texts)"
 
 
-def judge(share: float, now: Result, then: Result, others: Sequence[Result]) -> Compared:
-    """Say whether a run that was trained again is that of the row, or is one as its other seeds are.
+def judge(share: float, now: Result, then: Result, others: Sequence[Result]) -> tuple[bool, str]:
+    """Say whether a run that was trained again is that of the row, or is one as its other seeds are, and why.
 
     Equal texts decide. Else each axis must lie in the prediction interval of the row's other seeds, at 95 % for all
     axes together (Bonferroni). Fewer than two other seeds decide nothing.
@@ -220,20 +193,17 @@ def judge(share: float, now: Result, then: Result, others: Sequence[Result]) -> 
         others: The results of the row's other seeds on the task, that of the seed itself left out.
     """
     if share == 1:
-        return Compared(True, "equal texts")
-    axes: dict[Axis, float] = {axis: value for axis in SCORED if (value := getattr(now, axis)) is not None}
-    if not axes:
-        return Compared(False, "undecided, since it has no score")
+        return True, "equal texts"
+    scores = {axis: score for axis in SCORED if (score := getattr(now, axis)) is not None}
+    if not scores:
+        return False, "undecided, since it has no score"
     inside, lines = True, []
-    for axis, value in axes.items():
-        known = [other for result in others if (other := getattr(result, axis)) is not None]
-        interval: Interval | None = (
-            prediction_interval(known, 1 - (1 - LEVEL) / len(axes)) if len(known) >= FEWEST else None
-        )
+    for axis, score in scores.items():
+        known = [value for result in others if (value := getattr(result, axis)) is not None]
+        interval = prediction_interval(known, 1 - (1 - LEVEL) / len(scores))
         if interval is None:
-            return Compared(False, f"undecided, since {axis} has {len(known)} other seeds")
-        inside &= interval.low - ROUNDING <= value <= interval.high + ROUNDING
-        lines.append(
-            f"{axis} {getattr(then, axis):.2f} → {value:.2f}, expected {interval.low:.2f} to {interval.high:.2f}"
-        )
-    return Compared(inside, f"{'inside' if inside else 'outside'}: {'; '.join(lines)}")
+            return False, f"undecided, since {axis} has {len(known)} other seeds"
+        inside &= interval.low - ROUNDING <= score <= interval.high + ROUNDING
+        expected = f"expected {interval.low:.2f} to {interval.high:.2f}"
+        lines.append(f"{axis} {getattr(then, axis):.2f} → {score:.2f}, {expected}")
+    return inside, f"{'inside' if inside else 'outside'}: {'; '.join(lines)}"

@@ -8,8 +8,9 @@ from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.predictions import match, read_predictions
 from grue.records import SYSTEM_NAME, Prediction, Result
+from grue.submissions.checks.rescoring import SubmittedRun
 from grue.submissions.checks.structure import read_system
-from grue.submissions.folder import place_of
+from grue.submissions.folder import CONFIG, place_of
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -38,15 +39,14 @@ class Target:
         return self.result.seed
 
     @property
-    def folder(self) -> Path:
-        """The row's folder of the task."""
-        return self.predictions.parent
+    def configuration(self) -> Path:
+        """Path of what it was trained with; there may be none."""
+        return self.predictions.with_name(CONFIG)
 
     @property
     def weights(self) -> str:
         """What identifies the weights behind its predictions; empty if the row does not say."""
-        weights = self.result.system.get("weights")
-        return weights if isinstance(weights, str) else ""
+        return self.result.system.get("weights") or ""
 
     def __str__(self) -> str:
         return f"{self.task.name} seed {self.seed}"
@@ -79,31 +79,28 @@ def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = 
     if not system.is_dir():
         raise DataError(f"{system}: there is no such folder; give a system's, such as submissions/mini/my-ppo.")
     contents = read_system(system)
-    problems = [problem for problem in contents.problems if problem.severity == "error"]
-    if problems or not SYSTEM_NAME.fullmatch(place_of(system).name):
-        first = f"{problems[0].path}: {problems[0].message}" if problems else str(system)
-        raise SubmissionError(f"{first} Correct what `grue submit check {system}` reports.")
-    complete = {
-        (name, run.result.seed): (run, run.result)
+    errors = [f"{problem.path}: {problem.message}" for problem in contents.problems if problem.severity == "error"]
+    if errors or not SYSTEM_NAME.fullmatch(place_of(system).name):
+        raise SubmissionError(f"{[*errors, system][0]} Correct what `grue submit check {system}` reports.")
+    complete = [
+        Target(system, load_task(name, contents.suite), run.result, _other_seeds(run, runs), run.predictions)
         for name, runs in contents.runs.items()
         for run in runs
         if run.result is not None and run.predictions is not None
-    }
-    _refuse_unknown(system, "task", tasks, {name for name, _ in complete})
-    _refuse_unknown(system, "seed", seeds, {seed for _, seed in complete})
-    chosen = []
-    for (name, seed), (run, result) in complete.items():
-        if (not tasks or name in tasks) and (not seeds or seed in seeds):
-            assert run.predictions is not None
-            others = tuple(other for (task, n), (_, other) in complete.items() if task == name and n != seed)
-            chosen.append(Target(system, load_task(name, contents.suite), result, others, run.predictions))
+    ]
+    for noun, wanted, known in (
+        ("task", tasks, {run.task.name for run in complete}),
+        ("seed", seeds, {run.seed for run in complete}),
+    ):
+        for name in wanted:
+            if name not in known:
+                listed = ", ".join(map(str, sorted(known, key=str))) or "none"
+                raise ConfigError(f"{system}: has no complete run of {noun} {name}. It has: {listed}.")
+    chosen = [r for r in complete if (not tasks or r.task.name in tasks) and (not seeds or r.seed in seeds)]
     if not chosen:
         raise ConfigError(f"{system}: has no complete run with that task and seed.")
     return chosen
 
 
-def _refuse_unknown(system: Path, noun: str, asked: Collection[object], known: Collection[object]) -> None:
-    for name in asked:
-        if name not in known:
-            listed = ", ".join(map(str, sorted(known, key=str))) or "none"
-            raise ConfigError(f"{system}: has no complete run of {noun} {name}. It has: {listed}.")
+def _other_seeds(run: SubmittedRun, runs: Iterable[SubmittedRun]) -> tuple[Result, ...]:
+    return tuple(o.result for o in runs if o is not run and o.result is not None and o.predictions is not None)

@@ -1,7 +1,6 @@
 """Verifying: the checkpoints that the draw names, run on the public test and on rows that did not exist before."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,7 +17,7 @@ from grue.lm.device import scoring_device
 from grue.provenance import code_version, machine, package_versions
 from grue.records import Example, Prediction
 from grue.submissions.trust.draw import EXAMPLES, GENERATED, Gap, compared, draw, most_inflation
-from grue.submissions.trust.models import Model, answer_again, batch_size, load
+from grue.submissions.trust.models import Place, answer_again, batch_size, load
 from grue.submissions.trust.record import SCHEMA_VERSION, Fresh, Rerun, Trust, faults, manifest_sha256
 from grue.submissions.trust.runs import Target
 from grue.tasks import Task
@@ -27,20 +26,8 @@ TRIES = (1, 100, 10_000)
 """Numbers of checkpoints handed in, for which a bound on the gain is printed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A run that is to be made again.
-
-    Attributes:
-        rows_seed: Of the fresh draw that it answers as well; None for the public test alone.
-    """
-
-    target: Target
-    rows_seed: int | None = None
-
-
-def choose(runs: Sequence[Target], salt: str = "") -> list[Chosen]:
-    """Return which of a row's complete runs are made again, one a task.
+def choose(runs: Sequence[Target], salt: str = "") -> list[tuple[Target, int | None]]:
+    """Return which of a row's complete runs are made again, one a task, and the seed of the fresh draw if there is one.
 
     Raises:
         SubmissionError: A run names no checkpoint by sha256.
@@ -48,44 +35,43 @@ def choose(runs: Sequence[Target], salt: str = "") -> list[Chosen]:
     drawn = draw((run.result for run in runs), salt)
     by_run = {(run.task.name, run.seed): run for run in runs}
     chosen = [(by_run[task, run.seed], run.rows_seed) for task, run in drawn.items()]
-    return [Chosen(run, rows_seed if run.task.suite in GENERATED else None) for run, rows_seed in chosen]
+    return [(target, rows_seed if target.task.suite in GENERATED else None) for target, rows_seed in chosen]
 
 
-def rerun(chosen: Chosen, model: Model, progress: Callable[[int, int], None]) -> Rerun:
-    """Run a checkpoint on the public test, and on the fresh draw if there is one.
+def rerun(target: Target, rows_seed: int | None, model: Place, progress: Callable[[int, int], None]) -> Rerun:
+    """Run a checkpoint on the public test, and on a fresh draw.
+
+    Args:
+        rows_seed: Of the fresh draw; None for the public test alone.
+        model: See `grue.submissions.trust.models.load`.
 
     Raises:
         SubmissionError: The model has other weights than the row names, or the row picks its answers by foreign code.
         DataError: The model or the data cannot be read.
         Unavailable: The generator is not installed.
     """
-    target, system = chosen.target, load(model)
+    system = load(target, model)
     with TemporaryDirectory() as place:
         share, _ = answer_again(target, system, Path(place) / "public", progress)
-        seed = chosen.rows_seed
-        fresh = None if seed is None else _fresh(target, system, seed, Path(place), progress)
+        fresh = None if rows_seed is None else _fresh(target, system, rows_seed, Path(place), progress)
     return Rerun(target.task.name, target.seed, system.weights, share, fresh)
 
 
 def _fresh(target: Target, system: System, seed: int, place: Path, progress: Callable[[int, int], None]) -> Fresh:
-    task, rows = target.task, place / "fresh.jsonl"
-    _write_rows(rows, task.name, seed)
-    size = batch_size(target)
-    evaluate(task, system, place / "answers", split=str(rows), batch_size=size, search=False, progress=progress)
-    answers = read_predictions(place / "answers" / PREDICTIONS)
-    examples = load_examples(task, str(rows)).examples
-    public = load_examples(task, task.data.evaluation).examples
-    return Fresh(seed, sha256_file(rows), len(examples), _gaps(task, (public, target.read()), (examples, answers)))
-
-
-def _write_rows(path: Path, task: str, seed: int) -> None:
     try:
         from miniworld.ship import write_held_back
     except ImportError as error:
         raise Unavailable(
             "The generator of the mini suite (miniworld) is not installed; verify in a checkout of grue's repository."
         ) from error
-    write_held_back(path, task, seed, EXAMPLES)
+    task, rows = target.task, place / "fresh.jsonl"
+    write_held_back(rows, task.name, seed, EXAMPLES)
+    size = batch_size(target)
+    evaluate(task, system, place / "answers", split=str(rows), batch_size=size, search=False, progress=progress)
+    answers = read_predictions(place / "answers" / PREDICTIONS)
+    examples = load_examples(task, str(rows)).examples
+    public = load_examples(task, task.data.evaluation).examples
+    return Fresh(seed, sha256_file(rows), len(examples), _gaps(task, (public, target.read()), (examples, answers)))
 
 
 Answered = tuple[Sequence[Example], Iterable[Prediction]]
@@ -104,12 +90,7 @@ def _gaps(task: Task, public: Answered, fresh: Answered) -> dict[str, Gap]:
 
 
 def record(system: Path, reruns: Sequence[Rerun], salt: str, by: str, date: str) -> Trust:
-    """Return what is recorded of a row whose runs were made again here.
-
-    Args:
-        by: Who did it.
-        date: ISO 8601.
-    """
+    """Return what is recorded of a row whose runs were made again here, by whom and when (ISO 8601)."""
     import torch
 
     code = code_version()
@@ -132,13 +113,13 @@ def refuse_faulty(reruns: Sequence[Rerun]) -> None:
     Raises:
         SubmissionError: Public texts did not come out again, or a public score is too high; lists all of them.
     """
-    if found := faults(reruns):
-        raise SubmissionError("\n  ".join(["Not verified:", *found]))
+    if lines := faults(reruns):
+        raise SubmissionError("\n  ".join(["Not verified:", *lines]))
 
 
 def describe(run: Rerun) -> str:
     """Return what was seen of a run as a line."""
-    gaps: Mapping[str, Gap] = run.fresh.gaps if run.fresh else {}
+    gaps = run.fresh.gaps if run.fresh else {}
     axes = [f"{axis} {gap.public:.2f} public, {gap.fresh:.2f} fresh (± {gap.error:.2f})" for axis, gap in gaps.items()]
     return f"{run.task} seed {run.seed}: {'; '.join([f'{run.equal_texts:.1%} equal texts', *axes])}"
 
