@@ -52,11 +52,7 @@ class Stage:
     config: Mapping[str, Value]
 
     def record(self, seed: int, start: str) -> dict[str, Any]:
-        """Return what a run of this stage records, see `grue.runs.plan.Plan.record`; its hash is in the result.
-
-        Args:
-            start: `weights` of the checkpoint that it began from; empty if it was none.
-        """
+        """Return what a run records that began from weights, or from none; its hash is in the result."""
         return {**files.plain(self), "seed": seed, "data_dir": "", "init_sha256": start}
 
 
@@ -150,9 +146,9 @@ def foreign_terms(reward: str) -> list[str]:
 
 
 def origin_of(backbone: str, task: Task) -> Origin:
-    """Return where a backbone is from: "known" is the task's own and what ships with grue.
+    """Return where a backbone is from; "known" are the task's own and those that ship with grue.
 
-    What could be a hub's id and is also a file or folder here is taken for a path, since loading would take it for one.
+    A hub's id that is also a path here is a path, since loading would take it for one.
     """
     own = {task.backbone.model, task.backbone.warm_start} - {""}
     if backbone in own or re.fullmatch(r"(mini|small):[a-z0-9_-]+", backbone):

@@ -1,10 +1,10 @@
 """Submitted results as entries of a board, read as carefully as the check reads them (`grue.submissions.reading`)."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError
-from grue.records import About, Entry, Result, Status
+from grue.records import About, Entry, Status
 from grue.runs.algorithms import preset_of
 from grue.submissions.configuration import read_configuration
 from grue.submissions.folder import (
@@ -27,72 +27,58 @@ def results(folder: Path, suite: str | None = None) -> list[Entry]:
     """Read the results of every submission in `folder`; their scores are not checked (`grue.submissions.checks` does).
 
     Raises:
-        DataError: There is no such folder; a system's folder holds what does not belong there, a link or a special
-            file; or a result or a record of trust cannot be read.
-        ConfigError: A submission.toml cannot be read.
+        DataError, ConfigError: There is no such folder, or a file in it cannot be read or does not belong there.
     """
-    places = [(system, place_of(system).parent.name) for system in systems(folder)]
-    return [entry for system, of in places if suite in (None, of) for entry in _of_system(system, of)]
+    return [entry for path in systems(folder) if suite in (None, _suite_of(path)) for entry in _of_system(path)]
 
 
 def readable_results(folder: Path, suite: str) -> tuple[list[Entry], dict[Path, str]]:
     """Read the results of every submission of a suite that can be read, and return why others cannot, by their folders.
 
-    Raises:
-        DataError: There is no such folder.
+    A DataError says that there is no such folder.
     """
     entries: list[Entry] = []
     unread: dict[Path, str] = {}
     for system in systems(folder):
-        if place_of(system).parent.name == suite:
+        if _suite_of(system) == suite:
             try:
-                entries += _of_system(system, suite)
+                entries += _of_system(system)
             except (DataError, ConfigError) as error:
                 unread[system] = str(error)
     return entries, unread
 
 
-def _of_system(system: Path, suite: str) -> list[Entry]:
+def _suite_of(system: Path) -> str:
+    return place_of(system).parent.name
+
+
+def _of_system(system: Path) -> list[Entry]:
+    suite = _suite_of(system)
     if suite not in SUITES:
         raise DataError(f"{system}: {suite!r} is not a suite; submissions are in folders {' and '.join(SUITES)}.")
-    found = scan(system, task_names(suite), texts=False)
-    for problem in found.problems:
+    scanned = scan(system, task_names(suite), texts=False)
+    for problem in scanned.problems:
         raise DataError(f"{problem.path}: {problem.message} See `grue submit check {system}`.")
     about = about_submission(read_submission(system))
-    paths = [system / name for name in sorted(found.readable) if seed_of(Path(name).name) is not None]
-    known = {path: read_result(path) for path in paths}
-    configured = {path.parent: path for name in found.readable if (path := system / name).name == CONFIG}
-    presets = {folder: _preset(path) for folder, path in configured.items()}
-    place = place_of(system)
-    standing = standing_of(place, suite, known.values())
-    if standing.rung is not None:
-        about = replace(about, log=f"{SUBMISSIONS}/{suite}/{record_of(place).name}")
+    paths = [system / name for name in sorted(scanned.readable)]
+    read = {path: read_result(path) for path in paths if seed_of(path.name) is not None}
+    presets = {}
+    for path in (path for path in paths if path.name == CONFIG):
+        last = read_configuration(path).last
+        presets[path.parent] = preset_of(last.algorithm, last.config)
+    standing = standing_of(system, suite, read.values())
     status: Status = standing.rung or "rescored"
-    entries = [_entry(path, result, status, about, presets.get(path.parent, "")) for path, result in known.items()]
-    return [replace(entry, unverified=standing.unverified) for entry in entries]
-
-
-def _preset(configuration: Path) -> str:
-    last = read_configuration(configuration).last
-    return preset_of(last.algorithm, last.config)
-
-
-def _entry(path: Path, result: Result, status: Status, about: About, preset: str) -> Entry:
-    # A failed run has no predictions to rescore.
-    if result.status == "failed" or predictions_of(path).is_file():
-        return Entry(result, path, status, about, preset)
-    return Entry(result, path, "reported", replace(about, log=""), preset)
+    logged = replace(about, log=f"{SUBMISSIONS}/{suite}/{record_of(system).name}") if standing.rung else about
+    entries = []
+    for path, result in read.items():
+        # A failed run has no predictions to rescore.
+        is_backed = result.status == "failed" or predictions_of(path).is_file()
+        backing = (status, logged) if is_backed else ("reported", about)
+        entries.append(Entry(result, path, *backing, presets.get(path.parent, ""), standing.unverified))
+    return entries
 
 
 def about_submission(submission: Submission) -> About:
     """Return what the board shows about a submitted system."""
-    return About(
-        algorithm=submission.algorithm,
-        backbone=submission.backbone,
-        authors=submission.authors,
-        licence=submission.licence,
-        training_data=submission.training_data,
-        budget=submission.budget,
-        link=submission.link,
-        deterministic=submission.deterministic,
-    )
+    shared = {field.name for field in fields(About)} & {field.name for field in fields(Submission)}
+    return About(**{name: getattr(submission, name) for name in shared})

@@ -16,14 +16,7 @@ LONGEST = 1_000  # characters of a message
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check.
-
-    Attributes:
-        id: "GRUE-S001".
-        severity: An "error" keeps the submission off the board; a "warning" asks a maintainer to look.
-        title: What is wrong if the check fails, in a few words.
-        cure: What to do about it.
-    """
+    """One check: an "error" keeps the submission off the board; a "warning" asks a maintainer to look."""
 
     id: str
     severity: Severity

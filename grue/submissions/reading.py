@@ -34,13 +34,7 @@ _MANIFEST_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The content of a system's folder.
-
-    Attributes:
-        present: Every file, link and special file, by its path within the folder.
-        readable: Those that belong to a submission and are safe to read.
-        problems: What is wrong with the others.
-    """
+    """A system's folder: the paths in it, those that are safe to read, and what is wrong with the others."""
 
     present: frozenset[str]
     readable: frozenset[str]
@@ -48,11 +42,7 @@ class Scan:
 
 
 def refuse_strange(path: Path) -> None:
-    """Refuse to read a link, a special file, or one that is too large.
-
-    Raises:
-        DataError: It is one.
-    """
+    """Refuse a link, a special file, or one that is too large, with a DataError."""
     if path.is_symlink() or not path.is_file():
         raise DataError(f"{path}: is a link or no file; it is not read.")
     if path.stat().st_size > MOST_BYTES:

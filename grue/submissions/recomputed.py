@@ -28,11 +28,7 @@ class Recomputed:
 
 
 def recomputed(folder: Path, suite: str) -> list[Entry]:
-    """Return the rows of a suite in `submissions/` whose outputs are published elsewhere, one entry a task.
-
-    Raises:
-        DataError: A file cannot be read, has another shape, or contradicts itself.
-    """
+    """Return the rows of a suite whose outputs are published elsewhere, one entry a task; raises as `read_reported`."""
     return [entry for path in sorted((folder / suite).glob(f"[!.]*{RECOMPUTED}")) for entry in _read(path, suite)]
 
 
@@ -41,9 +37,9 @@ def _read(path: Path, suite: str) -> Iterator[Entry]:
     row = files.load_json(path, Recomputed)
     about = replace(row.about, log=f"submissions/{suite}/{path.name}")
     for result in row.results:
-        if (result.suite, f"{result.system['name']}{RECOMPUTED}") != (suite, path.name):
-            said = f"{result.suite}/{result.system['name']}"
-            raise DataError(f"{path}: is of {said}; write it to {said}{RECOMPUTED}.")
+        home = f"{result.suite}/{result.system['name']}"
+        if f"{home}{RECOMPUTED}" != f"{suite}/{path.name}":
+            raise DataError(f"{path}: is of {home}; write it to {home}{RECOMPUTED}.")
         if missing := [key for key in PROVENANCE if key not in result.data] + ["year"] * ("year" not in result.system):
             raise DataError(f"{path}: {result.task}: does not say {', '.join(missing)}.")
         yield Entry(result, path, "recomputed", about)

@@ -34,12 +34,9 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class ReportedColumn:
-    """A printed column.
+    """A printed column; it has a metric's name if it is meant to be that metric.
 
-    Attributes:
-        name: Our name for the column: the metric's own name if the column is meant to be that metric.
-        direction: Whether higher or lower is better; "none" if neither is, as for a length.
-        deviation: How the computation differs from our metric of that name; empty if no difference is known.
+    `deviation` says how it was computed otherwise, as far as that is known.
     """
 
     name: str
@@ -57,13 +54,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class ReportedRow:
-    """A line of a printed table.
+    """A line of a printed table: column → figure.
 
-    Attributes:
-        algorithm: As printed, in one spelling.
-        reward: The training reward; empty without reinforcement learning, and if the table does not state it.
-        variant: What else distinguishes the line, such as "target KL 0.1".
-        figures: Column → what is printed.
+    `reward` is empty without one, and where the table does not state it; `variant` is what else tells lines apart.
     """
 
     algorithm: str
@@ -74,13 +67,9 @@ class ReportedRow:
 
 @dataclass(frozen=True, slots=True)
 class ReportedTable:
-    """One printed table, or the part of it that is about one task.
+    """One printed table, "Table 12", or the part of it that is about one task.
 
-    Attributes:
-        table: Its number, "Table 12"; figures beside quality have their own table: "Table 13, diversity".
-        split: As the source calls it: "test", "validation" or "not stated".
-        seeds: How many seeds a figure averages; None if the source does not state it.
-        note: What to know before comparing.
+    Figures beside quality have their own: "Table 13, diversity". `split` and `seeds` are as the source states them.
     """
 
     task: str
@@ -100,9 +89,6 @@ class Reported:
     tables: tuple[ReportedTable, ...]
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
 def read_reported(folder: Path, suite: str) -> tuple[Reported, ...]:
     """Read the reported figures of a suite from the folder `submissions/`; empty if there are none.
 
@@ -115,30 +101,26 @@ def read_reported(folder: Path, suite: str) -> tuple[Reported, ...]:
 def _read(path: Path, suite: str) -> Reported:
     refuse_strange(path)
     reported = files.load_json(path, Reported)
-    if path.name != f"{reported.source.key}.reported.json":
-        raise DataError(
-            f"{path}: source.key is {reported.source.key!r}; name the file {reported.source.key}.reported.json."
-        )
-    for problem in _problems(reported, task_names(suite)):
-        raise DataError(f"{path}: {problem}")
+    name = f"{reported.source.key}.reported.json"
+    if path.name != name:
+        raise DataError(f"{path}: source.key is {reported.source.key!r}; name the file {name}.")
+    for contradiction in _contradictions(reported, task_names(suite)):
+        raise DataError(f"{path}: {contradiction}")
     return reported
 
 
-def _problems(reported: Reported, known: list[str]) -> Iterator[str]:
-    """Yield the contradictions in a file."""
+def _contradictions(reported: Reported, tasks: list[str]) -> Iterator[str]:
     for task, name in _twins((table.task, table.table) for table in reported.tables):
         yield f"{name} of {task} is there twice; give each table of a task its own name."
     for table in reported.tables:
-        where = f"{table.table} of {table.task}"
-        if table.task not in known:
-            yield f"{where}: there is no such task.{instead(table.task, known)}"
-        columns = {column.name for column in table.columns}
-        for twin in _twins(column.name for column in table.columns):
-            yield f"{where}: the column {twin!r} is there twice."
+        where, columns = f"{table.table} of {table.task}", [column.name for column in table.columns]
+        if table.task not in tasks:
+            yield f"{where}: there is no such task.{instead(table.task, tasks)}"
+        yield from (f"{where}: the column {name!r} is there twice." for name in _twins(columns))
         for names in _twins((row.algorithm, row.reward, row.variant) for row in table.rows):
             yield f"{where}: the row {', '.join(filter(None, names))} is there twice; distinguish the two by `variant`."
         for row in table.rows:
-            for name in sorted(set(row.figures) - columns):
+            for name in sorted(set(row.figures) - set(columns)):
                 yield f"{where}: {row.algorithm} has a figure for {name!r}, which is no column of the table."
 
 
@@ -153,35 +135,28 @@ PAPER = "ramamurthy2023"
 
 @dataclass(frozen=True, slots=True)
 class PaperScore:
-    """The plain mean of the figures that the paper prints for a task, beside the bar in its Figure 2.
+    """The mean, 0–1, of what the paper prints for a task in an algorithm's best row, beside the bar in its Figure 2.
 
-    Attributes:
-        reward, variant, table: The averaged row: the best one of the algorithm.
-        columns: The averaged columns.
-        score: 0–1.
-        drawn: Read off the figure to about 0.005; None if it is not drawn.
-        difference: `score` − `drawn`; None if nothing is drawn.
-        doubt: Why the figure may show another mean; empty if it does not.
+    `drawn` is read off the figure to about 0.005, if it is there; `doubt` says why it may show another mean.
     """
 
     task: str
     algorithm: str
     reward: str
     variant: str
-    table: str
-    columns: tuple[str, ...]
     score: float
     drawn: float | None
-    difference: float | None
     doubt: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Mean:
+    """Which columns of which table Figure 2 averages; `without` is a variant of the table that is missing there."""
+
     table: str
     columns: tuple[str, ...]
     doubt: str = ""
-    without: str | None = None  # a variant that is missing in Figure 2
+    without: str | None = None
 
 
 _ROUGES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -234,18 +209,11 @@ def paper_scores(reported: Reported) -> tuple[PaperScore, ...]:
     for table in reported.tables:
         mean = _MEANS[table.task]
         for row in table.rows if table.table == mean.table else ():
-            score = _paper_score(table.task, row, mean, drawn.get((table.task, row.algorithm)))
-            known = best.get((table.task, row.algorithm))
-            if row.variant != mean.without and (known is None or score.score > known.score):
-                best[table.task, row.algorithm] = score
+            key = table.task, row.algorithm
+            score = fmean(_raw(column, row.figures[column].mean) for column in mean.columns)
+            if row.variant != mean.without and (key not in best or score > best[key].score):
+                best[key] = PaperScore(*key, row.reward, row.variant, score, drawn.get(key), mean.doubt)
     return tuple(best.values())
-
-
-def _paper_score(task: str, row: ReportedRow, mean: _Mean, drawn: float | None) -> PaperScore:
-    score = fmean(_raw(column, row.figures[column].mean) for column in mean.columns)
-    difference = None if drawn is None else score - drawn
-    where = (task, row.algorithm, row.reward, row.variant, mean.table, mean.columns)
-    return PaperScore(*where, score, drawn, difference, mean.doubt)
 
 
 def _raw(column: str, printed: float) -> float:

@@ -26,15 +26,10 @@ _OF_A_SYSTEM = re.compile(r"([a-z]+/[^./][^/]*)/.+", re.DOTALL)
 
 
 def changed_since(folder: Path, ref: str) -> list[str]:
-    """Return the files that the branch of HEAD has changed since it left that of `ref`, by their path from `folder`.
+    """Return the files that HEAD's branch has changed since it left that of `ref`, by their path from `submissions/`.
 
-    Only what is committed counts. Files elsewhere in the repository begin with "../".
-
-    Args:
-        folder: `submissions/`.
-
-    Raises:
-        ConfigError: It is in no checkout, or `ref` names no commit that shares an ancestor with HEAD.
+    Only what is committed counts. Files elsewhere in the repository begin with "../". A ConfigError says why git cannot
+    tell.
     """
     home = _git(folder, "rev-parse", "--show-prefix").decode().strip()
     names = _git(folder, "diff", "--name-only", "-z", "--no-renames", f"{ref}...HEAD", "--").split(b"\0")
@@ -71,13 +66,15 @@ def systems_in(changed: Sequence[str]) -> list[str]:
 
 def check_paths(folder: Path, changed: Sequence[str]) -> list[Problem]:
     """Return what a branch changes beside systems' folders, and the rows that it removes (GRUE-S040)."""
-    found = [problem(40, folder / path, "is changed.") for path in changed if not _OF_A_SYSTEM.fullmatch(path)]
+    outside = [problem(40, folder / path, "is changed.") for path in changed if not _OF_A_SYSTEM.fullmatch(path)]
     removed = [name for name in systems_in(changed) if not (folder / name).is_dir()]
-    return found + [problem(40, folder / name, "is removed.") for name in removed]
+    return outside + [problem(40, folder / name, "is removed.") for name in removed]
 
 
-def check_regression(system: Path, before: Path, generator: np.random.Generator, draws: int = DRAWS) -> list[Problem]:
-    """Return the tasks on which a system is significantly worse than the row that it replaces (GRUE-S042).
+def check_regression(
+    system: Path, before: Path, generator: np.random.Generator, draws: int = DRAWS
+) -> Iterator[Problem]:
+    """Yield the tasks on which a system is significantly worse than the row that it replaces (GRUE-S042).
 
     Where either has a single seed of a system that depends on its seed, or `regression` states why it is worse, a
     maintainer decides (GRUE-S044). Added and failed runs count. Runs of another version of a task are not compared.
@@ -86,9 +83,6 @@ def check_regression(system: Path, before: Path, generator: np.random.Generator,
         system: Its folder, whose files must have passed the other checks.
         before: The folder of the row that it replaces.
         draws: Number of draws of the randomisation test, see `grue.stats.paired`.
-
-    Raises:
-        DataError: The examples of a task, or files of the row, cannot be read.
     """
     suite, stated = system.absolute().parent.name, read_submission(system)
     old, new = _predictions(before, suite), _predictions(system, suite)
@@ -98,7 +92,6 @@ def check_regression(system: Path, before: Path, generator: np.random.Generator,
         examples = load_examples(task, task.data.evaluation).examples
         differences[name] = compare_task(task, examples, new[name], old[name], generator, draws)
     corrected = holm([difference.p for difference in differences.values()])
-    found = []
     for (name, d), p in zip(differences.items(), corrected, strict=True):
         if d.value >= 0 or p >= LEVEL:
             continue
@@ -107,20 +100,19 @@ def check_regression(system: Path, before: Path, generator: np.random.Generator,
             f"to {d.interval.high:+.1f}, p = {p:.4f} (Holm over {len(differences)} tasks)"
         )
         if stated.regression:
-            found.append(problem(44, system / name, f"{line}; its reason: {stated.regression}"))
+            yield problem(44, system / name, f"{line}; its reason: {stated.regression}")
         elif min(len(old[name]), len(new[name])) == 1 and not stated.deterministic:
-            found.append(problem(44, system / name, f"{line}; of one seed, whose chance p leaves out."))
+            yield problem(44, system / name, f"{line}; of one seed, whose chance p leaves out.")
         else:
-            found.append(problem(42, system / name, f"{line}."))
-    return found
+            yield problem(42, system / name, f"{line}.")
 
 
 def _predictions(folder: Path, suite: str) -> Mapping[str, list[Sequence[Prediction] | None]]:
     """Return task → predictions of each seed, None for a failed one; only for current versions of the tasks."""
-    found: dict[str, list[Sequence[Prediction] | None]] = {}
+    by_task: dict[str, list[Sequence[Prediction] | None]] = {}
     for path in sorted(folder.glob("*/seed-*.result.json")):
         result = read_result(path)
         if result.task in task_names(suite) and result.task_hash == load_task(result.task, suite).hash:
             predictions = None if result.status == "failed" else read_predictions(predictions_of(path))
-            found.setdefault(result.task, []).append(predictions)
-    return found
+            by_task.setdefault(result.task, []).append(predictions)
+    return by_task

@@ -60,7 +60,8 @@ def check(
 
 def _systems_beside(read: Sequence[Contents], others: Path | None) -> list[Path]:
     """Return the folders of the systems in `others`, then of those beside the ones read, each name once."""
-    suites = {contents.system.parent for contents in read if contents.suite and not contents.system.parent.is_symlink()}
+    folders = {contents.system.parent for contents in read if contents.suite in SUITES}
+    suites = [folder for folder in folders if not folder.is_symlink()]
     beside = [path for suite in sorted(suites) for path in sorted(suite.glob("[!.]*")) if path.is_dir()]
     by_name: dict[tuple[str, ...], Path] = {}
     for path in (*(systems(others) if others is not None else ()), *beside):

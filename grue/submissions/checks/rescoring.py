@@ -4,9 +4,8 @@ Each call handles one task, so that tasks can be checked in parallel.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,7 @@ def check_task(
         examples = load_examples(task, task.data.evaluation).examples
     except DataError as refusal:
         problems.append(problem(39, home, f"{suite}/{name}: {refusal}"))
-    rescore = partial(_rescore, task=task, examples=examples, prepare=prepared_once(task.folder), home=home)
+    rescoring = _Rescoring(task, examples, prepared_once(task.folder), home)
     texts_of = {runs.system: _read(runs, problems) for runs in systems}
     texts_of |= {runs.system: _read(runs, []) for runs in beside}
     for runs in systems:
@@ -94,18 +93,17 @@ def check_task(
         drawn = set(read) if sample is None or not read else {list(read)[chance % len(read)]}
         for run in runs.runs:
             if run.path in read and run.current and examples:
-                scoring = rescore if run.path in drawn else None
-                problems += _check_run(run, read[run.path], runs.is_reference, task, examples, scoring)
+                problems += rescoring.check(run, read[run.path], runs.is_reference, run.path in drawn)
         others = [
-            text
+            texts
             for other in (*systems, *beside)  # two references may be alike, as copy and lead of short texts are
             if other.system.name != runs.system.name and not (runs.is_reference and other.is_reference)
-            for text in texts_of[other.system].values()
+            for texts in texts_of[other.system].values()
         ]
-        texts = list(read.values())
-        for index, run_texts in enumerate(texts):
-            problems += check_copies(run_texts, () if runs.is_reference else texts[:index], others)
-            problems += () if runs.is_reference else check_references(run_texts, examples)
+        own = list(read.values())
+        for index, texts in enumerate(own):
+            problems += check_copies(texts, () if runs.is_reference else own[:index], others)
+            problems += () if runs.is_reference else check_references(texts, examples)
     return problems
 
 
@@ -115,69 +113,57 @@ def _read(runs: TaskRuns, problems: list[Problem]) -> dict[Path, RunTexts]:
     for run in runs.runs:
         if run.predictions is not None:
             try:
-                read[run.path] = RunTexts.of(run.predictions, run.result, read_predictions(run.predictions, DataError))
+                predictions = read_predictions(run.predictions, DataError)
+                read[run.path] = RunTexts.of(run.predictions, run.result, predictions)
             except DataError as refusal:
                 problems.append(problem(7, run.predictions, without_path(refusal, run.predictions)))
     return read
 
 
-# --- one run ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Rescoring:
+    """What the runs of a task are scored with; see `check_task`."""
 
+    task: Task
+    examples: Sequence[Example]
+    prepare: Prepare
+    home: Path
 
-def _check_run(
-    run: SubmittedRun,
-    texts: RunTexts,
-    is_reference: bool,
-    task: Task,
-    examples: Sequence[Example],
-    rescore: Callable[[Path, Result, Sequence[Prediction]], Iterator[Problem]] | None,
-) -> Iterator[Problem]:
-    """Check one run's predictions, and what its result states of them.
-
-    Args:
-        rescore: Computes the scores again; None to take them as stated.
-    """
-    try:
-        ordered = match(examples, texts.predictions)
-    except SubmissionError as refusal:
-        yield problem(8, texts.path, str(refusal))
-        return
-    illegible = list(check_legible(texts.path, examples, ordered, task.decoding.max_new_tokens, is_reference))
-    yield from illegible
-    if run.result is None or not run.sealed or illegible:  # a metric may take seconds for a long text
-        return
-    stated, computed = run.result.hashes.get("predictions"), sha256_json(ordered)
-    if stated != computed:  # no score can follow from them
-        yield problem(19, run.path, f"predictions: states {stated!r}; computed: {computed!r}.")
-        return
-    yield from check_counts(run.path, run.result, ordered)
-    if rescore is not None:
-        yield from rescore(run.path, run.result, ordered)
-
-
-def _rescore(
-    path: Path,
-    result: Result,
-    predictions: Sequence[Prediction],
-    task: Task,
-    examples: Sequence[Example],
-    prepare: Prepare,
-    home: Path,
-) -> Iterator[Problem]:
-    where = f"{task.suite}/{task.name}"
-    try:
-        scored = score_predictions(task, task.data.evaluation, examples, predictions, prepare=prepare)
-    except DataError as refusal:
+    def check(self, run: SubmittedRun, texts: RunTexts, is_reference: bool, rescored: bool) -> Iterator[Problem]:
+        """Check one run's predictions, and what its result states of them; its scores only if `rescored`."""
         try:
-            for spec in chosen_metrics(task):
-                prepared_metric(spec, examples, task.folder)
-        except DataError as lacking:  # this machine can score no text
-            yield problem(39, home, f"{where}: {lacking}")
+            ordered = match(self.examples, texts.predictions)
+        except SubmissionError as refusal:
+            yield problem(8, texts.path, str(refusal))
             return
-        yield problem(9, path, f"cannot be scored: {refusal}")
-        return
-    yield from (problem(39, home, f"{where}: {reason}") for reason in scored.errors)
-    yield from check_scores(path, result, scored, task)
+        most_tokens = self.task.decoding.max_new_tokens
+        illegible = list(check_legible(texts.path, self.examples, ordered, most_tokens, is_reference))
+        yield from illegible
+        if run.result is None or not run.sealed or illegible:  # a metric may take seconds for a long text
+            return
+        stated, computed = run.result.hashes.get("predictions"), sha256_json(ordered)
+        if stated != computed:  # no score can follow from them
+            yield problem(19, run.path, f"predictions: states {stated!r}; computed: {computed!r}.")
+            return
+        yield from check_counts(run.path, run.result, ordered)
+        if rescored:
+            yield from self._check_scores(run.path, run.result, ordered)
+
+    def _check_scores(self, path: Path, result: Result, predictions: Sequence[Prediction]) -> Iterator[Problem]:
+        task, where = self.task, f"{self.task.suite}/{self.task.name}"
+        try:
+            scored = score_predictions(task, task.data.evaluation, self.examples, predictions, prepare=self.prepare)
+        except DataError as refusal:
+            try:
+                for spec in chosen_metrics(task):
+                    prepared_metric(spec, self.examples, task.folder)
+            except DataError as lacking:  # this machine can score no text
+                yield problem(39, self.home, f"{where}: {lacking}")
+                return
+            yield problem(9, path, f"cannot be scored: {refusal}")
+            return
+        yield from (problem(39, self.home, f"{where}: {reason}") for reason in scored.errors)
+        yield from check_scores(path, result, scored, task)
 
 
 def check_legible(
@@ -209,25 +195,20 @@ def check_scores(path: Path, result: Result, scored: Scored, task: Task) -> Iter
     """Yield where scores, means, errors and hashes differ from the computed ones; a problem for each of two kinds."""
     if differences := list(_other_scores(result, scored)) or list(_other_means(result, task)):
         yield problem(9, path, " ".join(differences))
-    ids = task.data.splits[task.data.evaluation].ids_sha256
     references = scored.hashes.get("references")  # older results do not state it; `examples` covers it
-    stated = {"references": references, **result.hashes, "ids_sha256": result.data.get("ids_sha256", ids)}
-    yield from _check_stated(path, stated, {**scored.hashes, **({"ids_sha256": ids} if ids else {})})
+    yield from _check_stated(path, {"references": references, **result.hashes}, scored.hashes)
 
 
 def check_counts(path: Path, result: Result, predictions: Sequence[Prediction]) -> Iterator[Problem]:
     """Yield if a result counts other examples than there are, or other texts than its predictions are."""
-    computed: dict[str, Any] = dict(counts_of(predictions))
-    samples = computed.get("samples", 1)
-    stated: dict[str, Any] = dict(result.counts)
-    for table, name, value in (
-        (result.data, "data: examples", len(predictions)),
-        (result.generation, "generation: samples", samples),
-    ):
-        key = name.partition(": ")[2]
-        if key in table:
-            stated[name], computed[name] = table[key], value
-    yield from _check_stated(path, stated, computed)
+    counts, examples = counts_of(predictions), len(predictions)
+    samples = counts.get("samples", 1)
+    beside = {
+        "data: examples": result.data.get("examples", examples),
+        "generation: samples": result.generation.get("samples", samples),
+    }
+    computed = {**counts, "data: examples": examples, "generation: samples": samples}
+    yield from _check_stated(path, {**result.counts, **beside}, computed)
 
 
 def _check_stated(path: Path, stated: Mapping[str, Any], computed: Mapping[str, Any]) -> Iterator[Problem]:

@@ -39,13 +39,7 @@ _SAME_CONFIGURATION = ("algorithm", "backbone", "revision", "parameters")
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What was read from a system's folder, and what is wrong with it so far.
-
-    Attributes:
-        suite: Empty if the folder is under no suite.
-        runs: Task → its runs.
-        references: The tasks on whose boards it is shown without a rank.
-    """
+    """What was read from a system's folder: what is wrong with it, task → its runs, and the tasks without a rank."""
 
     system: Path
     suite: str
@@ -59,7 +53,7 @@ def read_system(system: Path) -> Contents:
     suite = place_of(system).parent.name
     if suite not in SUITES:
         wrong = f"{suite!r} is not a suite; a submission is in a folder under {' or '.join(SUITES)}."
-        return Contents(system, "", (problem(1, system, wrong),), {})
+        return Contents(system, suite, (problem(1, system, wrong),), {})
     scanned = scan(system, task_names(suite))
     if scanned.problems and not scanned.present:
         return Contents(system, suite, scanned.problems, {})
@@ -73,7 +67,7 @@ def read_system(system: Path) -> Contents:
     if submission is not None and submission.deterministic:
         references = set(seeds)
     if submission is not None:
-        unread = any(problem.id == "GRUE-S003" for problem in problems)
+        unread = any(p.id == "GRUE-S003" for p in problems)
         problems += _check_declared(system, submission, seeds, {} if unread else results)
     is_reference = bool(seeds) and references.issuperset(seeds)
     problems += _check_structure(system, scanned, seeds, is_reference)
@@ -91,7 +85,7 @@ def read_system(system: Path) -> Contents:
     promptings = {f"{prompting_of(r)} prompts{' by an endpoint' * is_by_endpoint(r)}" for r in results.values()}
     if len(promptings) > 1:
         problems.append(problem(91, system, f"has results of {' and '.join(sorted(promptings))}."))
-    if not is_reference and not any(problem.severity == "error" for problem in problems):
+    if not is_reference and not any(p.severity == "error" for p in problems):
         problems += _check_trust(system, suite, list(results.values()))
     return Contents(system, suite, tuple(problems), runs, frozenset(references))
 
@@ -235,14 +229,14 @@ def _check_results(task: Task, results: Mapping[Path, Result], scanned: Scan) ->
 
 def _check_result(task: Task, path: Path, result: Result) -> Iterator[Problem]:
     suite, system, _, file = place_of(path).parts[-4:]
-    for key, said, place in (
+    for key, stated_value, place in (
         ("suite", result.suite, suite),
         ("system", result.system["name"], system),
         ("task", result.task, task.name),
         ("seed", f"seed-{result.seed}", file.removesuffix(".result.json")),
     ):
-        if said != place:
-            yield problem(4, path, f"{key}: the file states {said!r}, its path {place!r}.")
+        if stated_value != place:
+            yield problem(4, path, f"{key}: the file states {stated_value!r}, its path {place!r}.")
     ids = task.data.splits[task.data.evaluation].ids_sha256
     stated_ids = result.data.get("ids_sha256", ids)
     if result.limited:

@@ -88,7 +88,7 @@ def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
     Raises:
         DataError: There is no such file, or there is another file beside them.
     """
-    names, found = task_names(suite), []
+    names, predictions = task_names(suite), []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         task, seed = path.parent.name, path.stem.removeprefix("seed-")
         if path != folder / task / f"seed-{seed}.jsonl" or task not in names or not is_seed(seed):
@@ -96,10 +96,10 @@ def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
                 f"{path}: expected {folder}/<task>/seed-<n>.jsonl, with a task of {', '.join(names)}, and n from 0 to "
                 f"{LARGEST_SEED} without leading zeros."
             )
-        found.append((load_task(task, suite), int(seed), path))
-    if not found:
+        predictions.append((load_task(task, suite), int(seed), path))
+    if not predictions:
         raise DataError(f"{folder}: holds no predictions; expected files <task>/seed-<n>.jsonl.")
-    return found
+    return predictions
 
 
 def score_run(
@@ -186,12 +186,7 @@ def failed_beside(results: Sequence[Result], task: Task, seed: int, made: Mappin
 
 
 def parse_failed(text: str, suite: str) -> tuple[Task, int]:
-    """Read TASK:SEED.
-
-    Raises:
-        ConfigError: The text has another form.
-        UnknownName: The suite has no such task.
-    """
+    """Read TASK:SEED; a ConfigError or UnknownName says what is wrong with another text."""
     name, colon, seed = text.rpartition(":")
     if not colon or not is_seed(seed):
         raise ConfigError(

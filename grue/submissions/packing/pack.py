@@ -18,7 +18,7 @@ from grue.submissions.packing.collect import PackedRun
 from grue.task_files import SUITES, load_task, task_names
 
 
-def describe(runs: Sequence[PackedRun], given: Mapping[str, Any]) -> Submission:
+def describe(runs: Sequence[PackedRun], options: Mapping[str, Any]) -> Submission:
     """Return the content of `submission.toml`: the given options over what the results record.
 
     Raises:
@@ -32,7 +32,7 @@ def describe(runs: Sequence[PackedRun], given: Mapping[str, Any]) -> Submission:
         "seeds": sorted({result.seed for result in results}),
         "budget": _budget(runs),
     }
-    known = recorded | {key: value for key, value in given.items() if value}
+    known = recorded | {key: value for key, value in options.items() if value}
     needed = [f.name for f in fields(Submission) if f.default is MISSING]
     missing = [f"--{name.replace('_', '-')}" for name in needed if not known.get(name)]
     if missing:

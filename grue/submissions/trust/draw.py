@@ -116,11 +116,8 @@ def too_high(gaps: Gaps) -> dict[str, Gap]:
 def most_inflation(gap: Gap, comparisons: int, tries: int) -> float:
     """Return by how many points a public score may be inflated before it passes with a probability below `LUCK`.
 
-    The luck of a try is that of the fresh examples alone: the public ones stay the same.
-
-    Args:
-        comparisons: Number of comparisons of the row (`compared`).
-        tries: Number of checkpoints that are handed in until one passes.
+    A row has several comparisons (`compared`), and one of several tries has to pass. Their luck is that of the fresh
+    examples alone: the public ones stay the same.
     """
     luck = -NormalDist().inv_cdf(LUCK / tries)
     return _quantile(comparisons) * gap.error + luck * gap.fresh_error

@@ -31,11 +31,11 @@ Place = Path | str | None
 """Where a model is: its folder, or the id of one on the hub that is no checkpoint of grue; None for a baseline."""
 
 
-def find_models(runs: Sequence[Target], given: str | None) -> list[Place]:
+def find_models(runs: Sequence[Target], location: str | None) -> list[Place]:
     """Return where the model of each run is.
 
     Args:
-        given: A checkpoint or a run's folder, for a single run; a folder of runs, RUNS/SUITE/TASK/SYSTEM/seed-N; or,
+        location: A checkpoint or a run's folder, for a single run; a folder of runs, RUNS/SUITE/TASK/SYSTEM/seed-N; or,
             with {task} and {seed} for those of each run, a path, a hub id, or the address of an archive. None for a
             row of grue's own baselines.
 
@@ -43,20 +43,20 @@ def find_models(runs: Sequence[Target], given: str | None) -> list[Place]:
         ConfigError: Nothing is given, and the row is none of those; or one model is given for several runs.
         DataError: There is no model, or a checkpoint is damaged.
     """
-    if given is None:
+    if location is None:
         for run in runs:
             if run.result.system.get("algorithm") not in BASELINES:
                 raise ConfigError(f"{run}: was answered by a model of its authors; say where it is, with --checkpoint.")
         return [None for _ in runs]
-    root = Path(given)
+    root = Path(location)
     if any((root / run.task.suite).is_dir() for run in runs):
         return [_place(str(_checkpoint_in(root, run))) for run in runs]
-    if len(runs) > 1 and "{task}" not in given and "{seed}" not in given:
+    if len(runs) > 1 and "{task}" not in location and "{seed}" not in location:
         raise ConfigError(
-            f"--checkpoint {given}: is one model, and these are {len(runs)} runs; write {{task}} and {{seed}} in the "
+            f"--checkpoint {location}: is one model, and these are {len(runs)} runs; write {{task}} and {{seed}} in the "
             "path, or choose one run with --task and --seed."
         )
-    return [_place(given.replace("{task}", run.task.name).replace("{seed}", str(run.seed))) for run in runs]
+    return [_place(location.replace("{task}", run.task.name).replace("{seed}", str(run.seed))) for run in runs]
 
 
 def _checkpoint_in(root: Path, target: Target) -> Path:
@@ -133,12 +133,7 @@ def _as_the_row_answers(target: Target, system: System) -> System:
 def answer_again(
     target: Target, system: System, folder: Path, progress: Callable[[int, int], None]
 ) -> tuple[float, Result]:
-    """Draw predictions into `folder`, in the row's batches; return the share that is the row's, 0–1, and the result.
-
-    Raises:
-        DataError: Data, or predictions, cannot be read.
-        SubmissionError: The row's predictions do not fit the examples.
-    """
+    """Draw predictions into `folder`, in the row's batches; return the share that is the row's, 0–1, and the result."""
     before = target.read()
     result = evaluate(target.task, system, folder, batch_size=batch_size(target), search=False, progress=progress)
     now = {prediction.id: prediction for prediction in read_predictions(folder / PREDICTIONS)}

@@ -98,8 +98,8 @@ class Standing:
     """How far a row can be trusted.
 
     Attributes:
-        rung: What its record supports; None if there is no record, or one that does not hold.
-        why: Why it has no rank for want of a record, or why its record does not hold; empty if neither is so.
+        rung: What its record supports; None if there is none that holds.
+        why: Why it has no rank for want of a record, or why its record does not hold.
         unverified: Whether it is shown without a rank until it is verified.
     """
 

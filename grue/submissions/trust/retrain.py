@@ -158,22 +158,13 @@ def planned_texts(plan: Plan) -> int:
 
 
 def train_again(planned: Retraining, watching: Observer, stop: Callable[[], bool] = lambda: False) -> None:
-    """Carry out the runs; the same call resumes what was interrupted.
-
-    Raises:
-        Interrupted: `stop` asked for it.
-        DataError, TrainingError: As for training.
-    """
+    """Carry out the runs; raises as training does, and the same call resumes what was interrupted."""
     for plan in planned.stages:
         training.train(plan, watching, stop)
 
 
 def compare(planned: Retraining, progress: Callable[[int, int], None]) -> tuple[bool, str]:
-    """Evaluate the run that was trained again; return whether it is the row's, or as its other seeds are, and a line.
-
-    Raises:
-        DataError: Something cannot be read.
-    """
+    """Evaluate the run that was trained again; return whether it is the row's or like its other seeds, and a line."""
     target = planned.target
     system = checkpoint_system(target.task, planned.checkpoint)
     share, now = answer_again(target, system, planned.stages[-1].folder, progress)

@@ -52,12 +52,7 @@ class Target:
         return f"{self.task.name} seed {self.seed}"
 
     def read(self) -> list[Prediction]:
-        """Return the row's predictions in the order of the examples.
-
-        Raises:
-            DataError: The file or the examples cannot be read.
-            SubmissionError: They are not for exactly the split's examples.
-        """
+        """Return the row's predictions in the order of the examples, which must be exactly those."""
         examples = load_examples(self.task, self.task.data.evaluation).examples
         return match(examples, read_predictions(self.predictions, DataError))
 

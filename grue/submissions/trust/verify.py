@@ -29,8 +29,7 @@ TRIES = (1, 100, 10_000)
 def choose(runs: Sequence[Target], salt: str = "") -> list[tuple[Target, int | None]]:
     """Return which of a row's complete runs are made again, one a task, and the seed of the fresh draw if there is one.
 
-    Raises:
-        SubmissionError: A run names no checkpoint by sha256.
+    Raises as `draw`.
     """
     drawn = draw((run.result for run in runs), salt)
     by_run = {(run.task.name, run.seed): run for run in runs}
@@ -39,15 +38,9 @@ def choose(runs: Sequence[Target], salt: str = "") -> list[tuple[Target, int | N
 
 
 def rerun(target: Target, rows_seed: int | None, model: Place, progress: Callable[[int, int], None]) -> Rerun:
-    """Run a checkpoint on the public test, and on a fresh draw.
-
-    Args:
-        rows_seed: Of the fresh draw; None for the public test alone.
-        model: See `grue.submissions.trust.models.load`.
+    """Run a checkpoint on the public test, and on the fresh draw of a seed; raises as `load`.
 
     Raises:
-        SubmissionError: The model has other weights than the row names, or the row picks its answers by foreign code.
-        DataError: The model or the data cannot be read.
         Unavailable: The generator is not installed.
     """
     system = load(target, model)
@@ -108,11 +101,7 @@ def record(system: Path, reruns: Sequence[Rerun], salt: str, by: str, date: str)
 
 
 def refuse_faulty(reruns: Sequence[Rerun]) -> None:
-    """Refuse a row whose runs do not vouch for it.
-
-    Raises:
-        SubmissionError: Public texts did not come out again, or a public score is too high; lists all of them.
-    """
+    """Refuse a row whose runs do not vouch for it, with a SubmissionError that lists all `faults`."""
     if lines := faults(reruns):
         raise SubmissionError("\n  ".join(["Not verified:", *lines]))
 
