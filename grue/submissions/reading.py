@@ -171,12 +171,10 @@ def check_manifest(system: Path, scanned: Scan) -> tuple[list[Problem], frozense
         more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
         are = "is" if len(absent) == 1 else "are"
         problems.append(problem(12, path, f"lists {', '.join(map(repr, absent[:3]))}{more}, which {are} missing."))
-    unlisted = sorted(scanned.present - {MANIFEST, *listed})
-    problems += [problem(12, system / name, f"is not in {MANIFEST}.") for name in unlisted]
-    altered = {n for n in scanned.readable & set(listed) if files.sha256_file(system / n) != listed[n]}
-    other_hash = f"does not have the sha256 that {MANIFEST} lists."
-    problems += [problem(12, system / name, other_hash) for name in sorted(altered)]
-    return problems, frozenset(altered)
+    altered = frozenset(n for n in scanned.readable & set(listed) if files.sha256_file(system / n) != listed[n])
+    faults = dict.fromkeys(scanned.present - {MANIFEST, *listed}, f"is not in {MANIFEST}.")
+    faults |= dict.fromkeys(altered, f"does not have the sha256 that {MANIFEST} lists.")
+    return problems + [problem(12, system / name, fault) for name, fault in faults.items()], altered
 
 
 def _read_manifest(path: Path) -> Mapping[str, str]:

@@ -250,10 +250,7 @@ def _other_means(result: Result, task: Task) -> Iterator[str]:
     follows: dict[str, tuple[float | None, float | None]] = {}
     for score in result.scores:
         spec = specs.get(score.metric)
-        # A value of 0 has no logarithm; it could not be computed here, or it would not be right.
-        impossible = spec is not None and spec.reference is not None and score.value <= 0
-        scaled = math.nan if impossible else None if spec is None else spec.scale(score.value)
-        follows[f"{score.metric}: scaled"] = score.scaled, scaled
+        follows[f"{score.metric}: scaled"] = score.scaled, spec.scale(score.value) if spec else None
     follows |= {axis: (getattr(result, axis), axis_mean(task, result.scores, axis)) for axis in SCORED}
     for name, (stated, computed) in follows.items():
         both = None if stated is None or computed is None else (stated, computed)

@@ -53,8 +53,8 @@ def find_models(runs: Sequence[Target], location: str | None) -> list[Place]:
         return [_place(str(_checkpoint_in(root, run))) for run in runs]
     if len(runs) > 1 and "{task}" not in location and "{seed}" not in location:
         raise ConfigError(
-            f"--checkpoint {location}: is one model, and these are {len(runs)} runs; write {{task}} and {{seed}} in the "
-            "path, or choose one run with --task and --seed."
+            f"--checkpoint {location}: is one model, and these are {len(runs)} runs; write {{task}} and {{seed}} in "
+            "the path, or choose one run with --task and --seed."
         )
     return [_place(location.replace("{task}", run.task.name).replace("{seed}", str(run.seed))) for run in runs]
 
