@@ -1,4 +1,4 @@
-"""`grue submit verify` and `retrain`: a row run again, and what they refuse."""
+"""`grue submit verify` and `retrain`: a row run again, and what they refuse; also the row of the runs' last policies."""
 
 import gzip
 import hashlib
@@ -7,6 +7,7 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +16,8 @@ from support.late import late
 
 from grue import files
 from grue.cli.main import main
+from grue.errors import SubmissionError
+from grue.submissions.checks.check import check
 from grue.submissions.checks.structure import read_system
 from grue.submissions.entries import results
 from grue.submissions.trust.draw import draw
@@ -26,6 +29,7 @@ tiny_row, good_submission, checkpoint = (
     late("support.good_submission"),
     late("grue.lm.checkpoint"),
 )
+api, packing = late("grue"), late("grue.submissions.packing.pack")
 models, retrain = late("grue.submissions.trust.models"), late("grue.submissions.trust.retrain")
 trusted, collect = late("grue.submissions.trust.runs"), late("grue.submissions.packing.collect")
 RECORD = ("--record", "--by", "A. M.")
@@ -33,10 +37,14 @@ RECORD = ("--record", "--by", "A. M.")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with the runs of a row, and the row."""
+    """A folder with the runs of a row, the row, and that of the last policies of the same runs."""
     home = tmp_path_factory.mktemp("row")
     with tiny_row.few_examples():
         tiny_row.make_row(home)
+        for seed in tiny_row.SEEDS:
+            api.evaluate(home / f"runs/mini/imdb/ours/seed-{seed}/final")
+        runs = [collect.read_run(run) for run in collect.runs_of("ours+last", home / "runs", "mini")]
+        packing.pack(runs, replace(tiny_row.SAID, name="ours+last"), home / "submissions")
         yield home
 
 
@@ -45,7 +53,7 @@ def row(made, tmp_path, monkeypatch):
     """A copy of the row, in a working directory of its own; the code counts as committed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("grue.provenance.code_is_changed", lambda: False)
-    return Path(shutil.copytree(made / "submissions/mini/ours", tmp_path / "submissions/mini/ours"))
+    return Path(shutil.copytree(made / "submissions/mini", tmp_path / "submissions/mini")) / "ours"
 
 
 @pytest.fixture
@@ -92,6 +100,10 @@ def rewrite(row, seed, text):
     good_submission.seal(row)
 
 
+def drawn_seed(row):
+    return draw([target.result for target in trusted.targets(row)])["imdb"].seed
+
+
 def configure(row, stage=-1, within=None, **changes):
     """Change a stage of the row's configuration, with results that agree."""
     tiny_row.configure(row, lambda one: (one[within] if within else one).update(changes), stage)
@@ -136,14 +148,9 @@ def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
     assert [path.parent.name for path in Path("again").rglob("ours/*/checkpoint")] == [f"seed-{drawn.seed}"]
 
 
-def drawn_seed(row):
-    return draw([target.result for target in trusted.targets(row)])["imdb"].seed
-
-
 def test_texts_that_the_checkpoint_did_not_write_are_not_verified(made, row):
     """References, texts that were improved by hand, and those of another seed: whatever their scores."""
-    seed = drawn_seed(row)
-    rewrite(row, seed, "What a great and beautiful film. I loved it.")
+    rewrite(row, drawn_seed(row), "What a great and beautiful film. I loved it.")
     said = "0.0% of its public texts came out again, of 99%"
     assert said in fails(1, said, "verify", row, "--checkpoint", made / "runs", *RECORD)
     assert status(row) == {"rescored"}  # though the failure is recorded
@@ -235,13 +242,12 @@ def test_a_row_that_picks_by_code_is_refused(row, place):
 
 def test_a_baseline_needs_no_checkpoint(row, tmp_path):
     from grue.api.evaluate import evaluate
-    from grue.submissions.packing.pack import pack
 
     for name, backbone in (("nearest", "none"), ("zero-shot", "mini:causal")):
         evaluate(name, "imdb", runs=tmp_path / "runs")
         runs = [collect.read_run(tmp_path / f"runs/mini/imdb/{name}/seed-1")]
         said = replace(tiny_row.SAID, name=name, algorithm=name, backbone=backbone, seeds=(1,), deterministic=True)
-        done = grue("verify", pack(runs, said, tmp_path / "submissions"), "--seed", 1)
+        done = grue("verify", packing.pack(runs, said, tmp_path / "submissions"), "--seed", 1)
         assert done.stdout.startswith("imdb seed 1: 100.0% equal texts")
     said = "was answered by a model of its authors; say where it is, with --checkpoint."
     fails(2, said, "verify", row)
@@ -380,3 +386,51 @@ def test_wrong_commands(row, monkeypatch, refused):
     refused.command("submit", "retrain", row.parent / "theirs", "--seed", 1, code=3)
     monkeypatch.setattr("grue.provenance.code_is_changed", lambda: True)
     refused.command(*verify, *RECORD, code=2)
+
+
+# --- the last policies of runs that keep their best ------------------------------------------------------------------
+
+
+def test_results_of_the_last_policies_lie_beside_those_of_the_best_and_say_what_it_took(made):
+    for seed in tiny_row.SEEDS:
+        names = ("ours", "ours+last")
+        best, last = (files.read_json(made / f"runs/mini/imdb/{n}/seed-{seed}/result.json")["system"] for n in names)
+        final = checkpoint.read_manifest(made / f"runs/mini/imdb/ours/seed-{seed}/final")
+        assert (best["name"], last["name"], last["kept"], last["update"]) == ("ours", "ours+last", "last", 2)
+        assert "kept" not in best and last["weights"] == final.weights
+        for key in ("start", "config_sha256", "reward", "algorithm", "backbone", "last"):
+            assert last[key] == best[key], key
+        assert last["training"] == last["last"]["training"] == dict(final.training)
+        assert last["training"]["reward_calls"] == 16
+
+
+def test_the_last_policies_are_packed_checked_and_made_again_as_such(made, row):
+    last = row.with_name("ours+last")
+    assert files.read_json(last / "imdb/config.json") == files.read_json(row / "imdb/config.json")
+    assert not [problem for problem in check(last) if problem.id in ("GRUE-S070", "GRUE-S071", "GRUE-S080")]
+    done = grue("verify", last, "--checkpoint", made / "runs", "--seed", 2)
+    assert done.stdout.startswith("imdb seed 2: 100.0% equal texts\n")
+    done = grue("retrain", last, "--runs", "again", "--seed", 2)
+    assert done.stdout.startswith("imdb seed 2: equal texts (equal weights, 100")
+
+
+# --- other prompts ---------------------------------------------------------------------------------------------------
+
+
+def a_target(**changes):
+    task = load_task("imdb")
+    return SimpleNamespace(result=replace(a_result(task, "m", 1, 40.0), **changes), task=task, seed=1)
+
+
+def test_what_an_endpoint_answered_cannot_be_drawn_again():
+    endpoint = {"name": "m", "algorithm": "endpoint", "endpoint": {"url": "https://api.example.org/v1", "model": "m-1"}}
+    with pytest.raises(SubmissionError, match="was answered by an endpoint; there are no weights to draw its texts"):
+        models.load(a_target(system=endpoint), Path("any"))
+
+
+def test_a_chat_model_is_asked_again_as_it_was(monkeypatch):
+    asked = []
+    monkeypatch.setattr(models, "external_system", lambda *given, chat: asked.append((*given[1:], chat)))
+    for generation in ({"prompting": {"kind": "chat"}}, {}):
+        models._load(a_target(generation=generation), "me/model")
+    assert asked == [("me/model", 1, True), ("me/model", 1, False)]
