@@ -33,14 +33,12 @@ from support.good_submission import (
 )
 from support.paths import ROOT
 
-from grue import files
-from grue.errors import ConfigError, DataError
+from grue.errors import DataError
 from grue.records import Prediction
 from grue.submissions.checks.check import check
 from grue.submissions.checks.copies import COPIED, RunTexts, are_copies, bare, check_copies, check_references
 from grue.submissions.checks.rescoring import check_legible
 from grue.submissions.entries import results
-from grue.submissions.folder import WEB_ADDRESS, read_submission
 from grue.submissions.recomputed import recomputed
 from grue.submissions.reported import read_reported
 
@@ -186,7 +184,7 @@ def test_what_a_reader_takes_in():
     assert list(map(bare, read)) == list(read.values())
 
 
-# --- characters, lengths, names and links ----------------------------------------------------------------------------
+# --- characters and lengths ------------------------------------------------------------------------------------------
 
 
 def test_characters_that_nobody_sees_and_texts_far_beyond_the_limit():
@@ -198,22 +196,6 @@ def test_characters_that_nobody_sees_and_texts_far_beyond_the_limit():
     assert not told(predictions(["A man\n\truns – “in” the street, naïve\u00a0…"]))
     for long in ("a" * 5_000, "run " * 1_000, "\n" * 2_000 + "x"):
         assert told(predictions(texts_of(1) | {"id-man": long})) == {46}
-
-
-def test_names_and_links(board):
-    system = board / "first"
-    given = files.read_toml(system / "submission.toml")
-    links = ("https://a:b@c.org", "https://c.org@d.org", "ftp://c.org", "https://127.0.0.1/x", "https://c.org:22/")
-    for key, values in (
-        ("authors", (["\u200b"], ["..."], ["A", " "])),
-        ("licence", ("-", "\u2800")),
-        ("link", (*links, "https://localhost")),
-    ):
-        for value in values:
-            files.write_toml(system / "submission.toml", given | {key: value})
-            with pytest.raises(ConfigError, match=key):
-                read_submission(system)
-    assert WEB_ADDRESS.fullmatch("https://c.org/a?b=c#d")
 
 
 # --- processes, and what a board reads -------------------------------------------------------------------------------

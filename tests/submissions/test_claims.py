@@ -1,4 +1,4 @@
-"""What a submission states of its training, against what can be and what its configuration makes."""
+"""What a result states of its training, against what can be and what its configuration makes."""
 
 from dataclasses import replace
 
