@@ -22,7 +22,6 @@ from grue.submissions.problems import Problem, problem
 from grue.submissions.reading import without_path
 from grue.tasks import Task
 
-SCHEMA_VERSION = 1
 ALGORITHMS = frozenset(BUILT_IN)
 
 Value = bool | int | float | str | None
@@ -60,7 +59,7 @@ class Stage:
 class Configuration:
     """The content of `config.json`: the runs behind a system on a task, the last of which is the system."""
 
-    schema: int
+    schema: Literal[1]
     stages: tuple[Stage, ...]
 
     @property
@@ -76,9 +75,6 @@ def read_configuration(path: Path) -> Configuration:
         DataError: It cannot be read, or is no configuration of one or two runs.
     """
     configuration = files.load_json(path, Configuration)
-    if configuration.schema != SCHEMA_VERSION:
-        read = f"this version of grue reads {SCHEMA_VERSION}"
-        raise DataError(f"{path}: schema: {read}, found {configuration.schema}.")
     names = [stage.algorithm for stage in configuration.stages]
     if names != names_of_stages(names[-1] if names else ""):
         raise DataError(f"{path}: stages: expected one run, or a supervised one and one that began from it: {names!r}.")

@@ -10,7 +10,8 @@ from support.paths import ROOT
 from grue.cli.main import main
 from grue.errors import DataError
 from grue.metrics.card import CARDS
-from grue.submissions.reported import PAPER, Publication, Reported, paper_scores, read_reported
+from grue.render.figure_2 import PAPER, paper_scores
+from grue.submissions.reported import Publication, Reported, read_reported
 
 FILE = ROOT / "submissions" / "grue" / f"{PAPER}.reported.json"
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from grue.render.figure_2 import paper_scores
 from grue.render.text import UNKNOWN, printable
-from grue.submissions.reported import Figure, Publication, Reported, ReportedTable, paper_scores
+from grue.submissions.reported import Figure, Publication, Reported, ReportedTable
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 REFERENCE = """\
@@ -79,7 +80,7 @@ class Summary:
 
 
 def summaries(reported: Sequence[Reported], tasks: Iterable[str]) -> list[Summary]:
-    """Return the summary of each source that has one: see `grue.submissions.reported.paper_scores`."""
+    """Return the summary of each source that has one: see `grue.render.figure_2.paper_scores`."""
     names = list(tasks)
     return [_summary(paper, names) for paper in reported if paper_scores(paper)]
 

@@ -16,7 +16,7 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation.comparison import compare_task
 from grue.evaluation.predictions import read_predictions
 from grue.records import Prediction
-from grue.stats.paired import DRAWS, holm
+from grue.stats.paired import holm
 from grue.submissions.folder import predictions_of, read_result, read_submission
 from grue.submissions.problems import Problem, problem
 from grue.task_files import load_task, task_names
@@ -71,9 +71,7 @@ def check_paths(folder: Path, changed: Sequence[str]) -> list[Problem]:
     return outside + [problem(40, folder / name, "is removed.") for name in removed]
 
 
-def check_regression(
-    system: Path, before: Path, generator: np.random.Generator, draws: int = DRAWS
-) -> Iterator[Problem]:
+def check_regression(system: Path, before: Path, generator: np.random.Generator) -> Iterator[Problem]:
     """Yield the tasks on which a system is significantly worse than the row that it replaces (GRUE-S042).
 
     Where either has a single seed of a system that depends on its seed, or `regression` states why it is worse, a
@@ -82,7 +80,6 @@ def check_regression(
     Args:
         system: Its folder, whose files must have passed the other checks.
         before: The folder of the row that it replaces.
-        draws: Number of draws of the randomisation test, see `grue.stats.paired`.
     """
     suite, stated = system.absolute().parent.name, read_submission(system)
     old, new = _predictions(before, suite), _predictions(system, suite)
@@ -90,7 +87,7 @@ def check_regression(
     for name in sorted(task for task in old.keys() & new.keys() if old[task] != new[task]):
         task = load_task(name, suite)
         examples = load_examples(task, task.data.evaluation).examples
-        differences[name] = compare_task(task, examples, new[name], old[name], generator, draws)
+        differences[name] = compare_task(task, examples, new[name], old[name], generator)
     corrected = holm([difference.p for difference in differences.values()])
     for (name, d), p in zip(differences.items(), corrected, strict=True):
         if d.value >= 0 or p >= LEVEL:

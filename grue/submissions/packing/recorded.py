@@ -9,7 +9,7 @@ from grue import files
 from grue.errors import ConfigError
 from grue.lm.checkpoint import MANIFEST, CheckpointManifest, run_of
 from grue.records import Result, with_backbone
-from grue.submissions.configuration import SCHEMA_VERSION, Configuration, Stage, demands, names_of_stages
+from grue.submissions.configuration import Configuration, Stage, demands, names_of_stages
 from grue.submissions.folder import read_declared
 from grue.task_files import SUITES, load_task, task_names
 
@@ -34,7 +34,7 @@ def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | 
     if record.get("data_dir"):
         return None, f"{folder} was trained on a folder of this machine (--data-dir)"
     stage, task = stage_of(record, str(path)), load_task(result.task, result.suite)
-    for why in demands(Configuration(SCHEMA_VERSION, (stage,)), task):
+    for why in demands(Configuration(1, (stage,)), task):
         return None, f"{folder}: {why.rstrip('.')}"
     stages: tuple[Stage, ...] = ()
     if record.get("init_sha256"):
@@ -46,7 +46,7 @@ def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | 
     last = as_recorded(record, recorded)
     if last is None:
         return None, f"{path} does not have the hash that the result records"
-    return Configuration(SCHEMA_VERSION, (*stages, last)), ""
+    return Configuration(1, (*stages, last)), ""
 
 
 def _first_stage(folder: Path, record: Mapping[str, Any], backbone: str | None) -> Stage | None:
