@@ -305,16 +305,8 @@ def test_other_seeds_decide_what_is_retrained():
     assert judge(made(51.0, None))[0]
 
 
-def test_a_row_without_configuration_is_not_retrained(row):
-    (row / "imdb/config.json").unlink()
-    good_submission.seal(row)
-    fails(1, "has no config.json; ask its authors to pack it again", "retrain", row, "--seed", 1)
-
-
 HOSTILE = (
     ({"algorithm": "supervised+evil:ALGORITHM"}, "algorithm 'evil:ALGORITHM' is code that is not grue's"),
-    ({"algorithm": "supervised+evil"}, "algorithm 'evil' is code that is not grue's"),
-    ({"reward": "evil:reward"}, "reward 'evil:reward' is code that is not grue's"),
     ({"reward": "sentiment + 0*evil:reward"}, "reward 'evil:reward' is code that is not grue's"),
     ({"reward": "evaluate:evil"}, "reward 'evaluate:evil' is code that is not grue's"),
     ({"reward": "evil:reward (sha256 0123456789abcdef)"}, "is code that is not grue's"),
@@ -370,6 +362,9 @@ def test_what_has_changed_since_is_told_and_a_row_out_of_order_is_not_read(row):
     files.write_json(row / "imdb/config.json", data)
     good_submission.seal(row)
     fails(1, "imdb/config.json: its hash with seed 1 is", "retrain", row, "--seed", 1)
+    (row / "imdb/config.json").unlink()
+    good_submission.seal(row)
+    fails(1, "has no config.json; ask its authors to pack it again", "retrain", row, "--seed", 1)
     (row / "imdb/seed-1.predictions.jsonl.gz").unlink()
     (row / "imdb/seed-1.predictions.jsonl.gz").symlink_to("/etc/passwd")
     for command in (["retrain", row, "--seed", 1], ["verify", row, "--checkpoint", "runs"]):

@@ -10,6 +10,7 @@ from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.predictions import read_predictions
 from grue.evaluation.prompting import chat_of
 from grue.evaluation.scoring import score_predictions
+from grue.lm.checkpoint import seeds_in
 from grue.records import LARGEST_SEED, SCHEMA_VERSION, UNFINISHED, Prediction, Result, is_seed
 from grue.submissions.configuration import Configuration
 from grue.submissions.folder import read_result
@@ -47,17 +48,17 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
     """
     folders: dict[Path, None] = {}
     for path in paths:
-        runs = [path] if (path / "result.json").is_file() or path.name.startswith("seed-") else path.glob("seed-*")
-        of_path = sorted(run for run in runs if run.is_dir())
-        if not of_path:
+        is_run = (path / "result.json").is_file() or (path.name.startswith("seed-") and path.is_dir())
+        runs = [path] if is_run else seeds_in(path)
+        if not runs:
             raise DataError(f"{path}: is neither a run nor a system's folder of runs, such as runs/mini/commongen/ppo.")
-        folders |= dict.fromkeys(of_path)
+        folders |= dict.fromkeys(runs)
     return list(folders)
 
 
 def runs_of(system: str, runs: Path, suite: str) -> list[Path]:
     """Return the run folders of a system on every task; there is one at least, or a DataError."""
-    folders = sorted(path for path in runs.glob(f"{suite}/*/*/seed-*") if path.parent.name == system and path.is_dir())
+    folders = [run for folder in sorted(runs.glob(f"{suite}/*/{system}")) for run in seeds_in(folder)]
     if not folders:
         raise DataError(f"{runs / suite}: has no run of a system {system!r}; `grue leaderboard` lists the systems.")
     return folders
