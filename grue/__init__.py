@@ -1,7 +1,7 @@
 """GRUE: a benchmark harness and leaderboard for reinforcement learning on language generation.
 
-The names of `__all__` are those of the rooms of `grue.api`, classes that these are given, and the modules `errors` and
-`rewards`, each imported when it is first used; `__init__.pyi` tells type checkers.
+The names of `__all__` are those of `grue.api`, classes of their arguments and results, and the modules `errors` and
+`rewards`, each imported when first used; `__init__.pyi` declares them for type checkers.
 """
 
 from importlib import import_module
@@ -17,7 +17,7 @@ _ROOMS = {
     **{"Trained": "train", "compare": "score", "diagnose": "train", "generate": "evaluate"},
     **dict.fromkeys(("export", "import_predictions", "push"), "exchange"),
 }
-"""Where a name of `grue.api` is, if not in the module of its own name."""
+"""The module of `grue.api` with a name, if it is not the module of that name."""
 
 
 def __getattr__(name: str) -> Any:
@@ -36,5 +36,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names that completion offers."""
+    """Return the names for completion."""
     return [*__all__, "__version__"]

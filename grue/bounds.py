@@ -8,12 +8,12 @@ from typing import Any, TypeVar, get_args, get_type_hints
 T = TypeVar("T")
 
 LARGEST = 2**31 - 1
-"""What a whole number may be at most, since libraries take 32 bits."""
+"""Largest whole number, since libraries use 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The numbers that a setting may have.
+    """The allowed values of a number.
 
     Attributes:
         above: Exclusive lower bound.
@@ -54,7 +54,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """The value of a setting that the paper states (its tables, or the defaults that it names), as text."""
+    """The paper's value of a setting (from its tables, or the defaults that it names), as text."""
 
     value: str
 
@@ -66,7 +66,7 @@ SHARE = Bounds(above=0.0, most=1.0)
 RATE = Bounds(least=0.0, below=1.0)
 PERCENT = Bounds(least=0.0, most=100.0)
 FIGURE = Bounds(least=-1e15, most=1e15)
-"""A figure that means and standard deviations can be computed of, and that a table can show."""
+"""A figure whose mean and standard deviation can be computed, and that fits into a table."""
 COUNT = Bounds(least=1)
 SEVERAL = Bounds(least=2)
 
@@ -74,8 +74,8 @@ SEVERAL = Bounds(least=2)
 def note_of(settings: type, kind: type[T]) -> Mapping[str, T]:
     """Return the notes of one kind by field; a field without one is left out."""
     hints = get_type_hints(settings, include_extras=True)
-    found = {name: [part for part in get_args(hint) if isinstance(part, kind)] for name, hint in hints.items()}
-    return {name: notes[0] for name, notes in found.items() if notes}
+    matching = {name: [part for part in get_args(hint) if isinstance(part, kind)] for name, hint in hints.items()}
+    return {name: notes[0] for name, notes in matching.items() if notes}
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Work that takes long and may be interrupted: claimed, written, then finished or abandoned, by one process at a time.
+"""Long work that may be interrupted: claimed, written, then finished or abandoned, by one process at a time.
 
-A claim states everything that decides what comes out. Work is resumed by the call that makes the same claim, and by no
-other. What is made outside a run's folder is kept in `TARGET.partial` until the target is whole.
+A claim contains everything that the result depends on. Only a call with the same claim can resume the work. Unfinished
+work outside a run's folder is kept in `TARGET.partial`.
 """
 
 import shutil
@@ -18,33 +18,33 @@ from grue.errors import ConfigError, DataError
 T = TypeVar("T")
 
 LOCK = ".lock"
-"""The file of a folder's lock; it stays there when the lock is released."""
+"""The lock file of a folder; it stays when the lock is released."""
 CLAIM = "claim.json"
 CURE = "Write elsewhere with --output, or remove it."
 HASHES = ("_hash", "_sha256", "_weights", "_models")
-"""How keys end whose values tell a reader only that something differs."""
+"""Endings of keys whose values tell a reader only that something differs."""
 
 
 def unfinished(target: Path) -> Path:
-    """Return the folder that keeps what is not finished of a file or folder."""
+    """Return the folder for the unfinished content of a file or folder."""
     return target.with_name(f"{target.name}.partial")
 
 
 def carry_out(
     target: Path,
     claim: Mapping[str, Any],
-    what: str,
+    contents: str,
     progress: str,
     read: Callable[[], T],
     write: Callable[[Path], T],
 ) -> T:
-    """Return what `read` does if the target is whole, else what `write` does.
+    """Return the result of `read` if the target is complete, else that of `write`.
 
     Args:
-        what: What the target holds: "responses".
-        progress: Name of the file or folder in the partial folder that interrupted work is resumed from.
-        read: Reads the target; refuses one of another claim.
-        write: Called with the partial folder, in which progress is kept; writes the target, as a whole.
+        contents: What the target holds, for messages: "responses".
+        progress: Name of the file or folder in the partial folder from which interrupted work is resumed.
+        read: Reads the target; refuses one with another claim.
+        write: Called with the partial folder, where it keeps progress; writes the complete target.
 
     Raises:
         ConfigError: The partial folder holds other work, or another process writes there.
@@ -57,25 +57,25 @@ def carry_out(
         if target.exists():
             done = read()
         else:
-            _begin(partial, files.plain(claim), what, progress)
+            _begin(partial, files.plain(claim), contents, progress)
             try:
                 done = write(partial)
             except BaseException:
                 if not _holds(partial / progress):
-                    shutil.rmtree(partial)  # abandoned: nothing that could be resumed
+                    shutil.rmtree(partial)  # abandoned: there is nothing to resume
                 raise
         shutil.rmtree(partial)
     return done
 
 
-def _begin(partial: Path, claim: Mapping[str, Any], what: str, progress: str) -> None:
-    others = sorted(
+def _begin(partial: Path, claim: Mapping[str, Any], contents: str, progress: str) -> None:
+    foreign = sorted(
         path.name for path in partial.iterdir() if path.name not in (CLAIM, progress) and path.name[0] != "."
     )
-    if others:
-        raise ConfigError(f"{partial}: holds unfinished work of another kind, {others[0]}. {CURE}")
+    if foreign:
+        raise ConfigError(f"{partial}: holds unfinished work of another kind, {foreign[0]}. {CURE}")
     if _holds(partial / progress):
-        refuse_other(partial, what, read_claim(partial / CLAIM, f"Remove {partial} to start again."), claim, CURE)
+        refuse_other(partial, contents, read_claim(partial / CLAIM, f"Remove {partial} to start again."), claim, CURE)
     else:
         files.write_json(partial / CLAIM, claim)
 
@@ -99,55 +99,55 @@ def read_claim(path: Path, cure: str) -> dict[str, Any]:
     return claim
 
 
-def differences(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return key → (value held, value wanted) where they differ; keys of tables are written `table.key`."""
+def differences(held: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return key → (held value, expected value) where they differ; keys of tables are written `table.key`."""
     pairs: dict[str, tuple[Any, Any]] = {}
-    for key, value in wanted.items():
-        other = held.get(key)
-        if isinstance(other, Mapping) and isinstance(value, Mapping):
-            inner = differences(other, {**dict.fromkeys(other), **value})
+    for key, value in expected.items():
+        current = held.get(key)
+        if isinstance(current, Mapping) and isinstance(value, Mapping):
+            inner = differences(current, {**dict.fromkeys(current), **value})
             pairs |= {f"{key}.{name}": pair for name, pair in inner.items()}
-        elif other != value:
-            pairs[key] = (other, value)
+        elif current != value:
+            pairs[key] = (current, value)
     return pairs
 
 
-def refuse_other(where: Path, what: str, held: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
-    """Refuse a folder or a file whose claim is of other work than is wanted.
+def refuse_other(where: Path, contents: str, held: Mapping[str, Any], expected: Mapping[str, Any], cure: str) -> None:
+    """Refuse a folder or file with another claim than expected.
 
     Args:
-        what: What it holds: "responses".
+        contents: What it holds, for messages: "responses".
 
     Raises:
-        ConfigError: A value differs; names the first that a reader understands, and the keys of all others.
+        ConfigError: A value differs; names the first that a reader understands, and the keys of the others.
     """
-    pairs = differences(held, wanted)
+    pairs = differences(held, expected)
     keys = sorted(pairs, key=lambda key: key.partition(".")[0].endswith(HASHES))
     if keys:
-        others = f" (and other values of {', '.join(keys[1:])})" if keys[1:] else ""
-        raise ConfigError(f"{where}: holds {what} {_in_words(keys[0], *pairs[keys[0]])}{others}. {cure}")
+        rest = f" (and other values of {', '.join(keys[1:])})" if keys[1:] else ""
+        raise ConfigError(f"{where}: holds {contents} {_in_words(keys[0], *pairs[keys[0]])}{rest}. {cure}")
 
 
-def _in_words(key: str, held: Any, wanted: Any) -> str:
+def _in_words(key: str, held: Any, expected: Any) -> str:
     if key == "limit":
-        parts = ["the whole split" if limit is None else f"the first {limit} examples" for limit in (held, wanted)]
+        parts = ["the whole split" if limit is None else f"the first {limit} examples" for limit in (held, expected)]
         return f"of {parts[0]}, not of {parts[1]}"
     if key == "task_hash":
-        return f"for another version of the task ({str(held)[:12]}, now {wanted[:12]})"
+        return f"for another version of the task ({str(held)[:12]}, now {expected[:12]})"
     if key == "data_sha256" and held:
         return "of other data: the files that its examples were read from have changed"
-    if key == "chat" and held and wanted:
-        return f"by another chat prompt ({str(held)[:12]}, now {wanted[:12]})"
-    return f"with {key} = {held!r}, not {wanted!r}"
+    if key == "chat" and held and expected:
+        return f"by another chat prompt ({str(held)[:12]}, now {expected[:12]})"
+    return f"with {key} = {held!r}, not {expected!r}"
 
 
 @contextmanager
 def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
-    """Hold the lock of a folder, which is made if it is not there; it is released on exit, also that of the process.
+    """Hold the lock of a folder, which is created if needed; the lock is released on exit, also of the process.
 
     Raises:
         ConfigError: Another process holds it; the message is `refusal`.
-        DataError: The folder cannot be written, or its file system gives no locks.
+        DataError: The folder cannot be written, or its file system has no locks.
     """
     path = folder / LOCK
     lock = _lock_of(path)
@@ -168,10 +168,10 @@ def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process holds the lock of a folder; looking makes no folder.
+    """Whether a process holds the lock of a folder, which is not created.
 
     Raises:
-        DataError: The lock cannot be read, or the file system gives none.
+        DataError: The lock cannot be read, or the file system has none.
     """
     path = folder / LOCK
     if not path.exists():
@@ -192,6 +192,6 @@ def _lock_of(path: Path) -> FileLock:
 def _cannot_lock(path: Path, error: OSError) -> DataError:
     return DataError(
         f"{path}: cannot be locked: {files.reason(error)}. Without a lock two processes could write here at once; some "
-        "network file systems give none. Choose a folder on another file system with --runs, or mount this one with "
+        "network file systems have none. Choose a folder on another file system with --runs, or mount this one with "
         "locks."
     )

@@ -1,4 +1,4 @@
-"""What is installed, what is missing, and what it is for."""
+"""Checks of the installation: packages, data, and tools of single metrics."""
 
 import os
 import platform
@@ -62,9 +62,9 @@ ENOUGH = 2**30  # bytes free below which a run may not be able to save
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check; `needed` if grue does not work without it."""
+    """The result of one check; `needed` if grue does not work without its subject."""
 
-    what: str
+    subject: str
     fine: bool
     state: str
     needed: bool
@@ -74,11 +74,11 @@ def examine() -> Iterator[Finding]:
     """Check machine, packages, the files of the mini suite, the hub, and the tools that some metrics need."""
     yield from _machine()
     for name in NEEDED:
-        found = _version(name)
-        yield Finding(name, found is not None, found or "missing", needed=True)
+        installed = _version(name)
+        yield Finding(name, installed is not None, installed or "missing", needed=True)
     for name, purpose in OPTIONAL.items():
-        found = _version(name)
-        yield Finding(name, found is not None, found or f"missing; it would give {purpose}", needed=False)
+        installed = _version(name)
+        yield Finding(name, installed is not None, installed or f"missing; needed for {purpose}", needed=False)
     manifest = read_manifest()
     for task, listed in manifest.rows.items():
         yield _whole(f"rows of mini/{task}", partial(_read_splits, task, listed))
@@ -86,22 +86,22 @@ def examine() -> Iterator[Finding]:
         yield _whole(f"mini:{name}", partial(assets.locate, name), needed=model.ships)
     yield Finding("hub", *hub.describe(), needed=False)
     missing = spice.problems(*spice.settings())
-    state = "ready" if not missing else f"{' '.join(missing)} It would give the metric spice; spice_lite needs nothing."
+    state = "ready" if not missing else f"{' '.join(missing)} Needed for the metric spice; spice_lite needs nothing."
     yield Finding("spice", not missing, state, needed=False)
 
 
 def _machine() -> Iterator[Finding]:
-    """Yield what grue runs on; a device that torch does not see is no problem, and a full disk is one."""
+    """Yield findings about Python, the device and the disks; only a full disk is a problem."""
     import torch
 
     yield Finding("Python", True, f"{platform.python_version()} at {sys.executable}", needed=True)
     gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     cores = f"{len(os.sched_getaffinity(0))} CPU cores" if hasattr(os, "sched_getaffinity") else "the CPU"
     yield Finding("device", True, ", ".join(gpus) or f"{cores}, no GPU that torch sees", needed=False)
-    for what, folder in (("disk of the cache", cache_folder()), ("disk of this folder", Path.cwd())):
-        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-        free = shutil.disk_usage(there).free
-        yield Finding(what, free >= ENOUGH, f"{free / 2**30:,.1f} GiB free in {there}", needed=False)
+    for subject, folder in (("disk of the cache", cache_folder()), ("disk of this folder", Path.cwd())):
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        free = shutil.disk_usage(existing).free
+        yield Finding(subject, free >= ENOUGH, f"{free / 2**30:,.1f} GiB free in {existing}", needed=False)
 
 
 def _read_splits(task: str, listed: TaskRows) -> None:
@@ -109,12 +109,12 @@ def _read_splits(task: str, listed: TaskRows) -> None:
         assets.read_rows(task, split, listed.revision)
 
 
-def _whole(what: str, read: Callable[[], object], needed: bool = True) -> Finding:
+def _whole(subject: str, read: Callable[[], object], needed: bool = True) -> Finding:
     try:
         read()
     except DataError as error:
-        return Finding(what, False, str(error), needed)
-    return Finding(what, True, "whole", needed)
+        return Finding(subject, False, str(error), needed)
+    return Finding(subject, True, "whole", needed)
 
 
 def _version(name: str) -> str | None:

@@ -1,15 +1,15 @@
 """The exceptions that a user can meet, each with the exit code of the command line.
 
     GrueError
-    ├── ConfigError      2   a file or an option says something that cannot be
+    ├── ConfigError      2   a file or an option has an invalid value
     ├── UnknownName      2   no task, algorithm, metric … of that name
-    ├── DataError        3   data, a model or a checkpoint is missing, damaged or not what was asked for
-    │   └── Unavailable  3   something is not to be had on this machine: SPICE's jar, a model of the hub
+    ├── DataError        3   data, a model or a checkpoint is missing, damaged or another one
+    │   └── Unavailable  3   something is not available on this machine: SPICE's jar, a model of the hub
     ├── SubmissionError  1   predictions or a submission do not pass a check
     └── TrainingError    1   a training run cannot continue
 
-A message says what is wrong, where, and what to do about it. `of_the_system` makes such a message of what the machine
-refuses: a path, a full disk, memory. Anything else that is raised is a bug and keeps its traceback.
+A message says what is wrong, where, and what to do about it. `of_the_system` translates system errors (a path, a full
+disk, memory). Any other exception is a bug and keeps its traceback.
 """
 
 import errno
@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable
 
 FEW = 12
-"""Known names that a message lists although a command does."""
+"""Known names that a message lists even if a command lists them, too."""
 
 
 class GrueError(Exception):
@@ -27,25 +27,25 @@ class GrueError(Exception):
 
 
 class ConfigError(GrueError):
-    """A configuration file, task file or option that cannot be used as it is."""
+    """A configuration file, task file or option that cannot be used."""
 
     exit_code = 2
 
 
 class UnknownName(GrueError):
-    """A name that no registry knows."""
+    """A name that is not registered."""
 
     exit_code = 2
 
 
 class DataError(GrueError):
-    """Data, a model or a checkpoint that is missing, damaged or not the one asked for."""
+    """Data, a model or a checkpoint that is missing, damaged or another one than expected."""
 
     exit_code = 3
 
 
 class Unavailable(DataError):
-    """Something that is not to be had on this machine; what does not need it can go on without it."""
+    """Something that is not available on this machine; other work can continue without it."""
 
 
 class SubmissionError(GrueError):
@@ -63,11 +63,11 @@ _CURES = {
     errno.ENAMETOOLONG: "Choose a shorter path.",
 }
 _NO_MEMORY = ("allocate memory", "failed to map segment", "out of memory", "start new thread")
-"""What torch, the dynamic linker and Python say where memory ends."""
+"""Words of torch, the dynamic linker and Python for a lack of memory."""
 
 
 def of_the_system(error: Exception) -> GrueError | None:
-    """Return what the machine refused as an error with a cure; None for another error, which is a bug."""
+    """Return a system error as one with a cure; None for any other error, which is a bug."""
     text = str(error)
     first = escaped(text.partition("\n")[0]).rstrip(".")
     if isinstance(error, OverflowError):
@@ -84,19 +84,19 @@ def of_the_system(error: Exception) -> GrueError | None:
 
 
 def escaped(text: object, longest: int = 200) -> str:
-    r"""Return text of someone else's in one line that cannot control a terminal: ESC becomes `\x1b`.
+    r"""Return untrusted text on one line, unable to control a terminal: ESC becomes `\x1b`.
 
     Args:
         longest: Characters after which the text is cut.
     """
-    found = str(text)
-    return visible(found if len(found) <= longest else f"{found[: longest - 1]}…")
+    line = str(text)
+    return visible(line if len(line) <= longest else f"{line[: longest - 1]}…")
 
 
 def visible(text: str) -> str:
     """Return a text with invisible, control and direction-changing characters escaped.
 
-    Paths and messages quote untrusted text, and are shown on terminals and in the logs of CI.
+    Paths and messages quote untrusted text and are shown on terminals and in CI logs.
     """
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
@@ -110,7 +110,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def instead(name: str, known: Iterable[str], listed_by: str = "") -> str:
-    """Return the end of a message about an unknown name: the known ones, or the nearest of many and what lists them.
+    """Return the end of a message about an unknown name: the known names, or the nearest and what lists them.
 
     Args:
         listed_by: The command that prints all of them, if there is one.
@@ -118,8 +118,8 @@ def instead(name: str, known: Iterable[str], listed_by: str = "") -> str:
     names = list(known)
     if not listed_by or len(names) <= FEW:
         return f"{did_you_mean(name, names)} Known: {', '.join(names) or 'none'}."
-    first, *others = _nearest(name, names) or [""]
-    close = (f" Did you mean {first!r}?" if first else "") + (f" Also near: {', '.join(others)}." if others else "")
+    first, *further = _nearest(name, names) or [""]
+    close = (f" Did you mean {first!r}?" if first else "") + (f" Also near: {', '.join(further)}." if further else "")
     return f"{close} `{listed_by}` lists all {len(names)}."
 
 
@@ -127,6 +127,10 @@ def _nearest(name: str, names: Iterable[str]) -> list[str]:
     """Return up to three names: the closest spellings, then those that contain `name`."""
     from difflib import get_close_matches
 
-    ordered, wanted = sorted(names), name.lower().replace("-", "_")
-    close = get_close_matches(wanted, ordered, n=3, cutoff=0.6)
-    return list(dict.fromkeys([*close, *(one for one in ordered if len(wanted) > 1 and wanted in one)]))[:3]
+    ordered, normalised = sorted(names), name.lower().replace("-", "_")
+    close = get_close_matches(normalised, ordered, n=3, cutoff=0.6)
+    return list(
+        dict.fromkeys(
+            [*close, *(candidate for candidate in ordered if len(normalised) > 1 and normalised in candidate)]
+        )
+    )[:3]

@@ -1,7 +1,7 @@
 """Reading and writing: strict TOML and JSON into dataclasses, atomic writes, hashes.
 
 Every error names the file and the line or key. A reader never sees a half-written file: writers fill a temporary
-file beside it and rename that.
+file beside it and rename it.
 """
 
 import codecs
@@ -29,10 +29,10 @@ from grue.shapes import from_dict, shown
 T = TypeVar("T")
 
 TORN = "{}: the last line is incomplete, as after a kill, and was left out."
-"""What a reader says of a file whose last line has no end."""
+"""A warning about a file whose last line is incomplete."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MARK = "\ufeff"
-"""The byte order mark, with which some editors begin a file; it is no part of its text."""
+"""The byte order mark that some editors put at the beginning of a file; it is not part of the text."""
 
 
 # --- TOML ------------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def _without_none(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """Return dataclasses, mappings and sequences as the dictionaries and lists of JSON.
 
-    A field that came `LATER` is left out where it has its default.
+    A field marked `LATER` is left out if it has its default.
     """
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((f, getattr(value, f.name)) for f in fields(value))
@@ -108,7 +108,7 @@ def canonical_json(value: Any) -> str:
 
 
 def indented_json(value: Any) -> str:
-    """Return `value` as JSON for people to read: indented, keys in their own order, with a final line end.
+    """Return `value` as readable JSON: indented, keys in their order, with a final line end.
 
     Raises:
         ValueError: `value` contains NaN or an infinity, which JSON cannot express.
@@ -169,12 +169,12 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
-    """Read a JSON-lines file that may still be written: its whole lines, numbered, and whether the last one is torn.
+    """Read a JSON-lines file that may still be written: its complete lines, numbered, and whether the last one is torn.
 
-    A last line without its end is being written, or was cut off by a kill; it is left out (`TORN` says so).
+    A last line without its end is being written or was cut off by a kill; it is left out (see `TORN`).
 
     Raises:
-        DataError: As for `read_jsonl`, of whole lines.
+        DataError: As for `read_jsonl`, for complete lines.
     """
     try:
         content = path.read_bytes()
@@ -199,15 +199,15 @@ def _parse_line(raw: bytes, where: str) -> dict[str, Any] | None:
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
-    """Write one canonical JSON object a line, atomically."""
+    """Write one canonical JSON object per line, atomically."""
     write_text(path, "".join(canonical_json(record) + "\n" for record in records))
 
 
 def append_jsonl(path: Path, records: Iterable[Any]) -> None:
-    """Append one canonical JSON object a line, all of them or none.
+    """Append one canonical JSON object per line, all or none.
 
     Raises:
-        DataError: The file cannot be written; a part that was written is removed.
+        DataError: The file cannot be written; a partial write is undone.
     """
     data = "".join(canonical_json(record) + "\n" for record in records).encode("utf-8")
     try:
@@ -227,7 +227,7 @@ def append_jsonl(path: Path, records: Iterable[Any]) -> None:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Remove a last line without its newline, as a killed writer leaves."""
+    """Remove a last line without its newline, as left by a killed writer."""
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     if whole < len(content):
@@ -272,7 +272,7 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def yaml_text(value: Any) -> str:
-    """Return a table or list as YAML, its keys in their own order.
+    """Return a table or list as YAML, its keys in their order.
 
     Raises:
         ValueError: It contains NaN or an infinity.
@@ -280,7 +280,7 @@ def yaml_text(value: Any) -> str:
     import yaml
 
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
-    data = json.loads(text.encode("utf-8", "replace"))  # no tuples, nothing that is there twice by reference
+    data = json.loads(text.encode("utf-8", "replace"))  # no tuples and no shared references
     return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=float("inf")))
 
 
@@ -290,7 +290,7 @@ def yaml_text(value: Any) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically: a temporary file beside it is filled, flushed to disk and renamed.
 
-    A device or pipe, such as /dev/stdout, is written to, not replaced.
+    A device or pipe, such as /dev/stdout, is written to instead of replaced.
 
     Raises:
         DataError: The file cannot be written; its old content is unchanged.
@@ -329,30 +329,30 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def refuse_there(path: Path, force: bool) -> None:
-    """Refuse to replace a file that is there.
+    """Refuse to replace an existing file.
 
     Raises:
-        ConfigError: It is there, and `force` is false; or it is a folder.
+        ConfigError: It exists and `force` is false; or it is a folder.
     """
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; name a file to write.")
     if path.exists() and not force:
-        raise ConfigError(f"{path}: is there already; choose another file, or replace it with --force.")
+        raise ConfigError(f"{path}: already exists; choose another file, or replace it with --force.")
 
 
 def refuse_input(output: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to write over what is read.
+    """Refuse to overwrite an input.
 
     Raises:
         ConfigError: The file to write is one of the files to read.
     """
     for path in inputs:
         if output.exists() and path.exists() and output.samefile(path):
-            raise ConfigError(f"{output}: is read as {path}, and would be lost; name another file to write.")
+            raise ConfigError(f"{output}: is read as {path} and would be lost; name another file to write.")
 
 
 def _cannot_write(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path}: cannot be written: {reason(error)}; what was saved before is untouched.")
+    return DataError(f"{path}: cannot be written: {reason(error)}; what was saved before is unchanged.")
 
 
 def sha256_text(text: str) -> str:
@@ -385,7 +385,7 @@ def flush_to_disk(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, would survive a power cut.
 
     Raises:
-        OSError: The disk cannot take it.
+        OSError: It cannot be written to disk.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -398,14 +398,14 @@ def flush_to_disk(path: Path) -> None:
 def replacing_folder(folder: Path, flush: bool = True) -> Iterator[Path]:
     """Yield a new folder beside `folder` to fill; flushed to disk, it takes its place if the block succeeds.
 
-    The real name never refers to a half-written folder. What a killed process left is cleared by the next one, and
+    The real name never refers to a half-written folder. Leftovers of a killed process are removed by the next call, and
     `restore_folder` undoes a replacement that was interrupted between its two renames.
 
     Args:
-        flush: Whether each file is flushed; not where a manifest's hashes show damage, and there may be 100,000 files.
+        flush: Whether to flush each file; not needed if a manifest's hashes show damage, and slow for 100,000 files.
 
     Raises:
-        OSError: It cannot be written; what was there is untouched, and nothing is left behind.
+        OSError: It cannot be written; the old folder is unchanged, and nothing is left behind.
     """
     restore_folder(folder)
     new = _beside(folder, "new")
@@ -440,19 +440,19 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def restore_folder(folder: Path) -> None:
-    """Restore the folder that a crash between the two renames of a replacement left under its temporary name."""
+    """Restore a folder that a crash between the two renames of a replacement left under its temporary name."""
     previous = _beside(folder, "previous")
     if previous.exists() and not folder.exists():
         os.replace(previous, folder)
 
 
-def _beside(folder: Path, what: str) -> Path:
+def _beside(folder: Path, suffix: str) -> Path:
     absolute = folder.absolute()
-    return absolute.with_name(f".{absolute.name}.{what}")
+    return absolute.with_name(f".{absolute.name}.{suffix}")
 
 
 def reason(error: BaseException) -> str:
-    """Return why a write failed: the operating system's own words, even where a library's exception hides them."""
+    """Return why a write failed: the operating system's words, even if a library's exception hides them."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them."""
+"""Ending a process with its parent."""
 
 import multiprocessing
 import os
@@ -6,7 +6,7 @@ import threading
 
 
 def exit_with_parent() -> None:
-    """Let this process exit as soon as the one that started it is gone, or the server that forked it."""
+    """Make this process exit as soon as its parent, or the server that forked it, is gone."""
     threading.Thread(target=_watch, daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""Which code made a result: grue's own version and commit, and the packages that its numbers depend on."""
+"""The code behind a result: grue's version and commit, and the packages that its numbers depend on."""
 
 import os
 import platform
@@ -13,11 +13,11 @@ import grue
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "sacrebleu", "rouge-score", "nltk")
 CODE = ("grue", "tasks", "pyproject.toml")
-"""What can change a result; a user's own files beside it cannot."""
+"""Paths that can change a result; a user's own files cannot."""
 
 
 def code_version() -> dict[str, Any]:
-    """Return version, commit and whether the code was changed since; commit is empty outside a checkout."""
+    """Return version, commit and whether the code has changed since; commit is empty outside a checkout."""
     root = Path(grue.__file__).parent.parent
     if not (root / ".git").exists():
         return {"version": grue.__version__, "commit": "", "dirty": False}
@@ -35,7 +35,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def code_is_changed() -> bool:
-    """Whether what can change a result differs from the checkout's commit; False outside a checkout."""
+    """Whether code that can change a result differs from the checkout's commit; False outside a checkout."""
     return bool(code_version()["dirty"])
 
 
@@ -54,5 +54,5 @@ def machine(device: str, threads: int) -> str:
 
 
 def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Return the versions of packages, by default of those that can change a score, and of Python."""
+    """Return the versions of packages, by default those that can change a score, and of Python."""
     return {name: version(name) for name in packages} | {"python": platform.python_version()}

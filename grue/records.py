@@ -22,51 +22,51 @@ Status = Literal["local", "reported", "recomputed", "rescored", "reproduced", "v
 BASELINES: Mapping[str, str] = {
     "null": "the same sentence for every input: the first reference of the first training example",
     "copy": "the prompt itself",
-    "lead": "the first three sentences of the document, or of the prompt where there is none",
-    "nearest": "the answer of the most similar training prompt, mended for this one where the data set says how",
-    "template": "a frame of training answers, filled from the prompt",
+    "lead": "the first three sentences of the document, or of the prompt if there is none",
+    "nearest": "the answer of the most similar training prompt, adapted to this one if the data set defines how",
+    "template": "a template of training answers, filled from the prompt",
     "lexicon": "word by word, by counts over the training split",
-    "extract": "the sentences of the document that counts over the training split favour",
-    "mbr": "of the mended answers of several similar training prompts, the one most like the others",
-    "best-of-n": "of several training answers drawn by chance, the one that the task's reward likes best",
+    "extract": "the sentences of the document that score best by counts over the training split",
+    "mbr": "of the adapted answers of several similar training prompts, the one most like the others",
+    "best-of-n": "of several random training answers, the one with the highest reward of the task",
     "zero-shot": "the task's backbone as it is, before any training",
-    "few-shot": "the same, shown some training examples before the prompt",
-    "oracle": "the first reference, where there is one",
+    "few-shot": "the same, with some training examples before the prompt",
+    "oracle": "the first reference, if there is one",
 }
-"""Name → what it answers, of the systems that are evaluated without training; references stand in this order."""
+"""Baseline → what it answers; tables show baselines in this order."""
 LOOKUPS = ("nearest", "template", "lexicon", "extract", "mbr", "best-of-n")
-"""The baselines of `grue/lookups`: no model, no learning, only the training split and the prompt."""
+"""The baselines of `grue/lookups`: no model and no training, only the training split and the prompt."""
 EXTERNAL = "external"
-"""The algorithm of models that were made elsewhere: nothing is said of how."""
+"""The algorithm of models made elsewhere, in an unknown way."""
 SEEDLESS = ("null", "copy", "lead", "nearest", "template", "lexicon", "extract", "mbr", "oracle")
-"""The baselines whose output depends on no seed, so that one run stands for all."""
+"""The baselines whose output does not depend on a seed, so that one run is enough."""
 
 SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*(?<!\.json)(?<!\.toml)")
 LONGEST_NAME = 60
-"""Characters of a name that is asked for; what grue adds to one, as in `ppo+best-of-8`, may make it longer."""
+"""Characters of a requested name; additions of grue, as in `ppo+best-of-8`, may make it longer."""
 LAST = "+last"
-"""Behind a system's name: the last policies of its runs, where it is of those that validation chose."""
+"""Suffix of a system's name for the last policies of its runs, if the system is those that validation chose."""
 UNFINISHED = "unfinished"
-"""The key of a result's system that says that its run was still training: such a result stands for nothing."""
+"""The key of a result's system if its run was still training; such a result does not count."""
 
 LARGEST_SEED = 2**32 - 1
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
 FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks by their category, but invisible
 SOFT_HYPHEN = "\u00ad"
-JOINERS = f"\u200c\u200d{SOFT_HYPHEN}"  # format characters that show at some places
+JOINERS = f"\u200c\u200d{SOFT_HYPHEN}"  # format characters that are visible in some places
 VIRAMA = 9
-"""The combining class of signs that join the consonants of Indic scripts."""
+"""The combining class of characters that join the consonants of Indic scripts."""
 _SELECTORS = "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 _MAY_SHOW = re.compile(f"[{JOINERS}\ufe00-\ufe0f\U000e0100-\U000e01ef]+")  # ranges, which are searched faster
 
 Cost = Literal["tokens", "episodes", "seconds", "prompts", "generated_tokens", "reward_calls", "steps"]
 COSTS: tuple[Cost, ...] = get_args(Cost)
-"""What training takes, added up over a run's updates, that of the checkpoint it began from included: tokens of the
-updates' responses (or of the references that were read), learnt from or not, sequences drawn or read, seconds, prompts
-that responses were drawn to (or pairs that were read), tokens drawn, texts that the reward scored, optimiser steps."""
+"""The costs of training, added up over a run's updates and those of the checkpoint it started from: tokens of responses
+(or of references), learnt from or not; sequences; seconds; prompts of drawn responses (or pairs read); tokens drawn;
+texts that the reward scored; optimiser steps."""
 
 LIKELIHOOD, CONSENSUS = "likelihood", "consensus"
-"""Ways to pick one of several samples that are no reward."""
+"""Ways to pick one of several samples without a reward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Example:
     Attributes:
         id: Unique within the task, stable between versions of the code.
         prompt: The text a model sees, before tokenisation and truncation.
-        references: What people wrote; empty if the task has none for this input.
-        meta: What only some metrics need: concepts, a label, a table.
+        references: Texts by people; empty if the task has none for this input.
+        meta: Values that only some metrics need: concepts, a label, a table.
     """
 
     id: str
@@ -88,7 +88,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A text that was drawn for an example beside its first; `truncated` as in `Prediction`."""
+    """A further text drawn for an example; `truncated` as in `Prediction`."""
 
     text: str
     truncated: bool = field(default=False, metadata=LATER)
@@ -99,8 +99,8 @@ class Prediction:
     """A system's output for the example `id`; `truncated` if it reached the length limit before its end.
 
     Attributes:
-        text: The first of several that were drawn, or the only one.
-        more: The others, in the order of their draws; each draw of all examples is scored as a corpus of its own.
+        text: The first drawn text, or the only one.
+        more: Further ones, in the order of their draws; each draw of all examples is scored as a corpus.
     """
 
     id: str
@@ -115,13 +115,13 @@ class Prediction:
 
 
 def legible(text: str) -> str:
-    r"""Return a text without the characters that nobody sees: control, format and private ones, and fillers.
+    r"""Return a text without invisible characters: control, format and private ones, and fillers.
 
-    They may deceive who reads a text, and pad it. New lines and tabs stay, "\r\n" becomes a new line, and what else is
-    white space a blank. Joiners stay where letters or emoji join, soft hyphens where a word may be divided, variation
-    selectors behind what has variants: one at each place. Nothing changes when this is done twice.
+    They may deceive readers and pad texts. New lines and tabs stay, "\r\n" becomes a new line, and other white space a
+    blank. Joiners stay where letters or emoji join, soft hyphens where a word may be divided, variation selectors after
+    characters with variants: at most one in each place. The function is idempotent.
     """
-    if text.isascii() and text.isprintable():  # much faster, and mostly so
+    if text.isascii() and text.isprintable():  # much faster, and the common case
         return text
     text = text.replace("\r\n", "\n")
     hidden = {ord(sign): " " if sign.isspace() else None for sign in set(text) if _is_hidden(sign)}
@@ -129,15 +129,15 @@ def legible(text: str) -> str:
 
 
 def unseen(text: str) -> set[str]:
-    """Return the characters that `legible` takes out of a text; no prediction that is handed in may have one."""
+    """Return the characters that `legible` removes from a text; submitted predictions must not have any."""
     clean = legible(text)
     return set() if clean == text else {sign for sign in set(text) if text.count(sign) > clean.count(sign)}
 
 
 def usable(references: Sequence[str]) -> tuple[str, ...]:
-    """Return references as answers are kept, `legible`, so that an exact answer equals one.
+    """Return references made `legible`, like answers, so that an exact answer equals one.
 
-    A blank one beside others is a missing one, as sacreBLEU documents it, and is left out.
+    Blank ones beside others count as missing, as sacreBLEU documents, and are left out.
     """
     clean = tuple(map(legible, references))
     return tuple(text for text in clean if text.strip()) or clean
@@ -145,29 +145,29 @@ def usable(references: Sequence[str]) -> tuple[str, ...]:
 
 def as_scored(example: Example) -> Example:
     """Return an example with the references that are `usable`."""
-    kept = usable(example.references)
-    return example if kept == example.references else replace(example, references=kept)
+    references = usable(example.references)
+    return example if references == example.references else replace(example, references=references)
 
 
 def _is_hidden(sign: str) -> bool:
     if sign in "\n\t" or _MAY_SHOW.match(sign):
         return False
-    # The Arabic signs that enclose a number are format characters, and can be seen.
+    # The Arabic signs that enclose a number are format characters, but visible.
     return sign in FILLERS or (unicodedata.category(sign) in UNSEEN and unicodedata.bidirectional(sign) != "AN")
 
 
 def _what_shows(run: re.Match[str]) -> str:
-    """Return what a run of joiners, soft hyphens and variation selectors shows: at most a selector and one other."""
+    """Return the visible part of a run of joiners, soft hyphens and selectors: at most a selector and one other."""
     before, after = run.string[max(0, run.start() - 2) : run.start()], run.string[run.end() : run.end() + 2]
     last, first = before[-1:], after[:1]
     selector = run[0][0] if run[0][0] in _SELECTORS and last.strip() and last.lower() == last.upper() else ""
-    other = next((sign for sign in run[0] if sign not in _SELECTORS), "")
-    if other == SOFT_HYPHEN:  # a single letter is not divided from its word
+    joiner = next((sign for sign in run[0] if sign not in _SELECTORS), "")
+    if joiner == SOFT_HYPHEN:  # a word is not divided after or before a single letter
         shows = len(after) == 2 and after.isalpha() and (not last.isalpha() or (len(before) == 2 and before.isalpha()))
     else:
         emoji = _category(first) == "So" and _category(last) in ("So", "Sk")
         shows = emoji or _joins(last) or _joins(first) or bool(last and unicodedata.combining(last) == VIRAMA)
-    return selector + (other if shows else "")
+    return selector + (joiner if shows else "")
 
 
 def _joins(sign: str) -> bool:
@@ -204,7 +204,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a result says of answers that were searched as a task's `[search]` says, beside its score and never in it.
+    """The scores of answers decoded by a task's `[search]`, shown beside a result's score but not part of it.
 
     Attributes:
         generation: How they were decoded.
@@ -229,18 +229,18 @@ class Result:
     Attributes:
         preference: Mean of the scaled preference metrics, 0–100; None if the task has none.
         naturalness: Mean of the scaled naturalness metrics, 0–100; None if the task has none.
-        system: Name, algorithm, backbone and revision, parameters, what training took (`COSTS`) until the kept update,
-            and under "last" in the whole run.
+        system: Name, algorithm, backbone and revision, parameters, the cost of training (`COSTS`) until the kept
+            update, and under "last" of the whole run.
         data: The source that was read, its revision, rows and the hash of the ids.
         hashes: sha256 of the examples (ids, prompts, references, meta; in order), of the references with their ids, and
-            of prompts and predictions. Results by reference have that of the references alone, older ones lack it.
-        counts: Numbers of examples, expected and scored; of empty and truncated texts; and, where several were drawn
-            for each example, of these `samples`.
-        limited: Whether only a part of the split was scored, or rows of a file (`--split FILE`); such a result is never
-            ranked and cannot be submitted.
+            of prompts and predictions. Results by reference have only that of the references; older ones lack it.
+        counts: Numbers of expected and scored examples, of empty and truncated texts, and, if several were drawn per
+            example, of `samples`.
+        limited: Whether only a part of the split, or a file of rows (`--split FILE`), was scored; such a result is
+            never ranked and cannot be submitted.
         errors: Metrics that could not be computed, and why.
-        notes: What to know before the scores are believed: blank references, metrics that see nothing of them.
-        searched: Of the answers that were searched beside; None where none were.
+        notes: Caveats about the scores, such as blank references.
+        searched: Scores of the answers decoded by the task's `[search]`; None without it.
     """
 
     schema: int
@@ -269,12 +269,12 @@ class Result:
     searched: Searched | None = field(default=None, metadata=LATER)
 
 
-def other_examples(hashes: Mapping[str, str], others: Mapping[str, str]) -> str | None:
-    """Return where the `hashes` of two results are of other examples, in words; None if nowhere, as far as both say."""
+def other_examples(hashes: Mapping[str, str], other_hashes: Mapping[str, str]) -> str | None:
+    """Return in words which hash shows that two results are of different examples; None if no hash of both differs."""
     for key in ("references", "examples"):
-        found, other = hashes.get(key), others.get(key)
-        if found and other and found != other:
-            return f"hashes.{key} {found[:12]}…, not {other[:12]}…"
+        mine, theirs = hashes.get(key), other_hashes.get(key)
+        if mine and theirs and mine != theirs:
+            return f"hashes.{key} {mine[:12]}…, not {theirs[:12]}…"
     return None
 
 
@@ -287,7 +287,7 @@ class About:
         licence: The licence of the predictions.
         training_data: What it was trained on beside the tasks' own training splits.
         budget: Training in tokens, hours and devices, in words.
-        deterministic: Whether its output is independent of a seed, so that one result is enough.
+        deterministic: Whether its output does not depend on a seed, so that one result is enough.
         log: Path in the repository of the record behind its status; empty if there is none.
     """
 
@@ -305,14 +305,14 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A result for the board, with its file and how far it is verified.
+    """A result for the board, with its file and its status.
 
     Attributes:
         status: "local" for the runs of this machine, "reported" without predictions, "recomputed" from published
-            outputs that are kept elsewhere, "rescored" if the scores were computed again from submitted predictions,
-            "reproduced" if a checkpoint also gave the predictions again, "verified" if it did as well on a test split
-            that did not exist when the row was handed in.
-        preset: Of its algorithm's settings (`grue.runs.algorithms.preset_of`); empty where these are not known.
+            outputs kept elsewhere, "rescored" if the scores were recomputed from submitted predictions, "reproduced" if
+            a checkpoint also gave the predictions again, "verified" if it did as well on a test split that did not
+            exist when the row was submitted.
+        preset: Of its algorithm's settings (`grue.runs.algorithms.preset_of`); empty if unknown.
         unverified: Whether its row has no rank until it is verified.
     """
 
@@ -331,7 +331,7 @@ def model_word(model: str) -> str:
 
 
 def with_backbone(system: str, backbone: str | None) -> str:
-    """Return the name of a system that nobody named, with the backbone that it starts from instead of the task's.
+    """Return the default name of a system, with the backbone that it starts from instead of the task's.
 
     Args:
         backbone: A folder, a hub id or `mini:<name>`; None, or empty, for the task's own.
@@ -343,10 +343,10 @@ def with_backbone(system: str, backbone: str | None) -> str:
 
 
 def check_system_name(name: str) -> str:
-    """Return the name of a system, which is also that of its folder.
+    """Return a system's name, which is also that of its folder.
 
     Raises:
-        ConfigError: It cannot be one.
+        ConfigError: The name is invalid.
     """
     if len(name) > LONGEST_NAME or not SYSTEM_NAME.fullmatch(name):
         shown = ascii(name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…")
@@ -358,15 +358,15 @@ def check_system_name(name: str) -> str:
 
 
 def is_seed(text: str) -> bool:
-    """Whether a text is a seed as file names write it: digits without leading zeros, up to `LARGEST_SEED`."""
+    """Whether a text is a seed as in file names: digits without leading zeros, up to `LARGEST_SEED`."""
     return bool(re.fullmatch("0|[1-9][0-9]{0,9}", text)) and int(text) <= LARGEST_SEED
 
 
 def check_seed(seed: int) -> int:
-    """Return a seed, numpy's integers as Python's.
+    """Return a seed as a Python integer, even if it is numpy's.
 
     Raises:
-        ConfigError: It is no whole number, below 0 or too large.
+        ConfigError: It is not a whole number, below 0 or too large.
     """
     number = _whole(seed)
     if number is None or not 0 <= number <= LARGEST_SEED:
@@ -375,20 +375,20 @@ def check_seed(seed: int) -> int:
 
 
 def check_number(name: str, number: int, least: int = 1) -> int:
-    """Return a number of things, numpy's integers as Python's.
+    """Return a number of things as a Python integer, even if it is numpy's.
 
     Args:
-        name: What messages call it.
+        name: Its name in messages.
 
     Raises:
-        ConfigError: It is no whole number, or below `least`.
+        ConfigError: It is not a whole number, or below `least`.
     """
-    found = _whole(number)
-    if found is None or found < least:
-        raise ConfigError(f"{name} {number!r}: give a whole number, {least} at least.")
-    return found
+    whole = _whole(number)
+    if whole is None or whole < least:
+        raise ConfigError(f"{name} {number!r}: give a whole number of at least {least}.")
+    return whole
 
 
 def _whole(number: object) -> int | None:
-    """Return a whole number as Python's; None for what is none, True among it."""
+    """Return a whole number as a Python integer; None for anything else, including True."""
     return None if isinstance(number, bool) or not isinstance(number, SupportsIndex) else operator.index(number)

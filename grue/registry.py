@@ -1,4 +1,4 @@
-"""Names that a user may type, mapped to the code behind them."""
+"""Registries: names that users type, mapped to code."""
 
 import os
 import sys
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name: given at once, registered by decorators, loaded on demand, or offered by plug-ins.
+    """Things of one kind by name: passed in, registered by decorators, loaded on demand, or offered by plug-ins.
 
     Args:
         noun: What the things are, for messages: "metric".
-        things: Name → thing, for those that are there from the start.
+        things: Name → thing, for those that need no loading.
         modules: Name → "package.module:ATTRIBUTE", or "package.module:ATTRIBUTE[key]" of a dictionary there,
             imported when the name is looked up.
         entry_points: Group of installed entry points that offer more things: "grue.metrics".
@@ -64,14 +64,14 @@ class Registry(Generic[T]):
         return sorted({*self._things, *self._modules} - self._plugins().keys())
 
     def __contains__(self, name: str) -> bool:
-        """Whether something has that name; loads nothing."""
+        """Whether the name is registered; loads nothing."""
         return name in self._things or name in self._modules or name in self._plugins()
 
     def __getitem__(self, name: str) -> T:
         """Return the thing called `name`.
 
         Raises:
-            UnknownName: Nothing has that name; the message has the nearest.
+            UnknownName: There is none; the message has the nearest.
             ConfigError: Two installed packages offer a thing of that name.
         """
         if name in self._things:
@@ -96,32 +96,32 @@ class Registry(Generic[T]):
 
 
 def installed(group: str, noun: str) -> "dict[str, EntryPoint]":
-    """Return what installed packages offer in a group of entry points, by name; loads nothing.
+    """Return the entry points of installed packages in a group, by name; loads nothing.
 
     Args:
         noun: What the things are, for messages.
 
     Raises:
-        ConfigError: Two packages offer different things of one name.
+        ConfigError: Two packages offer different things of the same name.
     """
-    found: dict[str, EntryPoint] = {}
+    offered: dict[str, EntryPoint] = {}
     for entry in _offered(group, _places()):
-        if found.setdefault(entry.name, entry).value != entry.value:
+        if offered.setdefault(entry.name, entry).value != entry.value:
             raise ConfigError(
-                f"Two installed packages offer a {noun} {entry.name!r}: {found[entry.name].value} and "
+                f"Two installed packages offer a {noun} {entry.name!r}: {offered[entry.name].value} and "
                 f"{entry.value}; uninstall one of them."
             )
-    return found
+    return offered
 
 
 @lru_cache
 def _offered(group: str, places: tuple[tuple[str, int], ...]) -> "EntryPoints":
     from importlib.metadata import entry_points
 
-    # Reading what every distribution says takes tens of milliseconds, and a sweep asks for each cell.
+    # Reading the metadata of all distributions takes tens of milliseconds, and a sweep looks names up for each cell.
     return entry_points(group=group)
 
 
 def _places() -> tuple[tuple[str, int], ...]:
-    """Return where packages are installed, and when something was last installed or removed there, in ns."""
+    """Return the folders of installed packages, and when each was last changed, in ns."""
     return tuple((place, os.stat(place).st_mtime_ns) for place in sys.path if os.path.exists(place))

@@ -1,21 +1,21 @@
 """GRUE's rewards in other trainers: TRL, verl, OpenRLHF and verifiers.
 
-A reward is written as for `grue train --reward`: a metric, a weighted sum, "module:function" or a function of
-(examples, texts); None for the task's. What `grue data export --format …` writes carries the ids by which these
-functions find their examples. Metrics are prepared on the training split, as in `grue train`, and texts are scored
-without unseen characters and surrounding white space, so that a reward has the same value everywhere.
+A reward is given as for `grue train --reward`: a metric, a weighted sum, "module:function" or a function of
+(examples, texts); None for the task's. The files of `grue data export --format …` have the ids by which these functions
+find their examples. Metrics are prepared on the training split, as in `grue train`, and texts are scored without
+invisible characters and surrounding white space, so that a reward has the same value everywhere.
 
 All functions here take:
     reward: The reward.
     task: A task, its name in `suite`, or the path of its file.
-    split: The split that the prompts are from, or several: ("train", "validation").
+    split: The split of the prompts, or several: ("train", "validation").
     data_dir: A folder with the data set in its original layout, instead of the task's sources.
     offline: Open no connection for data.
 
-and raise UnknownName or ConfigError for a reward or task that cannot be, DataError for data that cannot be had, and for
-an id that two of the splits have with different content (not `for_verl`, whose rows say their split). What they return
-raises TrainingError for a prompt that is no example of the split, and for a reward that gives no usable number; a
-reward here is one number a response, never one a token.
+and raise UnknownName or ConfigError for an invalid reward or task, DataError for data that is not available, and for an
+id that two of the splits have with different content (except `for_verl`, whose rows name their split). The returned
+functions raise TrainingError for a prompt that is not an example of the split, and for a reward that returns no usable
+number; a reward here is one number per response, never per token.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,11 +45,11 @@ def for_trl(
     """Return a reward for `reward_funcs` of TRL's GRPOTrainer and RLOOTrainer (read in TRL 1.16.0).
 
     It takes B prompts and completions, texts or conversations, and finds their examples by the column `id`, or by the
-    prompts where there is none. It returns [B] numbers, None where the reward does not apply: in a data set of several
-    tasks, where the column `data_source` names another one. The mean of each term is logged as "reward/NAME".
+    prompts if there is none. It returns [B] numbers, None where the reward does not apply, for instance because the
+    column `data_source` of a mixed data set names another task. The mean of each term is logged as "reward/NAME".
 
-    Arguments and errors as for all functions of this module. A reward may ask for `token_ids` and `step`, which TRL
-    knows, not for `truncated`.
+    Arguments and errors as for all functions of this module. A reward may use `token_ids` and `step`, which TRL
+    provides, but not `truncated`.
     """
     scorer = _scorer(reward, task, suite, split, data_dir, offline)
 
@@ -71,17 +71,17 @@ def for_trl(
                 raise TrainingError(f"{len(values)} {name} for {count} prompts; there must be one for each.")
         ours = [row for row, source in enumerate(sources) if source in (None, scorer.lookup.source)]
         examples = [_example(scorer, ids[row], prompts[row]) for row in ours]
-        given = scorer.rewards(
+        rewarded = scorer.rewards(
             examples,
             [text_of(completions[row], "assistant") for row in ours],
             None if completion_ids is None else [completion_ids[row] for row in ours],
             None if trainer_state is None else trainer_state.global_step,
         )
         if log_metric is not None:
-            for name, value in given.means().items():
+            for name, value in rewarded.means().items():
                 log_metric(name, value)
-        found = dict(zip(ours, given.sums, strict=True))
-        return [found.get(row) for row in range(count)]
+        by_row = dict(zip(ours, rewarded.sums, strict=True))
+        return [by_row.get(row) for row in range(count)]
 
     trl_reward.__name__ = scorer.name
     return trl_reward
@@ -98,17 +98,17 @@ def for_verl(
 ) -> Callable[..., dict[str, float]]:
     """Return a `compute_score` for verl's `custom_reward_function` (read in verl 0.9.1).
 
-    It scores one response, whose example is that with `extra_info["id"]` in the split `extra_info["split"]`, and
-    returns {"score": …, "reward/NAME": …} with each term, NaN where one does not apply. Without a split there, an id
-    that two splits have with different content is a DataError. verl loads it from a file by its path and name:
+    It scores one response, whose example is the one with `extra_info["id"]` in the split `extra_info["split"]`, and
+    returns {"score": …, "reward/NAME": …} with each term, NaN if one does not apply. Without that split, an id that two
+    splits have with different content is a DataError. verl loads the function from a file by its path and name:
 
         # reward.py: reward.custom_reward_function.path=reward.py reward.custom_reward_function.name=compute_score
         compute_score = for_verl("0.5*meteor + 0.5*coverage", task="commongen")
 
-    Arguments and errors as for all functions of this module. verl validates with the same function, so that the splits
-    of both files are named. A response to which no term applies is an error, since verl needs a number.
+    Arguments and errors as for all functions of this module. verl validates with the same function, so `split` names
+    the splits of both files. A response to which no term applies is an error, since verl needs a number.
     """
-    scorer = _scorer(reward, task, suite, split, data_dir, offline, rows_say_their_split=True)
+    scorer = _scorer(reward, task, suite, split, data_dir, offline, rows_name_their_split=True)
 
     def compute_score(
         data_source: str,
@@ -119,14 +119,14 @@ def for_verl(
     ) -> dict[str, float]:
         if data_source != scorer.lookup.source:
             raise TrainingError(
-                f"data_source is {data_source!r}, but this reward is of {scorer.lookup.source}; for several tasks, "
+                f"data_source is {data_source!r}, but this reward is for {scorer.lookup.source}; for several tasks, "
                 "choose among several for_verl(…) by data_source."
             )
         place = extra_info or {}
         identity = place.get("id")
         if identity is None:
             raise TrainingError(
-                "extra_info has no id to find the example by; train on what `grue data export --format verl` writes."
+                "extra_info has no id to find the example by; train on a file of `grue data export --format verl`."
             )
         value, terms = scorer.number(scorer.lookup.by_id(identity, place.get("split")), solution_str, "verl")
         return {"score": value, **terms}
@@ -157,7 +157,7 @@ def for_openrlhf(
     Arguments and errors as for all functions of this module.
 
     Args:
-        tokenizer: The model that is trained, or its tokenizer: it tells the response from prompt and special tokens.
+        tokenizer: The trained model, or its tokenizer: it separates the response from prompt and special tokens.
     """
     import torch
 
@@ -196,7 +196,7 @@ def for_verifiers(
     """Return a taskset class for verifiers, evaluated with `vf-eval` and trained on by prime-rl (read in 0.4.0).
 
     Each example is a task with its id and prompt; the last reply is scored, and each term is the metric "reward/NAME".
-    verifiers loads it from a module that is on the path, by the module's name:
+    verifiers loads the class from a module on the path, by the module's name:
 
         # commongen.py
         CommonGen = for_verifiers("0.5*meteor + 0.5*coverage", task="commongen")
@@ -219,13 +219,13 @@ def _scorer(
     split: Splits,
     data_dir: str | Path | None,
     offline: bool,
-    rows_say_their_split: bool = False,
+    rows_name_their_split: bool = False,
 ) -> Scorer:
     splits = (split,) if isinstance(split, str) else tuple(split)
     if not splits:
-        raise ConfigError("split is empty: name the split that the prompts are from, such as split='train'.")
+        raise ConfigError("split is empty: name the split of the prompts, such as split='train'.")
     scorer = make_scorer(reward, as_task(task, suite), splits, None if data_dir is None else Path(data_dir), offline)
-    if not rows_say_their_split:
+    if not rows_name_their_split:
         scorer.lookup.refuse_shared_ids()
     return scorer
 

@@ -1,7 +1,7 @@
-"""Dataclasses as the schema of files: plain data read into them strictly by pydantic, and their JSON Schema.
+"""Dataclasses as the schema of files: pydantic reads plain data into them strictly, and gives their JSON Schema.
 
 A key that a dataclass does not declare is refused, with its place and the nearest known spelling; all faults of a file
-are named at once.
+are reported at once.
 """
 
 import types
@@ -21,21 +21,21 @@ T = TypeVar("T")
 
 MOST_FAULTS = 10  # named in one message
 LATER: Mapping[str, Any] = {"later": True}
-"""Metadata of a field that came later: files leave it out where it has its default, so that older ones keep bytes and
-hashes."""
+"""Metadata of a field that was added later: files leave it out if it has its default, so that older files keep their
+bytes and hashes."""
 UNKNOWN = "unexpected_keyword_argument"
 OUT_OF_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", Any: "a value"}
 
 
 def from_dict(cls: type[T], data: Mapping[str, Any], where: str, error: type[GrueError] = ConfigError) -> T:
-    """Build the dataclass `cls` from plain data, refusing what it does not declare.
+    """Build the dataclass `cls` from plain data, refusing keys that it does not declare.
 
     Args:
         cls: A dataclass of scalars, Literals, tuples, mappings and further dataclasses.
         data: Its values by name; keys with a default may be missing.
-        where: The file (and table) that the data is from, for messages.
-        error: The class of what is raised.
+        where: The file (and table) of the data, for messages.
+        error: The class to raise.
 
     Raises:
         ConfigError: Unknown or missing keys, or values of the wrong type or out of bounds; names each, with the
@@ -43,13 +43,13 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str, error: type[Gru
     """
     from pydantic_core import ValidationError
 
-    given = [dict(data) if isinstance(data, Mapping) else data]
+    wrapped = [dict(data) if isinstance(data, Mapping) else data]
     try:
-        return cast(T, _validator(cast(Any, cls)).validate_python(given)[0])
+        return cast(T, _validator(cast(Any, cls)).validate_python(wrapped)[0])
     except ValidationError as refusal:
         errors = refusal.errors(include_url=False, include_context=True, include_input=False)
-        errors.sort(key=lambda fault: fault["type"] != UNKNOWN)  # a misspelled key is why another is missing
-        faults = list(dict.fromkeys(f"{where}{_fault(cls, given[0], fault)}" for fault in errors))
+        errors.sort(key=lambda fault: fault["type"] != UNKNOWN)  # a misspelled key explains a missing one
+        faults = list(dict.fromkeys(f"{where}{_fault(cls, wrapped[0], fault)}" for fault in errors))
         left = len(faults) - MOST_FAULTS
         more = [f"{where}: {left} more fault{'s' if left > 1 else ''}."] if left > 0 else []
         raise error("\n".join([*faults[:MOST_FAULTS], *more])) from None
@@ -59,7 +59,7 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str, error: type[Gru
 def _adapter(cls: type) -> "TypeAdapter[Any]":
     from pydantic import ConfigDict, TypeAdapter  # slow to import, and not every command reads a file
 
-    # The configuration is that of the list, since a dataclass can have none beside its own; its parts take it over.
+    # The configuration is set on a list, from which its parts inherit it: a dataclass accepts none here.
     return TypeAdapter(list[cls], config=ConfigDict(extra="forbid", allow_inf_nan=False))  # type: ignore[valid-type]
 
 
@@ -71,10 +71,10 @@ def _validator(cls: type) -> "SchemaValidator":
 
 
 def _strict(schema: Any) -> Any:
-    """Return a schema of pydantic's whose numbers, texts and truth values are taken as they are.
+    """Return a schema of pydantic that does not convert numbers, texts and truth values.
 
-    Strict as a whole, it would refuse a list for a tuple and a table for a dataclass. The keys of tables are texts in
-    every file, and are read as what they are declared to be.
+    A strict schema as a whole would refuse a list for a tuple and a table for a dataclass. Keys of tables are texts in
+    every file and are converted to the declared type.
     """
     if isinstance(schema, dict):
         inner = {key: part if key == "keys_schema" else _strict(part) for key, part in schema.items()}
@@ -88,12 +88,12 @@ def _strict(schema: Any) -> Any:
 
 def _listed(value: Any) -> Any:
     if not isinstance(value, list | tuple):
-        raise ValueError("no list")  # a set has no order
+        raise ValueError("not a list")  # a set has no order
     return value
 
 
 def _fault(cls: type, data: Any, error: "ErrorDetails") -> str:
-    """Return one of pydantic's errors as ": place: what is wrong there."."""
+    """Return one of pydantic's errors as ": place: fault."."""
     kind, (_, *steps) = error["type"], error["loc"]
     hint, owner, value, place = cast(Any, cls), cls, data, ""
     for depth, step in enumerate(steps):
@@ -121,7 +121,7 @@ def _fault(cls: type, data: Any, error: "ErrorDetails") -> str:
 
 
 def _label(item: Any, index: int) -> object:
-    """Return what an item of a list is called: a score by its metric, another one by its name, else by its index."""
+    """Return the label of an item of a list: a score's metric, another item's name, else its index."""
     names = (item.get(key) for key in ("metric", "name")) if isinstance(item, Mapping) else ()
     return next((name for name in names if isinstance(name, str) and name.isprintable()), index)
 
@@ -146,7 +146,7 @@ def _misfit(hint: Any, value: Any) -> str:
 
 
 def _name(hint: Any) -> str:
-    """Return what a value of a type is called: "a string", "a whole number or a list"."""
+    """Return the name of a type in messages: "a string", "a whole number or a list"."""
     if len(_choices(hint)) > 1:
         return " or ".join(map(_name, _choices(hint)))
     if is_dataclass(hint) or (isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping)):
@@ -155,7 +155,7 @@ def _name(hint: Any) -> str:
 
 
 def _choices(hint: Any) -> list[Any]:
-    """Return the types of a union but None, or the type itself."""
+    """Return the types of a union except None, or the type itself."""
     args = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     return [arg for arg in args if arg is not types.NoneType]
 
@@ -167,13 +167,13 @@ def _known(cls: Any) -> list[Any]:
 _hints = cache(get_type_hints)
 
 
-def id_cure(given: Any) -> str:
-    """Return what to do where a record's id is a number; a message ends with it. Empty for any other."""
-    return f' Write the id as a string, such as "{given:.0f}".' if type(given) in (int, float) else ""
+def id_cure(value: Any) -> str:
+    """Return the end of a message about a record's id that is a number; "" for any other."""
+    return f' Write the id as a string, such as "{value:.0f}".' if type(value) in (int, float) else ""
 
 
 def shown(value: Any) -> str:
-    """Return type and value for a message, JSON's word for nothing; the value is cut to 80 characters."""
+    """Return type and value for a message, null for None; the value is cut to 80 characters."""
     if value is None:
         return "null"
     try:
@@ -185,8 +185,8 @@ def shown(value: Any) -> str:
 
 def json_schema(cls: type) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of what `from_dict` accepts for the dataclass `cls`."""
-    found = _adapter(cls).json_schema()
-    parts = found.get("$defs", {})
+    generated = _adapter(cls).json_schema()
+    parts = generated.get("$defs", {})
 
     def inlined(schema: Any) -> Any:
         if isinstance(schema, list):
@@ -198,4 +198,4 @@ def json_schema(cls: type) -> dict[str, Any]:
         return {key: inlined(part) for key, part in whole.items() if key not in left_out}
 
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.__name__}
-    return {**head, **inlined(found["items"])}
+    return {**head, **inlined(generated["items"])}

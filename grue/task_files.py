@@ -1,4 +1,4 @@
-"""Task files: where they are, and how they are read and checked."""
+"""Task files: finding, reading and checking them."""
 
 import graphlib
 import re
@@ -20,16 +20,16 @@ OWN = "own"  # the suite of a task file without one
 MOST_SHOTS = 32  # examples of the training split in a chat prompt
 NAME_IN_SUITE = re.compile(r"[a-z0-9][a-z0-9_.-]*/[^/]+")
 
-USUAL: Mapping[str, Mapping[str, Any]] = {
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "data": {"format": "examples", "language": "en", "licence": "", "evaluation": "test"},
     "prompt": {"max_tokens": 128, "truncation": "left"},
     "rollout": {"max_new_tokens": 64, "do_sample": True},
 }
-"""What a task file may leave out of its tables. These are not dataclass defaults: they count in a task's hash."""
+"""Values that a task file may leave out. They are not dataclass defaults: they count in a task's hash."""
 
 
 def task_folder() -> Path:
-    """Return the folder of the suites that ship: `tasks/` of a checkout, or the installed package's copy."""
+    """Return the folder of the built-in suites: `tasks/` of a checkout, or the installed package's copy."""
     return Path(str(resources.files("grue") / "_tasks")) if _packaged() else Path(__file__).parent.parent / "tasks"
 
 
@@ -38,11 +38,11 @@ def _packaged() -> bool:
 
 
 def suite_folder(suite: str) -> Path:
-    """Return the folder of a suite: one that ships, one of an installed package, or any folder of task files.
+    """Return the folder of a suite: a built-in one, one of an installed package, or any folder of task files.
 
     Raises:
         UnknownName: There is no such suite and no such folder.
-        ConfigError: An installed package offers it and does not have it.
+        ConfigError: An installed package offers the suite, but its folder does not exist.
     """
     if suite in SUITES:
         return task_folder() / suite
@@ -53,7 +53,7 @@ def suite_folder(suite: str) -> Path:
         return Path(suite)
     if suite == OWN:
         raise UnknownName(
-            f'A task of the suite {OWN!r} is known by its file: write --task FILE.toml, or task="FILE.toml" in Python.'
+            f'A task of the suite {OWN!r} is given by its file: write --task FILE.toml, or task="FILE.toml" in Python.'
         )
     suites = (*SUITES, *installed_suites())
     known = instead(suite, suites).removesuffix(".")
@@ -61,7 +61,7 @@ def suite_folder(suite: str) -> Path:
 
 
 def is_named(suite: str) -> bool:
-    """Whether a suite is known by its name, wherever one is: it ships, or an installed package does."""
+    """Whether a suite is known by name: built in, or of an installed package."""
     return suite in SUITES or suite in installed_suites()
 
 
@@ -74,7 +74,7 @@ def load_task(name: str, suite: str = "mini") -> Task:
     """Load a task by name from a suite, or from a file if `name` ends in `.toml`.
 
     Args:
-        name: "haiku", or with its suite "acme/haiku", whatever `suite` says.
+        name: "haiku", or with its suite "acme/haiku", which overrides `suite`.
 
     Raises:
         UnknownName: The suite has no such task.
@@ -84,27 +84,27 @@ def load_task(name: str, suite: str = "mini") -> Task:
         return _load(Path(name))
     if NAME_IN_SUITE.fullmatch(name):
         suite, _, name = name.partition("/")
-    known = task_names(suite)
-    if name not in known:
+    names = task_names(suite)
+    if name not in names:
         listed_by = f"grue tasks list --suite {suite}"
-        raise UnknownName(f"The suite {suite!r} has no task {name!r}.{instead(name, known, listed_by)}")
+        raise UnknownName(f"The suite {suite!r} has no task {name!r}.{instead(name, names, listed_by)}")
     path = suite_folder(suite) / f"{name}.toml"
     task = _load(path)
     packaged = suite not in SUITES and is_named(suite)
     home = suite if packaged else path.resolve().parent.name
-    for key, found, wanted in (("name", task.name, path.stem), ("suite", task.suite, home)):
-        if found != wanted:
-            what = "its entry point" if packaged and key == "suite" else "the file's path"
-            raise ConfigError(f"{path}: {key}: {found!r} differs from {what}, which gives {wanted!r}; rename one.")
+    for key, actual, expected in (("name", task.name, path.stem), ("suite", task.suite, home)):
+        if actual != expected:
+            origin = "its entry point" if packaged and key == "suite" else "the file's path"
+            raise ConfigError(f"{path}: {key}: {actual!r} differs from {origin}, which gives {expected!r}; rename one.")
     return task
 
 
 def _load(path: Path) -> Task:
     table = filled(files.read_toml(path), path)
     if table.get("schema") != SCHEMA_VERSION:
-        found = table.get("schema", "none")
+        version = table.get("schema", "none")
         cure = "upgrade grue or correct the file"
-        raise ConfigError(f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {found}; {cure}.")
+        raise ConfigError(f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {version}; {cure}.")
     task = from_dict(Task, table, str(path))
     problems = list(_problems(task))
     if problems:
@@ -113,32 +113,35 @@ def _load(path: Path) -> Task:
 
 
 def filled(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return a task file's table with everything filled in that a file may leave out.
+    """Return a task file's table with defaults filled in.
 
-    A task file without `decoding` decodes in evaluation as in its rollouts.
+    Without `decoding`, evaluation decodes like rollouts.
 
     Args:
         table: The file's content.
-        path: The file: its name is the default of the task's.
+        path: The file, whose name is the default name of the task.
     """
     name = table.get("name", path.stem)
-    usual = {"schema": SCHEMA_VERSION, "name": name, "suite": OWN, "version": 1, "title": name, "description": ""}
-    found = {**usual, "metrics": (), "recipes": {}, **USUAL, **table}
-    for key, values in USUAL.items():
-        if isinstance(found[key], Mapping):  # any other value is refused later, with its place
-            found[key] = {**values, **found[key]}
-    found.setdefault("decoding", found["rollout"])
-    found = _with_models_beside(found, path)
-    return _with_local_files(found, path) if _local_sources(found) else found
+    defaults = {"schema": SCHEMA_VERSION, "name": name, "suite": OWN, "version": 1, "title": name, "description": ""}
+    complete = {**defaults, "metrics": (), "recipes": {}, **DEFAULTS, **table}
+    for key, values in DEFAULTS.items():
+        if isinstance(complete[key], Mapping):  # any other value is refused later, with its place
+            complete[key] = {**values, **complete[key]}
+    complete.setdefault("decoding", complete["rollout"])
+    complete = _with_models_beside(complete, path)
+    return _with_local_files(complete, path) if _local_sources(complete) else complete
 
 
 def task_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a task file: that of `Task`, without requiring what `filled` fills in."""
+    """Return the JSON Schema of a task file: that of `Task`, with the keys that `filled` fills in optional."""
     schema = json_schema(Task)
     parts = schema["properties"]
-    optional = {key: set(values) for key, values in USUAL.items()}
-    optional["data"].add("splits")  # a source of local files defines them
-    for part, names in ((schema, set(filled({}, Path())) - {"data"}), *((parts[key], optional[key]) for key in USUAL)):
+    optional = {key: set(values) for key, values in DEFAULTS.items()}
+    optional["data"].add("splits")  # sources of local files define them
+    for part, names in (
+        (schema, set(filled({}, Path())) - {"data"}),
+        *((parts[key], optional[key]) for key in DEFAULTS),
+    ):
         part["required"] = [name for name in part["required"] if name not in names]
     source = parts["data"]["properties"]["sources"]["items"]
     source["required"] = [name for name in source["required"] if name != "name"]
@@ -153,7 +156,7 @@ def _local_sources(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _with_local_files(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the table of a task with local files, with a split for each file, and their folder."""
+    """Return the table of a task with local files, with a split per file, and their folder."""
     local, data = _local_sources(table), table["data"]
     sources = [{"name": table["name"], **source} if source in local else source for source in data["sources"]]
     splits = {split: {"source": split} for source in local for split in source.get("files", {})}
@@ -162,9 +165,9 @@ def _with_local_files(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _with_models_beside(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return a task file's table in which models that lie beside the file have whole paths, and their folder.
+    """Return a task file's table in which models beside the file have absolute paths, and their folder.
 
-    What is not there keeps its name: an id of the hub, or a path from the working directory.
+    Other names are unchanged: ids of the hub, and paths from the working directory.
     """
     folder = (path.absolute().parent / str(table.get("folder", ""))).resolve()
 
@@ -173,34 +176,34 @@ def _with_models_beside(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
         return f"{folder}/{value}" if relative and (folder / value).exists() else value
 
     def named(text: Any) -> Any:  # model:DIR, in a reward or as a metric
-        return re.sub(r"(?<=\bmodel:)\S+", lambda found: whole(found[0]), text) if isinstance(text, str) else text
+        return re.sub(r"(?<=\bmodel:)\S+", lambda match: whole(match[0]), text) if isinstance(text, str) else text
 
     def with_paths(part: Any, *keys: str) -> Any:
-        known = part.keys() & set(keys) if isinstance(part, Mapping) else ()
-        return {**part, **{key: whole(part[key]) for key in known}} if known else part
+        present = part.keys() & set(keys) if isinstance(part, Mapping) else ()
+        return {**part, **{key: whole(part[key]) for key in present}} if present else part
 
     def of_metric(metric: Any) -> Any:
         if not isinstance(metric, Mapping):
             return metric
-        known = {key: named(value) for key, value in metric.items() if key == "name"}
-        known |= {key: with_paths(value, "model", "dir") for key, value in metric.items() if key == "options"}
-        return {**metric, **known}
+        changed = {key: named(value) for key, value in metric.items() if key == "name"}
+        changed |= {key: with_paths(value, "model", "dir") for key, value in metric.items() if key == "options"}
+        return {**metric, **changed}
 
-    found = {key: named(value) if key == "reward" else value for key, value in table.items()}
-    if "backbone" in found:
-        found["backbone"] = with_paths(found["backbone"], "model", "warm_start")
-    if isinstance(found["metrics"], list):
-        found["metrics"] = [of_metric(metric) for metric in found["metrics"]]
-    return found if found == table else {**found, "folder": str(folder)}
+    updated = {key: named(value) if key == "reward" else value for key, value in table.items()}
+    if "backbone" in updated:
+        updated["backbone"] = with_paths(updated["backbone"], "model", "warm_start")
+    if isinstance(updated["metrics"], list):
+        updated["metrics"] = [of_metric(metric) for metric in updated["metrics"]]
+    return updated if updated == table else {**updated, "folder": str(folder)}
 
 
 def _problems(task: Task) -> Iterator[str]:
-    """Yield the problems of a task file that its types cannot express."""
+    """Yield the problems of a task file beyond its types."""
     for key, name in (("name", task.name), ("suite", task.suite)):
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
             yield f"{key}: {name!r} is used as a folder name; use lower-case letters, digits, '_', '-' and '.'."
     if task.version < 1:
-        yield f"version: {task.version} is below 1, the first."
+        yield f"version: must be 1 or more, found {task.version}."
     if not task.data.sources:
         yield "data.sources: at least one source is needed."
     for source in task.data.sources:
@@ -217,9 +220,9 @@ def _problems(task: Task) -> Iterator[str]:
                 f"data.splits.{name}: a share from {split.begin:g} to {split.end:g}; begin and end are parts of one, "
                 "0 ≤ begin < end ≤ 1."
             )
-        for other in split.without:
-            if other == name or other not in task.data.splits:
-                yield f"data.splits.{name}.without: {other!r} is not another split of this task."
+        for excluded in split.without:
+            if excluded == name or excluded not in task.data.splits:
+                yield f"data.splits.{name}.without: {excluded!r} is not another split of this task."
     yield from _shares_of_training(task.data.splits)
     try:
         graphlib.TopologicalSorter({name: split.without for name, split in task.data.splits.items()}).prepare()
@@ -231,17 +234,17 @@ def _problems(task: Task) -> Iterator[str]:
             yield f"{key}: min_new_tokens = {part.min_new_tokens} is above max_new_tokens = {part.max_new_tokens}."
         if isinstance(part, Generation) and part.num_beams > 1 and part.do_sample:
             cure = "leave it out" if key == "rollout" else "leave it out, or set do_sample = false"
-            yield f"{key}: num_beams = {part.num_beams} says nothing of samples, which do_sample = true draws; {cure}."
+            yield f"{key}: num_beams = {part.num_beams} has no effect with do_sample = true; {cure}."
         if isinstance(part, Generation) and part.samples > 1 and not (key == "decoding" and part.do_sample):
-            what = "only [decoding] says how many are drawn" if part.do_sample else "do_sample = false draws none"
-            yield f"{key}: samples = {part.samples}, but {what}; leave it out."
+            reason = "only [decoding] can have it" if part.do_sample else "do_sample = false draws none"
+            yield f"{key}: samples = {part.samples}, but {reason}; leave it out."
         if isinstance(part, Generation) and not all(part.stop):
             yield f"{key}: stop: an empty text would end every response at once; leave it out."
     if task.search is not None and task.search.do_sample:
-        yield "search: do_sample = true, and what is drawn is not searched; leave it out, or the table."
+        yield "search: do_sample = true, but [search] must be beam search or greedy; leave it out, or the table."
     if not task.rollout.do_sample:
         yield (
-            "rollout: do_sample = false, and rollouts are always samples; leave it out, and write how evaluation "
+            "rollout: do_sample = false, but rollouts are always samples; leave it out, and write how evaluation "
             "decodes in [decoding]."
         )
     names = [spec.name for spec in task.metrics]
@@ -263,15 +266,15 @@ def _problems(task: Task) -> Iterator[str]:
 
 
 def _shares_of_training(splits: Mapping[str, Split]) -> Iterator[str]:
-    """Yield which splits have examples of the split train."""
+    """Yield problems of splits that share examples with the split train."""
     train = splits.get("train")
     for name, split in splits.items():
         if train is None or split is train or name in train.without or "train" in split.without:
             continue
         if split.source == train.source and max(split.begin, train.begin) < min(split.end, train.end):
             yield (
-                f"data.splits.{name}: overlaps train, a share of the same {split.source!r}, so that its answers are "
-                'learned; part the shares, or give one `without = ["…"]` the other.'
+                f"data.splits.{name}: overlaps train, a share of the same {split.source!r}, so that its answers would "
+                'be learned; separate the shares, or give one `without = ["…"]` the other.'
             )
 
 
@@ -285,36 +288,36 @@ def _problems_of_chat(chat: Chat, task: Task) -> Iterator[str]:
         yield f"user: {error}; write {{{{ and }}}} for braces."
         return
     if not chat.user.strip():
-        yield "user: is empty; write what is asked, with {prompt} in it."
+        yield "user: is empty; write the question, with {prompt} in it."
     elif strange := [name for name in places if name != "prompt"] or ([] if plain else ["prompt with a format"]):
         yield f"user: unknown placeholder {{{strange[0]}}}; the only one is {{prompt}}, and {{{{ and }}}} are braces."
     elif not places:
-        yield "user: has no {prompt}, so that every example would be asked the same."
+        yield "user: has no {prompt}, so that every example would get the same question."
     for key, count in (("shots", chat.shots), ("seed", chat.seed), ("lines", chat.lines)):
         if count < 0:
             yield f"{key}: must not be below 0."
     if chat.shots > MOST_SHOTS:
         yield f"shots: at most {MOST_SHOTS} examples are shown, not {chat.shots}."
     if chat.shots and ("train" not in task.data.splits or task.data.evaluation == "train"):
-        yield "shots: are drawn from the split train, which the task does not have or is evaluated on; write examples."
+        yield "shots: are drawn from the split train, which the task lacks or evaluates on; write examples."
     for number, shot in enumerate(chat.examples, start=1):
         if not shot.prompt.strip() or not shot.answer.strip():
-            yield f"examples[{number - 1}]: an empty prompt or answer shows nothing; fill it in, or leave it out."
+            yield f"examples[{number - 1}]: an empty prompt or answer is useless; fill it in, or leave it out."
     if chat.marker and chat.pattern:
-        yield "marker: stands beside a pattern; one of them cuts the answer out."
+        yield "marker: cannot be combined with pattern; leave one of them out."
     try:
         re.compile(chat.pattern)
     except re.error as error:
-        yield f"pattern: no regular expression: {error}."
+        yield f"pattern: not a regular expression: {error}."
 
 
 def _problems_of_families(task: Task) -> Iterator[str]:
-    known = [spec.name for spec in task.metrics if spec.axis != "diversity"]
+    scored = [spec.name for spec in task.metrics if spec.axis != "diversity"]
     named = [name for family in task.families for name in family]
     for name in sorted(set(named)):
-        if name not in known:
-            yield f"families: {name!r} is no scored metric of the task.{instead(name, known)}"
+        if name not in scored:
+            yield f"families: {name!r} is not a scored metric of the task.{instead(name, scored)}"
         elif named.count(name) > 1:
             yield f"families: {name!r} is listed twice; metrics that move together are one family."
     if any(len(family) < 2 for family in task.families):
-        yield "families: a family has at least two metrics; leave out a metric that stands alone."
+        yield "families: a family has at least two metrics; leave out single ones."

@@ -1,6 +1,6 @@
-"""Suites that installed packages ship: an entry point in the group `grue.tasks` names a package that holds task files.
+"""Suites of installed packages: an entry point in the group `grue.tasks` names a package with task files.
 
-Looking for them imports no package: what lies in its folder is data.
+The packages are not imported: their folders are read as data.
 """
 
 import re
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 GROUP = "grue.tasks"
 RESERVED = ("mini", "small", "grue", "own")
-"""The suites that are no package's."""
+"""Names that suites of packages cannot have."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
 
 def installed_suites() -> list[str]:
-    """Return the names of the suites that installed packages ship, sorted.
+    """Return the names of the suites of installed packages, sorted.
 
     Raises:
-        ConfigError: A suite has a name that it cannot have, or two packages ship one of the same name.
+        ConfigError: A suite has an invalid name, or two packages have suites of the same name.
     """
     return sorted(_entries())
 
 
 def installed_folder(suite: str) -> Path | None:
-    """Return the folder of a suite that an installed package ships, None where none does.
+    """Return the folder of an installed package's suite, or None if there is none.
 
     Raises:
         ConfigError: Its package has no such folder; or as `installed_suites`.
@@ -40,15 +40,15 @@ def installed_folder(suite: str) -> Path | None:
 
 
 def _entries() -> "dict[str, EntryPoint]":
-    found = installed(GROUP, "suite")
-    for name, entry in found.items():
+    entries = installed(GROUP, "suite")
+    for name, entry in entries.items():
         if name in RESERVED or not NAME.fullmatch(name):
-            why = "is one of grue's own" if name in RESERVED else "is no folder's name in lower case"
+            reason = "is one of grue's own" if name in RESERVED else "is not a folder name in lower case"
             raise ConfigError(
-                f"The installed package {escaped(entry.value)} offers a suite {name!a}, which {why}: rename the "
+                f"The installed package {escaped(entry.value)} offers a suite {name!a}, which {reason}: rename the "
                 f"entry point in its group {GROUP}, or uninstall it."
             )
-    return found
+    return entries
 
 
 def _folder(entry: "EntryPoint") -> Path:
@@ -59,6 +59,6 @@ def _folder(entry: "EntryPoint") -> Path:
         if folder.is_dir():
             return folder
     raise ConfigError(
-        f"The suite {entry.name!r} should lie in the package {escaped(entry.value)}, which is not there or no folder: "
+        f"The suite {entry.name!r} should be in the package {escaped(entry.value)}, which is missing or not a folder: "
         f'in the group {GROUP}, write {entry.name} = "the package that holds its task files", and install it again.'
     )

@@ -1,4 +1,4 @@
-"""Versions of the tasks that ship: the record of their hashes."""
+"""The recorded hashes of the versions of built-in tasks."""
 
 from pathlib import Path
 from typing import Any
@@ -10,35 +10,35 @@ from grue.tasks import Task
 
 
 def versions_file() -> Path:
-    """Return the file with the hash of every version of the tasks that ship."""
+    """Return the file with the hash of every version of the built-in tasks."""
     return task_folder() / "versions.json"
 
 
 def chat_versions_file() -> Path:
-    """Return the file with the hash of every version of their chat prompts, which change without the tasks."""
+    """Return the file with the hash of every version of their chat prompts, which have versions of their own."""
     return task_folder() / "chat-versions.json"
 
 
 def check_version(task: Task) -> None:
-    """Compare a task's hash, and that of its chat prompt, with those on record for their versions.
+    """Compare a task's hash, and that of its chat prompt, with the recorded ones of their versions.
 
     Raises:
         ConfigError: A version is recorded with another hash, or not at all.
     """
     _check(task, versions_file(), str(task.version), task.hash, "version", "something that affects scores has changed")
     if task.prompt.chat is not None:
-        number, what = str(task.prompt.chat.version), "the chat prompt has changed"
-        _check(task, chat_versions_file(), number, task.chat_hash, "prompt.chat.version", what)
+        number, change = str(task.prompt.chat.version), "the chat prompt has changed"
+        _check(task, chat_versions_file(), number, task.chat_hash, "prompt.chat.version", change)
 
 
-def _check(task: Task, path: Path, version: str, found: str, key: str, what: str) -> None:
+def _check(task: Task, path: Path, version: str, actual: str, key: str, change: str) -> None:
     where = f"{task.suite}/{task.name}, {key.replace('prompt.chat.', 'chat prompt ')} {version}"
-    known = _record(path).get(f"{task.suite}/{task.name}", {}).get(version)
-    if known is None:
+    recorded = _record(path).get(f"{task.suite}/{task.name}", {}).get(version)
+    if recorded is None:
         raise ConfigError(f"{where}: not recorded in {path}; record it with `grue tasks freeze`.")
-    if known != found:
+    if recorded != actual:
         raise ConfigError(
-            f"{where}: its hash is {found}, but {known} is recorded: {what} "
+            f"{where}: its hash is {actual}, but {recorded} is recorded: {change} "
             f"(`git diff` shows what). Raise the {key}, give the reason in the changelog, and record it "
             "with `grue tasks freeze`."
         )
@@ -48,25 +48,24 @@ def freeze_version(task: Task) -> bool:
     """Record a task's version and that of its chat prompt; return whether either is new.
 
     Raises:
-        ConfigError: A version is recorded with another hash, which stays.
+        ConfigError: A version is recorded with another hash, which is kept.
     """
-    found = [_freeze(task, versions_file(), task.version, task.hash)]
+    added = [_freeze(task, versions_file(), task.version, task.hash)]
     if task.prompt.chat is not None:
-        found.append(_freeze(task, chat_versions_file(), task.prompt.chat.version, task.chat_hash))
+        added.append(_freeze(task, chat_versions_file(), task.prompt.chat.version, task.chat_hash))
     check_version(task)
-    return any(found)
+    return any(added)
 
 
-def _freeze(task: Task, path: Path, version: int, found: str) -> bool:
+def _freeze(task: Task, path: Path, version: int, digest: str) -> bool:
     record = _record(path)
     versions = record.setdefault(f"{task.suite}/{task.name}", {})
     if str(version) in versions:
         return False
-    versions[str(version)] = found
+    versions[str(version)] = digest
     files.write_json(path, dict(sorted(record.items())))
     return True
 
 
 def _record(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = files.read_json(path) if path.exists() else {}
-    return found
+    return dict(files.read_json(path)) if path.exists() else {}

@@ -1,4 +1,4 @@
-"""Tasks: the content of a task file, and the hash that is a task's identity."""
+"""Tasks: the content of a task file, and the hash that identifies a task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -24,12 +24,12 @@ PROSE = (
 )
 """The keys of a task file that cannot change a score; they are not in its hash.
 
-`prompt.chat` changes those of systems that are asked by it, which are marked wherever they are shown: it has a version
-and a hash of its own (`Task.chat_hash`), so that no other result is touched by it.
+`prompt.chat` changes only the scores of systems prompted by it, which are marked wherever they are shown: it has its
+own version and hash (`Task.chat_hash`), so that no other result is affected.
 """
 
 FILE_ENDINGS = (".jsonl", ".jsonl.gz")
-"""What a split's name ends in that is a file of rows."""
+"""Endings of a split that is a file of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Source:
         columns: The columns to read, nested ones with dots ("document.summary.text"); empty means all.
         urls: Addresses of the official files.
         sha256: Address → sha256 of the file, if known.
-        folder: Of a local source, the folder that is read in place of `files`, as `--data-dir` takes it.
+        folder: Of a local source, a folder to read instead of `files`, as with `--data-dir`.
     """
 
     kind: Literal["mini", "hub", "files", "local"]
@@ -70,11 +70,11 @@ class Split:
         source: The split's name at the source.
         rows: Rows at the source; another count is an error. 0 means unknown.
         examples: Examples after grouping and selection; another count is an error. 0 means unknown.
-        ids_sha256: sha256 of the sorted example ids, one a line; another hash is an error. Empty means unknown.
-        begin, end: The share of the examples that belongs to the split, from 0 to 1, in the order of the hash of their
-            ids: that order does not depend on the source's, and disjoint shares have no example in common.
+        ids_sha256: sha256 of the sorted example ids, one per line; another hash is an error. Empty means unknown.
+        begin, end: The share of the examples that belongs to the split, from 0 to 1, ordered by the hash of their ids:
+            the order does not depend on the source, and disjoint shares have no example in common.
         without: Splits of this task whose examples, identified by their ids, are left out of this one.
-        most: Of what is left, at most so many belong to the split, the first ones in that order; 0 keeps all.
+        most: Largest number of examples of the split, the first ones in that order; 0 keeps all.
     """
 
     source: str
@@ -87,12 +87,12 @@ class Split:
     most: Annotated[int, NON_NEGATIVE] = field(default=0, metadata=LATER)
 
     def fits(self, examples: object, ids_sha256: object) -> bool:
-        """Whether data with so many examples and such ids can be this split, by what the task file knows of it.
+        """Whether data with this number of examples and hash of ids can be this split.
 
-        What a result does not state, None, fits.
+        None, for what a result does not state, fits.
         """
-        known = ((examples, self.examples), (ids_sha256, self.ids_sha256))
-        return all(found is None or not wanted or found == wanted for found, wanted in known)
+        pairs = ((examples, self.examples), (ids_sha256, self.ids_sha256))
+        return all(actual is None or not expected or actual == expected for actual, expected in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """An example that is written out in a chat prompt: a prompt, and the answer to it."""
+    """An example in a chat prompt: a prompt and its answer."""
 
     prompt: str
     answer: str
@@ -126,19 +126,19 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """How a task is put to a chat model: what it is told, shown and asked, and what of its reply is the answer.
+    """How a chat model is prompted for a task, and which part of its reply is the answer.
 
     Attributes:
         version: Raised with every change of this table.
-        user: What is asked, with the place of the example's prompt, `{prompt}`; `{{` and `}}` are braces.
-        system: What the model is told first; empty for no such message.
-        examples: Shown before the question, as turns of the conversation, in this order.
-        shots: How many examples of the training split, with their first references, are shown after those.
-        seed: Draws them, by the hashes of seed and example id, so that they do not depend on the order of the rows.
-        marker: The answer is what follows the last place of this text in the reply; the whole reply without it.
-        pattern: The answer is the first group, else the whole, of the first match of this regular expression; the whole
-            reply where it does not match.
-        lines: How many lines of the answer are kept, empty ones left out; 0 keeps all.
+        user: The question, with `{prompt}` for the example's prompt; `{{` and `}}` are braces.
+        system: The system message; empty for none.
+        examples: Examples before the question, as turns of the conversation, in this order.
+        shots: How many examples of the training split, with their first references, follow those.
+        seed: Selects them, by the hashes of seed and example id, so that they do not depend on the order of the rows.
+        marker: The answer is the text after the last occurrence of this text in the reply, or the whole reply.
+        pattern: The answer is the first group, or else the whole, of the first match of this regular expression; the
+            whole reply if nothing matches.
+        lines: How many non-empty lines of the answer are kept; 0 keeps all.
     """
 
     version: int
@@ -157,7 +157,7 @@ class Prompt:
     """How prompts are truncated: to `max_tokens` tokens, removing the excess on the side `truncation`.
 
     Attributes:
-        chat: How chat models are asked; None if the task does not say.
+        chat: How chat models are prompted; None if the task has no such prompt.
     """
 
     max_tokens: Annotated[int, COUNT]
@@ -170,9 +170,9 @@ class Generation:
     """Decoding settings, named as in Hugging Face's `GenerationConfig`; `top_k = 0` means no truncation.
 
     Attributes:
-        stop: Texts that end a response, which is what stands before the first of them. Tokens that hold one are closed
-            before `min_new_tokens`, as end tokens are; chat models are not stopped by them.
-        samples: How many responses evaluation draws to a prompt. Each draw of all prompts is scored as a corpus, and
+        stop: Texts that end a response, which is the text before the first of them. Tokens that contain one are closed
+            before `min_new_tokens`, like end tokens; chat models ignore them.
+        samples: How many responses evaluation draws per prompt. Each draw of all prompts is scored as a corpus, and
             the mean counts.
     """
 
@@ -206,7 +206,7 @@ class Generation:
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str | None:
-    """Return what stands before the first stop string in a text; None where it has none."""
+    """Return the text before the first stop string; None if there is none."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else None
 
@@ -218,7 +218,7 @@ class MetricSpec:
     Attributes:
         name: A registered metric.
         axis: What it counts towards; "diversity" is reported and never scored.
-        range: The raw values that are mapped to 0 and 100, worst first; values beyond are clipped. None for diversity.
+        range: The raw values mapped to 0 and 100, worst first; values beyond are clipped. None for diversity.
         reference: For perplexity, that of the references: the score is 100·min(1, reference/value), 100 at 0.
         options: Keyword arguments of the metric.
     """
@@ -253,10 +253,10 @@ class Backbone:
     """The model that training starts from: a hub id, a local folder, or `mini:<asset>`.
 
     Attributes:
-        family: "causal" or "seq2seq", an encoder-decoder. A backbone that is taken instead may be of the other.
+        family: "causal" or "seq2seq", an encoder-decoder. Another backbone (`--backbone`) may be of the other family.
         revision: Commit or tag of a hub model; empty means the newest.
-        warm_start: A published model that was trained on the task by maximum likelihood, if there is one: `grue train
-            --warm-start` starts from it. It is not in the task's hash.
+        warm_start: A published model trained on the task by maximum likelihood, if there is one, from which `grue train
+            --warm-start` starts. It is not in the task's hash.
     """
 
     family: Family
@@ -276,14 +276,14 @@ class Task:
         rollout: Decoding during reinforcement learning.
         decoding: Decoding in evaluation.
         reward: The default reward: a metric's name, a weighted sum of such names, or `module:function`.
-        recipes: Algorithm → values of its settings; "rl" holds for every reinforcement learner, "supervised+…" for
+        recipes: Algorithm → values of its settings; "rl" applies to every reinforcement learner, "supervised+…" to
             runs with a warm start.
         changelog: One line for each version.
         families: Groups of metrics that move together, so that a reward of one raises the others; see
             `experiments/relatives.py`.
-        folder: The folder that paths are relative to: the task file's; empty without any.
-        search: How evaluation decodes a second time, by beams or the likeliest token, for a figure that is shown beside
-            the score; None where it does not.
+        folder: The folder that paths are relative to: the task file's; empty without relative paths.
+        search: How evaluation decodes a second time, by beam search or greedily, for a figure beside the score; None if
+            it does not.
     """
 
     schema: int
@@ -307,10 +307,10 @@ class Task:
 
     @property
     def hash(self) -> str:
-        """sha256 of everything in the file that can change a score: all keys but `PROSE`.
+        """sha256 of everything in the file that can change a score: all keys except `PROSE`.
 
-        A value that equals its key's default does not count either, so that a new key changes no task's hash. In
-        return, a default must never change.
+        Values equal to their default do not count either, so that new keys change no task's hash; so a default must
+        never change.
         """
         identity = without_defaults(self)
         for *path, key in PROSE:
@@ -320,12 +320,12 @@ class Task:
 
     @property
     def chat_hash(self) -> str:
-        """sha256 of the chat prompt, as `hash` is of the rest; empty for a task without one."""
+        """sha256 of the chat prompt, computed like `hash`; empty for a task without one."""
         return "" if self.prompt.chat is None else files.sha256_json(without_defaults(self.prompt.chat))
 
 
 def split_of(task: Task, split: str) -> Split:
-    """Return what a task file says of a split.
+    """Return a split of a task.
 
     Raises:
         DataError: There is no such split.
@@ -341,7 +341,7 @@ def split_of(task: Task, split: str) -> Split:
 
 
 def without_defaults(value: Any) -> Any:
-    """Return a task, or a part of one, as plain tables and lists, without the values that equal their defaults."""
+    """Return a task, or a part of one, as plain tables and lists, without values equal to their defaults."""
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((f, getattr(value, f.name)) for f in fields(value))
         return {f.name: without_defaults(item) for f, item in pairs if item != _default(f)}
@@ -351,7 +351,7 @@ def without_defaults(value: Any) -> Any:
 
 
 def _as_written(value: Any, folder: str) -> Any:
-    """Return tables and lists with the paths in their texts relative to the task file again."""
+    """Return tables and lists with the paths in them made relative to the task file again."""
     if isinstance(value, dict):
         return {key: _as_written(item, folder) for key, item in value.items()}
     if isinstance(value, list):

@@ -276,7 +276,7 @@ def test_half_an_append_is_taken_back(path, refused):
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
     try:
-        with pytest.raises(DataError, match="cannot be written: File too large; what was saved before is untouched"):
+        with pytest.raises(DataError, match="cannot be written: File too large; what was saved before is unchanged"):
             files.append_jsonl(path, [{"a": n} for n in range(100)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

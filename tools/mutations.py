@@ -184,8 +184,8 @@ MUTATIONS = (
     Mutation(
         "other data on one board",
         "grue/records.py",
-        "if found and other and found != other:",
-        "if found and other and found == other == key:",
+        "if mine and theirs and mine != theirs:",
+        "if mine and theirs and mine == theirs == key:",
         ("tests/leaderboard/test_same_data.py", "tests/leaderboard", "tests/evaluation"),
     ),
     Mutation(

@@ -1,7 +1,7 @@
-"""Advantage actor-critic: rollouts, advantages, one step of the plain policy gradient, again.
+"""Advantage actor-critic: rollouts, advantages, one step of the plain policy gradient, repeated.
 
-Mnih et al. (2016), without its asynchrony; for text as in RL4LMs. It is PPO with a single step an update on all its
-rollouts and without a clipped ratio (Huang et al. 2022), since a policy gradient holds for the policy that was sampled.
+Mnih et al. (2016), without its asynchrony; for text as in RL4LMs. It is PPO with a single step per update, on all of
+its rollouts and without a clipped ratio (Huang et al. 2022), since a policy gradient is valid for the sampled policy.
 """
 
 from collections.abc import Mapping

@@ -1,18 +1,18 @@
-"""Advantage-leftover Lunch: weighted maximum likelihood of the responses that beat what the start is expected to get.
+"""Advantage-leftover Lunch: weighted maximum likelihood of responses that beat the initial policy's expected reward.
 
 A-LoL (Baheti et al. 2023, arXiv 2305.14718). A response is one action with the advantage A = r − V_0(x), where V_0 is
-what the initial policy gets on the prompt on average. Responses with A ≤ 0 are left out, the others are drawn with a
-probability that grows with A, and cost −A·sg(w)·log π(y), a mean over responses. The variants differ in w:
+the initial policy's mean reward on the prompt. Responses with A ≤ 0 are left out; the others are drawn with a
+probability that grows with A, and their loss is −A·sg(w)·log π(y), averaged over responses. The variants differ in w:
 
 - alol: the clipped ratio of the response, clip(π/π_0, 1 ± ε);
 - sequence: the clipped ratio of each token (the paper's name);
 - reference_free: 1;
 - kl: 1, and β·log(π/π_0) is added;
-- r_lol: as alol, with the reward in the place of A, which must not be negative.
+- r_lol: as alol, with the reward in place of A, which must not be negative.
 
-What differs from the paper: V_0 is a ridge regression on the initial policy's state at the end of the prompt, fitted to
-one sample to each of `value_prompts` training prompts (the paper trains attention over the prompt's states on the
-validation split); filter and draw are over the responses of an update, not over the whole data.
+Differences from the paper: V_0 is a ridge regression on the initial policy's state at the end of the prompt, fitted to
+one sample for each of `value_prompts` training prompts (the paper trains attention over the prompt's states on the
+validation split); responses are filtered and drawn per update, not over the whole data.
 """
 
 from collections.abc import Mapping
@@ -37,29 +37,29 @@ def update(trainer: Trainer, state: TrainState, config: ALoLConfig, n: int) -> d
     """Carry out update `n`; return its figures for the log.
 
     Raises:
-        TrainingError: A reward is negative, where rewards are weights.
+        TrainingError: With r_lol, a reward is negative.
     """
     groups, figures = collect_groups(trainer, state, config, n)
     worth = groups.scores
     if config.variant == "r_lol":
         if (worth[groups.counts] < 0).any():
-            raise TrainingError(f"update {n}: r_lol weighs responses by their reward, and one is negative; take alol.")
+            raise TrainingError(f"update {n}: r_lol weights responses by their rewards, but one is negative; use alol.")
     else:
         if n == 0:
             figures = add(figures, fit_value(trainer, state, config))
         worth = worth - values_of(state, config, groups.prompts).unsqueeze(1)
     usable = (groups.counts & (worth > 0)).flatten()
-    kept = usable.nonzero()[:, 0].cpu()
-    if config.priority and len(kept):
+    chosen = usable.nonzero()[:, 0].cpu()
+    if config.priority and len(chosen):
         chance = generator(trainer.seed, "priority", n)
-        weights = worth.flatten()[kept].double().cpu()
-        kept = kept[torch.multinomial(weights, len(kept), replacement=True, generator=chance)]
+        weights = worth.flatten()[chosen].double().cpu()
+        chosen = chosen[torch.multinomial(weights, len(chosen), replacement=True, generator=chance)]
     size = groups.scores.shape[1]
-    singles = replace(groups, scores=worth).pick(kept // size, (kept % size).unsqueeze(1))
-    everyone = torch.ones(len(kept), device=worth.device)
+    singles = replace(groups, scores=worth).pick(chosen // size, (chosen % size).unsqueeze(1))
+    counts = torch.ones(len(chosen), device=worth.device)
     figures = {**figures, "objective/used": float(usable.sum() / groups.counts.sum())}
     loss = partial(weighted_loss, config)
-    return {**figures, **improve(trainer, state, config, singles, loss, n, everyone, reference=True)}
+    return {**figures, **improve(trainer, state, config, singles, loss, n, counts, reference=True)}
 
 
 def weighted_loss(config: ALoLConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:
@@ -78,7 +78,7 @@ def weighted_loss(config: ALoLConfig, batch: GroupBatch) -> tuple[Tensor, Mappin
 
 
 def fit_value(trainer: Trainer, state: TrainState, config: ALoLConfig) -> dict[str, float]:
-    """Fit V_0 to what the initial policy gets, and keep it; return what that took, and how good the fit is."""
+    """Fit V_0 to the initial policy's rewards and keep it; return the cost and the quality of the fit."""
     once = replace(config, rollouts=config.value_prompts, samples_per_prompt=1, redraws=0, mask=None, minibatch_size=1)
     apart = replace(
         trainer,
@@ -102,19 +102,19 @@ def values_of(state: TrainState, config: ALoLConfig, prompts: Tokens) -> Tensor:
 
 @torch.no_grad()
 def prompt_states(state: TrainState, config: ALoLConfig, prompts: Tokens) -> Tensor:
-    """Return the initial policy's state at the end of each prompt, from which it predicts the first token, [P, H]."""
-    found: dict[int, Tensor] = {}
+    """Return the initial policy's states from which it predicts the first response token, [P, H]."""
+    by_row: dict[int, Tensor] = {}
     with state.initial_policy() as policy:
         for rows in length_batches(prompts.mask, torch.arange(len(prompts.ids)), config.micro_batch_size):
-            asked = prompts.rows(rows)
-            first = torch.zeros_like(asked.ids[:, :1])
-            states = trunk_states(policy, asked, Tokens(first, torch.ones_like(first, dtype=torch.bool)))[:, 0]
-            found |= dict(zip(rows.tolist(), states.float(), strict=True))
-    return torch.stack([found[row] for row in range(len(found))])
+            batch = prompts.rows(rows)
+            first = torch.zeros_like(batch.ids[:, :1])
+            states = trunk_states(policy, batch, Tokens(first, torch.ones_like(first, dtype=torch.bool)))[:, 0]
+            by_row |= dict(zip(rows.tolist(), states.float(), strict=True))
+    return torch.stack([by_row[row] for row in range(len(by_row))])
 
 
 def add(figures: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
-    """Return figures and further ones, those with the same name added up."""
+    """Return the figures of both; those with the same name are added up."""
     return {**figures, **{name: figures.get(name, 0.0) + value for name, value in more.items()}}
 
 

@@ -1,10 +1,10 @@
 """Contrastive policy gradient: differences of log-ratios regress on differences of rewards, off-policy.
 
-Flet-Berliac et al. (2024, arXiv 2406.19185). With h = log π(y) − log π_0(y), two responses to a prompt cost
-(Δr − βΔh)²/(2β), whose gradient is the paper's. Whoever drew the responses, the only fixed point is the policy that
-maximises E[r] − β·KL(π‖π_0): no importance weight is needed, and equal rewards teach, too.
+Flet-Berliac et al. (2024, arXiv 2406.19185). With h = log π(y) − log π_0(y), the loss of two responses to a prompt is
+(Δr − βΔh)²/(2β), whose gradient is the paper's. Whichever policy drew the responses, the only fixed point maximises
+E[r] − β·KL(π‖π_0): no importance weights are needed, and equal rewards are informative, too.
 
-What differs from the paper: the mean over all pairs of a prompt's responses stands for one pair.
+Difference from the paper: the mean over all pairs of a prompt's responses replaces one pair.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def update(trainer: Trainer, state: TrainState, config: CoPGConfig, n: int) -> d
 def contrast_loss(config: CoPGConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:
     """Return the mean loss of each group's pairs [b], and figures of the pairs."""
     ratios, scores, counts = batch.log_ratios, batch.scores, batch.counts
-    gaps, differences = (one.unsqueeze(2) - one.unsqueeze(1) for one in (ratios, scores))
+    gaps, differences = (values.unsqueeze(2) - values.unsqueeze(1) for values in (ratios, scores))
     losses = (differences - config.beta * gaps).square() / (2.0 * config.beta)
     once = torch.ones_like(gaps, dtype=torch.bool).triu(1)
     pairs = counts.unsqueeze(2) & counts.unsqueeze(1) & once

@@ -1,12 +1,12 @@
-"""Direct preference optimisation: the better of two responses shall gain on the worse, as far as β allows.
+"""Direct preference optimisation: the better of two responses gains on the worse, regularised by β.
 
-With h = log π(y) − log π_0(y), a pair costs −log σ(β(h_w − h_l)) (Rafailov et al. 2023, arXiv 2305.18290), or
+With h = log π(y) − log π_0(y), the loss of a pair is −log σ(β(h_w − h_l)) (Rafailov et al. 2023, arXiv 2305.18290), or
 (h_w − h_l − 1/(2β))² (IPO: Azar et al. 2023, arXiv 2310.12036). Pairs are made of a prompt's responses by their scores:
 drawn with the policy at each update (online: Guo et al. 2024, arXiv 2402.04792), with the initial policy, or read from
 a file of preferences.
 
-What differs from the papers: a metric says which response is better, and how much better does not matter; responses
-with equal scores make no pair; the mean is over prompts, each the mean over its pairs.
+Differences from the papers: a metric decides which response is better, and the size of the difference does not matter;
+responses with equal scores make no pair; the loss is a mean over prompts of means over their pairs.
 """
 
 from collections.abc import Mapping

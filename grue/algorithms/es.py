@@ -1,6 +1,6 @@
-"""Evolution strategies: answers of perturbed policies are compared, and no gradient of the policy is taken.
+"""Evolution strategies: perturbed policies are compared by their answers, without a gradient of the policy.
 
-Salimans et al. (2017, arXiv 1703.03864), as Qiu et al. (2025, 2509.24372) brought it to language models. Pairs of
+Salimans et al. (2017, arXiv 1703.03864), applied to language models by Qiu et al. (2025, 2509.24372). Pairs of
 policies θ ± σε_k, ε_k ~ N(0, I), answer the same prompts of an update, greedily. A member's fitness F is the mean score
 of its answers, shaped to its centred rank among all 2n members, from −½ to ½, and
 
@@ -9,16 +9,16 @@ of its answers, shaped to its centred rank among all 2n members, from −½ to �
 estimates the gradient of the shaped fitness, smoothed by the noise. The optimiser takes −g. Its norm is far above any
 clipping norm, so `max_grad_norm` makes all steps equally long, and `learning_rate` alone decides how far weights move.
 
-What differs from the papers: members of equal fitness share their mean rank, where OpenAI's code orders them by
-position; where no pair differs, no step is taken; weight decay is AdamW's. OpenAI's code leaves out 1/σ. Qiu et al.
-have neither pairs nor ranks nor an optimiser: they standardise the fitness, and their learning rate holds 1/σ.
+Differences from the papers: members of equal fitness share their mean rank, where OpenAI's code orders them by
+position; if no pair differs, no step is taken; weight decay is AdamW's. OpenAI's code leaves out 1/σ. Qiu et al.
+have neither pairs nor ranks nor an optimiser: they standardise the fitness, and their learning rate includes 1/σ.
 
-In the code: noise is drawn anew from the run's seed wherever it is needed, one stream for all weights of a pair. The
-policy's own weights come back from a copy: adding and subtracting would not return to the same bits. All prompts of a
-member are one batch. Several members are not: the sampler stops when every row has ended and keeps keys and values in
-an object, which `torch.func.vmap` cannot map, and 2n copies of the weights would have to be held.
+In the code: noise is redrawn from the run's seed whenever it is needed, one stream for all weights of a pair. The
+policy's own weights are restored from a copy: adding and subtracting would not return the same bits. All prompts of a
+member are one batch, but members are run one by one: `torch.func.vmap` cannot map the sampler, which stops when every
+row has ended and keeps keys and values in an object, and 2n copies of the weights would be needed.
 
-n = pairs of an update, B = responses of an update, those of a member side by side, T = response time.
+n = pairs of an update, B = responses of an update, a member's adjacent, T = response time.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -51,14 +51,12 @@ from grue.rl.responses import (
 from grue.rl.settings import rollout_settings
 from grue.rl.trainer import Trainer, TrainState, implement
 
-"""Settings that it inherits and does not read."""
-
 
 def start(trainer: Trainer, config: ESConfig) -> TrainState:
     """Return the state before the first update.
 
     Raises:
-        ConfigError: A process would have no pair to evaluate.
+        ConfigError: There are more processes than pairs.
     """
     if config.perturbations < trainer.distributed.size:
         raise ConfigError(
@@ -69,9 +67,9 @@ def start(trainer: Trainer, config: ESConfig) -> TrainState:
 
 
 def update(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> dict[str, float]:
-    """Let the members of update `n` answer, and take one step along the noise of the better ones, if any are."""
-    found = score(trainer, state, config.read, n, gather(trainer, answer(trainer, state, config, n)))
-    fitness = member_fitness(found, 2 * config.perturbations)
+    """Let the members of update `n` answer, and take one step along the noise of the better ones."""
+    responses = score(trainer, state, config.read, n, gather(trainer, answer(trainer, state, config, n)))
+    fitness = member_fitness(responses, 2 * config.perturbations)
     shaped = centred_ranks(fitness).view(-1, 2)
     differences = shaped[:, 0] - shaped[:, 1]
     steps, norm = 0.0, 0.0
@@ -79,11 +77,11 @@ def update(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> dic
         add_gradient(trainer, config, differences / (2 * config.perturbations * config.noise), n)
         norm = float(step(trainer, state.optimizer, config, f"update {n}"))
         steps = 1.0
-    known = fitness[~fitness.isnan()]
+    valid = fitness[~fitness.isnan()]
     return {
-        **describe_responses(found),
-        "es/fitness_sd": float(known.std(correction=0)),
-        "es/tied": tied_share(known),
+        **describe_responses(responses),
+        "es/fitness_sd": float(valid.std(correction=0)),
+        "es/tied": tied_share(valid),
         "policy/grad_norm": norm,
         "policy/steps": steps,
         "steps": steps,
@@ -95,16 +93,16 @@ def update(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> dic
 
 @torch.no_grad()
 def answer(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> Sampled:
-    """Return what this rank's share of the members answer to the prompts of update `n`, and what the reward gave.
+    """Return the answers of this rank's members to the prompts of update `n`, with their rewards.
 
-    The policy's weights are the same after as before, bit for bit.
+    The policy's weights are restored bit for bit.
     """
     policy = state.policy
     positions = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n)
     examples = [trainer.examples[position] for position in positions.tolist()]
-    prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
+    prompts = encode_prompts(policy, trainer.tokenizer, [example.prompt for example in examples], trainer.task.prompt)
     settings = rollout_settings(trainer.task, config)
-    first = torch.zeros(len(examples), settings.max_new_tokens)  # of equally likely tokens, the first
+    first = torch.zeros(len(examples), settings.max_new_tokens)  # takes the first of equally likely tokens
     eos, stops = eos_id(policy, trainer.tokenizer), find_stops(trainer.tokenizer, settings.stop)
     encoded = None
     if config.freeze_encoder:
@@ -121,28 +119,28 @@ def answer(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> Sam
             except TrainingError as error:
                 raise TrainingError(f"update {n}, a perturbed policy: {error} Or lower noise.") from error
     rollout = joined(rollouts)
-    given = reward_responses(trainer, examples * len(rollouts), rollout, n)
+    rewarded = reward_responses(trainer, examples * len(rollouts), rollout, n)
     share = len(rollouts) / (2 * config.perturbations)
-    spent = [share * len(examples), float(rollout.responses.mask.sum()), float(len(given.sums))]
-    places = positions.repeat(len(rollouts)).to(given.sums.device)
-    sampled = Sampled(places, rollout, given, given.sums, torch.tensor(spent, dtype=torch.float64))
+    spent = [share * len(examples), float(rollout.responses.mask.sum()), float(len(rewarded.sums))]
+    places = positions.repeat(len(rollouts)).to(rewarded.sums.device)
+    sampled = Sampled(places, rollout, rewarded, rewarded.sums, torch.tensor(spent, dtype=torch.float64))
     show(trainer, sampled)
     return sampled
 
 
 def members(trainer: Trainer, config: ESConfig, n: int) -> Generator[None, None, None]:
-    """Give the policy the weights of each of this rank's members in turn, + before −, and its own in the end."""
+    """Give the policy the weights of each of this rank's members in turn, + before −; restore its own at the end."""
     weights = [weight.detach() for weight in learning(trainer)]
-    kept = [weight.clone() for weight in weights]
+    centres = [weight.clone() for weight in weights]
     try:
         for pair in own_pairs(trainer, config):
             noise = list(draw_noise(trainer, n, pair))
             for scale in (config.noise, -config.noise):
-                for weight, centre, drawn in zip(weights, kept, noise, strict=True):
+                for weight, centre, drawn in zip(weights, centres, noise, strict=True):
                     torch.add(centre, drawn, alpha=scale, out=weight)
                 yield
     finally:
-        for weight, centre in zip(weights, kept, strict=True):
+        for weight, centre in zip(weights, centres, strict=True):
             weight.copy_(centre)
 
 
@@ -152,20 +150,20 @@ def own_pairs(trainer: Trainer, config: ESConfig) -> range:
 
 
 def learning(trainer: Trainer) -> list[Tensor]:
-    """Return the weights that learn."""
+    """Return the trained weights."""
     return [weight for weight in trainer.policy.parameters() if weight.requires_grad]
 
 
 def draw_noise(trainer: Trainer, n: int, pair: int) -> Iterator[Tensor]:
-    """Yield the noise of a pair of update `n` for one weight after the other, out of a single stream."""
+    """Yield the noise of a pair of update `n` for each weight in turn, from a single stream."""
     chance = generator(trainer.seed, "perturbation", n, pair)
     for weight in learning(trainer):
         yield torch.randn(weight.shape, generator=chance).to(weight)
 
 
 def joined(rollouts: Sequence[Rollout]) -> Rollout:
-    """Return the answers of several members to the same prompts as one, without their supports."""
-    width = max(one.responses.ids.shape[1] for one in rollouts)
+    """Return the answers of several members to the same prompts as one rollout, without supports."""
+    width = max(rollout.responses.ids.shape[1] for rollout in rollouts)
 
     def stack(parts: Sequence[Tensor]) -> Tensor:
         return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
@@ -173,42 +171,45 @@ def joined(rollouts: Sequence[Rollout]) -> Rollout:
     prompts, count = rollouts[0].prompts, len(rollouts)
     return Rollout(
         Tokens(prompts.ids.repeat(count, 1), prompts.mask.repeat(count, 1)),
-        Tokens(stack([one.responses.ids for one in rollouts]), stack([one.responses.mask for one in rollouts])),
+        Tokens(
+            stack([rollout.responses.ids for rollout in rollouts]),
+            stack([rollout.responses.mask for rollout in rollouts]),
+        ),
         support=None,
-        truncated=torch.cat([one.truncated for one in rollouts]),
-        mask_size=stack([one.mask_size for one in rollouts]),
+        truncated=torch.cat([rollout.truncated for rollout in rollouts]),
+        mask_size=stack([rollout.mask_size for rollout in rollouts]),
     )
 
 
 # --- fitness ---------------------------------------------------------------------------------------------------------
 
 
-def member_fitness(found: Responses, count: int) -> Tensor:
-    """Return the mean score of each member's answers that have one, [2n]; NaN for a member without any.
+def member_fitness(responses: Responses, count: int) -> Tensor:
+    """Return the mean score of each member's scored answers, [2n]; NaN for a member without any.
 
-    Sums of float32 in float64 are exact here, so that equal fitness is equal in whatever order it was added up.
+    Sums of float32 in float64 are exact here, so that equal fitness does not depend on the order of summation.
 
     Args:
         count: 2n, the members.
     """
-    scores = found.scores.masked_fill(~found.scored, torch.nan)
+    scores = responses.scores.masked_fill(~responses.scored, torch.nan)
     return scores.cpu().double().view(count, -1).nanmean(1)
 
 
 def centred_ranks(fitness: Tensor) -> Tensor:
     """Return the ranks of fitnesses, from −½ for the lowest to ½ for the highest, [2n]; equal ones share their mean.
 
-    A member without a fitness has the middle, 0, and the others are ranked as if it were not there.
+    A member without a fitness gets the middle, 0, and the others are ranked as if it did not exist.
     """
-    known = ~fitness.isnan()
-    others = max(1, int(known.sum()) - 1)
-    values = fitness[known]
+    valid = ~fitness.isnan()
+    rivals = max(1, int(valid.sum()) - 1)
+    values = fitness[valid]
     below = (values.unsqueeze(1) > values).sum(1) - (values.unsqueeze(1) < values).sum(1)
-    return torch.zeros_like(fitness).masked_scatter(known, below.to(fitness) / (2 * others))
+    return torch.zeros_like(fitness).masked_scatter(valid, below.to(fitness) / (2 * rivals))
 
 
 def tied_share(fitness: Tensor) -> float:
-    """Return the share of the members whose fitness another member has, too."""
+    """Return the share of the members with the same fitness as another."""
     return float(((fitness.unsqueeze(1) == fitness).sum(1) > 1).double().mean())
 
 
@@ -219,7 +220,7 @@ def add_gradient(trainer: Trainer, config: ESConfig, weights: Tensor, n: int) ->
     """Give each weight this rank's share of −g, which the optimiser's step sums over the ranks.
 
     Args:
-        weights: [n], what the noise of each pair counts in g.
+        weights: [n], weight of each pair's noise in g.
     """
     gradients = [torch.zeros_like(weight) for weight in learning(trainer)]
     for pair in own_pairs(trainer, config):

@@ -1,13 +1,13 @@
-"""Group relative policy optimisation: a response is judged against its siblings, the other responses to its prompt.
+"""Group relative policy optimisation: a response is compared with the other responses to its prompt.
 
 Shao et al. (2024), §4.1. No critic: the advantage of every token is the response's score, standardised within the
-group. The penalty against the reference is part of the loss, not of the scores. Its relatives are its settings, and
-those that other papers chose are presets: `dr_grpo` (Liu et al. 2025, arXiv 2503.20783), `dapo` (Yu et al. 2025,
-2503.14476; `overlong_buffer` is its too) and `gspo` (Zheng et al. 2025, 2507.18071). `normalize_terms` is GDPO's
+group. The penalty against the reference is part of the loss, not of the scores. Variants are settings, and
+those of other papers are presets: `dr_grpo` (Liu et al. 2025, arXiv 2503.20783), `dapo` (Yu et al. 2025,
+2503.14476; with `overlong_buffer`) and `gspo` (Zheng et al. 2025, 2507.18071). `normalize_terms` is GDPO's
 advantage (Liu et al. 2026).
 
-What differs from the papers: rewards of any scale, so that a group is flat where its rewards are equal, not where all
-are right or wrong; the group's deviation is the sample's; a group that stays flat still learns the penalty.
+Differences from the papers: rewards have any scale, so a group is flat if its rewards are equal, not if all are right
+or wrong; the group's deviation is the sample's; a group that stays flat still learns the penalty.
 
 B = responses of an update, b = rows of a micro-batch, T = response time.
 """
@@ -51,9 +51,9 @@ def update(trainer: Trainer, state: TrainState, config: GRPOConfig, n: int) -> d
 
 
 def group_advantages(scores: Tensor, scored: Tensor, config: GRPOConfig) -> Tensor:
-    """Return the advantages of responses whose groups stand side by side, [B]; exactly 0 in a group of equal scores.
+    """Return the advantages of responses ordered by groups, [B]; exactly 0 in a group of equal scores.
 
-    Scores made of terms that were standardised in the group are not divided again.
+    Scores whose terms were standardised in the group are not divided again.
 
     Args:
         scores: [B].
@@ -61,16 +61,16 @@ def group_advantages(scores: Tensor, scored: Tensor, config: GRPOConfig) -> Tens
     """
     divided = config.scale_by == "group" and not config.normalize_terms
     judge = rl.standardise_groups if divided else rl.centre_groups
-    return rl.among(scored, judge, scores, config.samples_per_prompt)
+    return rl.judge_counted(scored, judge, scores, config.samples_per_prompt)
 
 
 def flat_share(advantages: Tensor, config: GRPOConfig) -> float:
-    """Return the share of groups without an advantage, their scores being equal: only the penalty is learnt there."""
+    """Return the share of groups without advantages because their scores are equal; they learn only the penalty."""
     return float((advantages.view(-1, config.samples_per_prompt) == 0).all(1).float().mean())
 
 
 def token_weights(mask: Tensor, config: GRPOConfig, longest: int) -> Tensor:
-    """Return what each token counts in the loss, [B, T]: 1, or 1 over its response's length or the longest one's."""
+    """Return the weight of each token in the loss, [B, T]: 1, or 1 over its response's length or the longest length."""
     if config.loss_over == "tokens":
         return mask.float()
     return mask / (longest if config.loss_over == "constant" else mask.sum(1, keepdim=True).clamp(min=1))
@@ -84,32 +84,32 @@ def token_losses(
     weights: Tensor,
     kl_coefficient: float,
 ) -> Mapping[str, Tensor]:
-    """Return weighted sums over the tokens of a minibatch: the loss, its parts and what is logged of the ratio.
+    """Return weighted sums over the tokens of a minibatch: the loss, its parts and figures of the ratio.
 
     Args:
         advantages: [B].
         weights: [B, T].
     """
-    now, weight = batch.now, batch.part(weights)
-    told = batch.part(experience.mask).float()  # what is logged of the ratio is a mean over tokens, however the loss is
+    current, weight = batch.current, batch.part(weights)
+    log_weights = batch.part(experience.mask).float()  # ratio figures are token means even if the loss is not
     if config.loss_over != "tokens":
-        told = told * experience.scored.sum() / experience.mask.sum()
+        log_weights = log_weights * experience.scored.sum() / experience.mask.sum()
     log_ratio = batch.new - batch.old
     new = batch.new if config.ratio_of == "tokens" else batch.old + rl.row_mean(log_ratio, batch.mask)
     worth = advantages[batch.rows].unsqueeze(1) * batch.part(experience.weights)
     policy = rl.clipped_policy_loss(new, batch.old, worth, config.clip, config.clip_high)
     reference = batch.part(experience.reference)
-    penalty = rl.kl_loss(now.over(config.kl_over), reference, log_ratio, config.kl_estimator, config.kl_corrected)
-    loss = regularised(policy + kl_coefficient * penalty, now, config)
+    penalty = rl.kl_loss(current.over(config.kl_over), reference, log_ratio, config.kl_estimator, config.kl_corrected)
+    loss = regularised(policy + kl_coefficient * penalty, current, config)
     return {
         "loss": (loss * weight).sum(),
         "policy_loss": (policy * weight).sum(),
         "reference_kl": (penalty * weight).sum(),
         **rl.ratio_figures(
-            new, batch.old, told if config.ratio_of == "tokens" else weight, config.clip, config.clip_high
+            new, batch.old, log_weights if config.ratio_of == "tokens" else weight, config.clip, config.clip_high
         ),
-        "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * told).sum(),
-        **mismatch(now.restricted, batch.drawn, batch.mask),
+        "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * log_weights).sum(),
+        **mismatch(current.restricted, batch.drawn, batch.mask),
     }
 
 

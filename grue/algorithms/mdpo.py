@@ -1,12 +1,12 @@
-"""Mirror descent policy optimisation: several steps towards the advantages, held near the policy that was sampled.
+"""Mirror descent policy optimisation: several steps towards the advantages, with a KL penalty to the sampled policy.
 
 Tomar et al. (2020, arXiv 2005.09814), on-policy. An update from π_k maximises E[(π/π_k)·A] − KL(π‖π_k)/t_k by `epochs`
-passes over its rollouts; t_k falls in a straight line over the run, so that late updates move little. The ratio is
+passes over its rollouts; t_k decreases linearly over the run, so that late updates move little. The ratio is
 not clipped. It is PPO with another policy loss, and shares its code (`ppo.py`).
 
-What differs from the paper: KL(π‖π_k) of a token is estimated from the drawn token, r·log r − r + 1 with r = π/π_k: its
-mean and its gradient's are those of the exact divergence, and it is never negative; there is a KL penalty against the
-initial policy beside it, in the reward; steps are on minibatches.
+Differences from the paper: KL(π‖π_k) of a token is estimated from the drawn token as r·log r − r + 1 with r = π/π_k,
+which is unbiased, in its gradient too, and never negative; there is also a KL penalty against the initial policy, in
+the reward; steps are on minibatches.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Proximal policy optimisation with a KL penalty: rollouts, advantages, a few epochs of clipped updates, again.
+"""Proximal policy optimisation with a KL penalty: rollouts, advantages, a few epochs of clipped updates, repeated.
 
-Schulman et al. (2017); for text as in Ramamurthy et al. (2023), §3 and App. A. NLPO (`nlpo.py`) is this with a
-restricted sampler, A2C (`a2c.py`) this with one step and another policy loss.
+Schulman et al. (2017); for text as in Ramamurthy et al. (2023), §3 and App. A. NLPO (`nlpo.py`) is PPO with a
+restricted sampler, A2C (`a2c.py`) PPO with one step and another policy loss.
 
 B = responses of an update, b = rows of a micro-batch, T = response time.
 """
@@ -47,7 +47,7 @@ def improve(
     """Collect rollouts, estimate advantages, take the optimiser steps, adapt the penalty; return figures for the log.
 
     Args:
-        policy_loss: What is minimised over the policy.
+        policy_loss: The loss of the policy.
     """
     experience = collect_valued(trainer, state, config, n)
     advantages, returns = advantages_and_returns(experience, config)
@@ -71,22 +71,22 @@ def token_losses(
     returns: Tensor,
     policy_loss: PolicyLoss,
 ) -> Mapping[str, Tensor]:
-    """Return sums over the tokens of a minibatch: the loss, its parts and what is logged of the ratio.
+    """Return sums over the tokens of a minibatch: the loss, its parts and figures of the ratio.
 
     Args:
         advantages, returns: [B, T].
     """
-    now, mask = batch.now, batch.mask
-    assert now.values is not None and experience.policy.values is not None
+    current, mask = batch.current, batch.mask
+    assert current.values is not None and experience.policy.values is not None
     policy, figures = policy_loss(batch, batch.part(advantages))
-    value = rl.value_loss(now.values, batch.part(returns), batch.part(experience.policy.values), config.value_clip)
-    loss = regularised(policy + config.value_coefficient * value, now, config)
+    value = rl.value_loss(current.values, batch.part(returns), batch.part(experience.policy.values), config.value_clip)
+    loss = regularised(policy + config.value_coefficient * value, current, config)
     return {
         "loss": (loss * mask).sum(),
         "policy_loss": (policy * mask).sum(),
         "value_loss": (value * mask).sum(),
         **figures,
-        **mismatch(now.restricted, batch.drawn, mask),
+        **mismatch(current.restricted, batch.drawn, mask),
     }
 
 

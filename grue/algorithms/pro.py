@@ -1,11 +1,11 @@
-"""Preference ranking optimisation: each response shall be likelier than all that score lower.
+"""Preference ranking optimisation: each response becomes likelier than all that score lower.
 
-Song et al. (2023, arXiv 2306.17492). With s = log π(y)/|y| and responses in the order of their scores, a prompt costs
-−Σ_k log(exp(τ_kk·s_k) / (exp(τ_kk·s_k) + Σ_{i below k} exp(τ_ki·s_i))), and the best response's −log π(y), weighted by
-`best_coefficient`·(K − 1)². τ is 1, or follows the scores: τ_ki = r_k − r_i, and τ_kk the largest of them.
+Song et al. (2023, arXiv 2306.17492). With s = log π(y)/|y| and responses in the order of their scores, the loss of a
+prompt is −Σ_k log(exp(τ_kk·s_k) / (exp(τ_kk·s_k) + Σ_{i below k} exp(τ_ki·s_i))), and the best response's −log π(y),
+weighted by `best_coefficient`·(K − 1)². τ is 1, or follows the scores: τ_ki = r_k − r_i, and τ_kk the largest of them.
 
-What differs from the paper: "below" means a lower score, so that responses with equal scores are not set apart by
-chance; rewards are as the metric gives them, between 0 and 1 mostly, where τ is small.
+Differences from the paper: "below" means a lower score, so that responses with equal scores are not ordered at random;
+rewards are the metric's, mostly between 0 and 1, so that τ is small.
 """
 
 from collections.abc import Mapping

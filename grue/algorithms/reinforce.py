@@ -1,7 +1,8 @@
 """REINFORCE: the policy gradient of whole responses, without a critic.
 
-Williams (1992). A response is one action. It is worth its score less β times its summed KL, and every token of it has
-the same advantage: that worth less a baseline, the mean of the batch. RLOO (`rloo.py`) is this with another baseline.
+Williams (1992). A response is one action. Its return is its score less β times its summed KL, and all of its tokens
+have the same advantage: the return less a baseline, the mean of the batch. RLOO (`rloo.py`) is this with another
+baseline.
 
 Several steps on the same rollouts are corrected token by token, with PPO's clipped ratio, since the ratio of a whole
 response leaves any clip range after a step or two. verl and OpenRLHF do the same for RLOO; TRL clips the response's
@@ -29,7 +30,7 @@ from grue.rl.experience import (
 from grue.rl.optimize import mismatch, optimize
 from grue.rl.trainer import Trainer, TrainState, implement
 
-# (what each response is worth [B], responses of a group) → the same less the baseline of its group.
+# (returns [B], size of a group) → returns less the baseline of their group.
 Baseline = Callable[[Tensor, int], Tensor]
 
 
@@ -48,7 +49,7 @@ def improve(
     """Collect rollouts, take the optimiser steps, adapt the penalty; return figures for the log.
 
     Args:
-        advantages_of: What the tokens of each response are worth, [B, T], or [B, 1] where that is one number.
+        advantages_of: Returns the advantages of the tokens, [B, T], or of whole responses, [B, 1].
     """
     experience = collect(trainer, state, config, n)
     advantages = advantages_of(experience) * experience.weights
@@ -66,27 +67,27 @@ def response_advantages(config: ReinforceConfig, less_baseline: Baseline, size: 
     """Return the advantage of each response, [B, 1]; whitened over the responses if so configured.
 
     Args:
-        less_baseline: Takes the baseline off what each response is worth.
-        size: Responses that stand side by side and have a baseline of their own.
+        less_baseline: Subtracts the baseline from the returns.
+        size: Number of adjacent responses that share a baseline.
     """
-    advantages = rl.among(experience.scored, less_baseline, experience.rewards.sum(1), size)
+    advantages = rl.judge_counted(experience.scored, less_baseline, experience.rewards.sum(1), size)
     if config.whiten_advantages:
         advantages = rl.whiten(advantages, experience.scored.float())
     return advantages.unsqueeze(1)
 
 
 def token_losses(batch: Minibatch, config: ReinforceConfig, advantages: Tensor) -> Mapping[str, Tensor]:
-    """Return sums over the tokens of a minibatch: the loss and what is logged of the ratio; `advantages` as above.
+    """Return sums over the tokens of a minibatch: the loss and figures of the ratio; `advantages` as above.
 
-    While the policy is the one that was sampled, the clipped ratio has the gradient of A·log π.
+    As long as the policy is the sampled one, the clipped ratio has the gradient of A·log π.
     """
     policy = rl.clipped_policy_loss(batch.new, batch.old, batch.part(advantages), config.clip)
-    loss = regularised(policy, batch.now, config)
+    loss = regularised(policy, batch.current, config)
     return {
         "loss": (loss * batch.mask).sum(),
         "policy_loss": (policy * batch.mask).sum(),
         **rl.ratio_figures(batch.new, batch.old, batch.mask, config.clip),
-        **mismatch(batch.now.restricted, batch.drawn, batch.mask),
+        **mismatch(batch.current.restricted, batch.drawn, batch.mask),
     }
 
 

@@ -1,11 +1,10 @@
 """REINFORCE++: PPO's clipped ratio without a critic, advantages standardised over the whole batch.
 
 Hu et al. (2025, arXiv 2501.03262). The advantage of a token is the response's score less β times the KL of this token
-and all behind it; over all tokens of the batch it is given mean 0 and standard deviation 1, so that one response a
-prompt is enough.
+and all after it, standardised over all tokens of the batch, so that one response per prompt is enough.
 
-What differs from the paper: the loss is a mean over the tokens of a minibatch, as in its authors' library OpenRLHF, and
-not over those of a response first; rewards and KL are not clipped unless the settings say so.
+Differences from the paper: the loss is a mean over the tokens of a minibatch, as in its authors' library OpenRLHF, not
+a mean of response means; rewards and KL are not clipped unless the settings say so.
 """
 
 from torch import Tensor
@@ -23,9 +22,9 @@ def update(trainer: Trainer, state: TrainState, config: ReinforcePlusPlusConfig,
 
 
 def token_advantages(experience: Experience) -> Tensor:
-    """Return the advantage of each token, [B, T]: its rewards and those behind it, standardised over all tokens.
+    """Return the advantage of each token, [B, T]: the sum of its and all later rewards, standardised over all tokens.
 
-    They are counted from the first, so that equal ones have no advantage at all, not even one of rounding.
+    The first value is subtracted, so that equal values have exactly no advantage, without rounding errors.
     """
     worth, mask = rl.rewards_to_go(experience.rewards), experience.mask
     return rl.whiten(worth - worth[mask][0], mask)

@@ -1,12 +1,12 @@
-"""Rejection sampling fine-tuning: learn the best of several samples by maximum likelihood, again and again.
+"""Rejection sampling fine-tuning: learn the best of several samples by maximum likelihood, repeatedly.
 
 RAFT (Dong et al. 2023, arXiv 2304.06767), expert iteration (Anthony et al. 2017, arXiv 1705.08439). An update is a
-round: responses are drawn to each prompt, and the one with the highest score is learnt for `epochs` passes. The loss is
-−log π of the tokens of the best response, a mean over tokens. `train_from = "start"` begins each round's learning from
-the initial policy, as ReST-EM does (Singh et al. 2023, arXiv 2312.06585).
+round: responses are drawn for each prompt, and the one with the highest score is learnt for `epochs` passes. The loss
+is −log π of the best responses, a mean over tokens. `train_from = "start"` starts each round's training from the
+initial policy, as ReST-EM does (Singh et al. 2023, arXiv 2312.06585).
 
-What differs from RAFT: a response's rank does not see the KL divergence from the start; a prompt whose responses all
-score alike is left out of a round, since its best is none (the paper takes the first).
+Differences from RAFT: the ranking ignores the KL divergence from the initial policy; a prompt whose responses all have
+the same score is left out of a round (the paper takes the first response).
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""RLOO: REINFORCE leave-one-out, where a response is judged against the others to the same prompt.
+"""RLOO: REINFORCE leave-one-out, where the baseline of a response is the mean of the others to the same prompt.
 
-Kool et al. (2019); Ahmadian et al. (2024). All but the baseline is REINFORCE's (`reinforce.py`).
+Kool et al. (2019); Ahmadian et al. (2024). Everything else is REINFORCE's (`reinforce.py`).
 """
 
 from functools import partial

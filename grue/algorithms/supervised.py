@@ -1,8 +1,8 @@
 """Supervised fine-tuning: the likelihood of the references, given their prompts.
 
-The loss is over the response only, never over the prompt; every reference of an example is a training pair; examples
-without a reference (an IMDB review that ends badly, say) are left out. An update is `STEPS` optimiser steps of an
-epoch, so that a run can log, save and stop within it.
+The loss covers only the response, not the prompt; every reference of an example is a training pair; examples without a
+reference (negative IMDB reviews, say) are left out. An update is `STEPS` optimiser steps of an epoch, so that a run can
+log, save and stop within it.
 """
 
 import math
@@ -21,13 +21,13 @@ STEPS = 25
 
 
 def start(trainer: Trainer, config: SupervisedConfig) -> TrainState:
-    """Return the policy as it comes, with a fresh optimiser."""
+    """Return the unchanged policy with a fresh optimiser."""
     assert_no_dropout(trainer.policy)
     return TrainState(policy=trainer.policy, optimizer=make_optimizer([trainer.policy], config))
 
 
 def update(trainer: Trainer, state: TrainState, config: SupervisedConfig, n: int) -> dict[str, float]:
-    """Learn from some of an epoch's pairs, whose order is the epoch's own; the schedule goes by optimiser steps."""
+    """Learn from part of an epoch's pairs, which every epoch reorders; the schedule counts optimiser steps."""
     epoch, part = divmod(n, parts(trainer, config))
     order = torch.randperm(len(trainer.pairs), generator=generator(trainer.seed, "pairs", epoch))
     batches = order.split(config.batch_size)
@@ -38,10 +38,10 @@ def update(trainer: Trainer, state: TrainState, config: SupervisedConfig, n: int
         rows = batches[index]
         prompts, responses = encode_pairs(trainer, trainer.pairs[rows])
         tokens, episodes = tokens + int(responses.mask.sum()), episodes + len(rows)
-        everyone, weights = torch.arange(len(rows)), responses.mask.float()
+        all_rows, weights = torch.arange(len(rows)), responses.mask.float()
         losses_of = partial(pair_losses, trainer, prompts, responses)
         with recomputing(state.policy):
-            measured = minibatch_gradient(trainer, everyone, weights, losses_of, config.micro_batch_size)
+            measured = minibatch_gradient(trainer, all_rows, weights, losses_of, config.micro_batch_size)
         losses.append(measured["loss/total"])
         norms.append(step(trainer, state.optimizer, config, f"epoch {epoch + 1}, step {index + 1}"))
     return {

@@ -1,11 +1,11 @@
 """Triple preference optimisation: a pair and the reference, in one step and without the initial policy.
 
-Saeidi et al. (2024, arXiv 2405.16681). A prompt costs −log σ(β(log π(y_w) − log π(y_l)) − γ) + α·(−log π(reference)),
-where y_w and y_l are the best and the worst of its responses. `per_token` divides the pair's log-probabilities by their
-tokens and takes a margin γ: the paper's TPO-L.
+Saeidi et al. (2024, arXiv 2405.16681). The loss of a prompt is −log σ(β(log π(y_w) − log π(y_l)) − γ) + α·(−log
+π(reference)), where y_w and y_l are the best and the worst of its responses. `per_token` divides the pair's
+log-probabilities by their tokens and takes a margin γ: the paper's TPO-L.
 
-What differs from the paper: the reference's negative log-likelihood is a mean over its tokens, as in the authors' code
-(the paper writes the sum); a prompt without a reference has the pair alone.
+Differences from the paper: the reference's negative log-likelihood is a mean over its tokens, as in the authors' code
+(the paper has the sum); a prompt without a reference has only the loss of the pair.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,12 @@
-"""Trust region policy optimisation: rollouts, advantages, one natural gradient step, a critic fitted after, again.
+"""Trust region policy optimisation: rollouts, advantages, one natural gradient step, then fitting the critic, repeated.
 
 Schulman et al. (2015), with sb3-contrib's values. The step maximises the mean over the tokens of r·A + c·H, with
-r = π/π_old, where the mean KL(π_old‖π) stays below δ. Its direction solves (F + damping)·x = gradient by conjugate
-gradients, F being the Fisher matrix of the distributions that the ratio is about: over the sampler's support or the
-full vocabulary, as `ratio_over` says. A backtracking line search then takes the longest step that improves the mean
-inside the region, or none.
+r = π/π_old, subject to a mean KL(π_old‖π) below δ. Its direction solves (F + damping)·x = gradient by conjugate
+gradients, where F is the Fisher matrix of the ratio's distributions: over the sampler's support or the full vocabulary,
+as `ratio_over` says. A backtracking line search then takes the longest step inside the region that improves the mean,
+or none.
 
-The critic fits the returns by an optimiser of its own. A shared critic learns its head alone: a gradient into the trunk
+The critic fits the returns with its own optimiser. A shared critic trains only its head: a gradient into the trunk
 would move the policy out of the region.
 
 B = responses of an update, b = rows of a micro-batch, T = response time, V = vocabulary, N = trained weights.
@@ -47,7 +47,7 @@ from grue.rl.trainer import Trainer, TrainState, implement, make_optimizer
 
 
 def start(trainer: Trainer, config: TRPOConfig) -> TrainState:
-    """Return the state before the first update; the optimiser is the critic's, since the policy's step needs none."""
+    """Return the state before the first update; the optimiser is only for the critic."""
     state = base.start(trainer, config)
     assert state.critic is not None
     state.optimizer = make_optimizer([state.critic], config)
@@ -62,7 +62,7 @@ def update(trainer: Trainer, state: TrainState, config: TRPOConfig, n: int) -> d
     figures = describe(experience, state) | explained_variance(experience, config)
     figures |= improve_policy(TrustRegion(trainer, state.policy, config, experience, advantages), n)
     figures |= improve_critic(trainer, state, config, experience, returns, n)
-    figures["steps"] += figures["policy/step_size"] > 0.0  # the policy's own, unless the line search found none
+    figures["steps"] += figures["policy/step_size"] > 0.0  # the policy's step, unless the line search failed
     state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
     return figures
 
@@ -72,7 +72,7 @@ def update(trainer: Trainer, state: TrainState, config: TRPOConfig, n: int) -> d
 
 @dataclass(frozen=True, slots=True)
 class TrustRegion:
-    """What a step of the policy is taken on; `advantages` are [B, T]."""
+    """The inputs of a policy step; `advantages` are [B, T]."""
 
     trainer: Trainer
     policy: PreTrainedModel
@@ -82,10 +82,10 @@ class TrustRegion:
 
 
 def improve_policy(region: TrustRegion, n: int) -> dict[str, float]:
-    """Take the natural gradient step, or leave the weights as they are; return what was measured on the way.
+    """Take the natural gradient step, or leave the weights unchanged; return the figures.
 
     Raises:
-        TrainingError: The policy is not the one that was sampled, or the gradient or the step is not finite.
+        TrainingError: The policy is not the sampled one, or the gradient or the step is not finite.
     """
     config, trainer = region.config, region.trainer
     parameters = [p for p in region.policy.parameters() if p.requires_grad]
@@ -115,10 +115,10 @@ def improve_policy(region: TrustRegion, n: int) -> dict[str, float]:
 def line_search(
     region: TrustRegion, parameters: Sequence[Tensor], longest: Tensor, surrogate: float
 ) -> dict[str, float]:
-    """Shorten a step until it improves on `surrogate` inside the trust region; without success go back, bit for bit.
+    """Shorten a step until it improves on `surrogate` inside the trust region; if none does, restore the weights.
 
     Returns:
-        The length of the step that was taken, its mean KL divergence, and the attempts.
+        The length of the step taken, its mean KL divergence, and the number of attempts.
 
     Raises:
         TrainingError: The KL divergence of the shortest step is not a number.
@@ -136,8 +136,7 @@ def line_search(
         place(parameters, start)
         if attempts and isnan(kl):
             raise TrainingError(
-                "The KL divergence of a step is not a number, however short it is. Lower trust_region, or raise "
-                "cg_damping."
+                "The KL divergence of even the shortest step is not a number. Lower trust_region, or raise cg_damping."
             )
         share = kl = 0.0
     return {
@@ -148,17 +147,17 @@ def line_search(
 
 
 def surrogate_losses(region: TrustRegion, rows: Tensor) -> Mapping[str, Tensor]:
-    """Return the sum over the tokens of some rows of −(r·A + c·H), and how far r is from 1, and from the sampler."""
+    """Return the sum over some rows' tokens of −(r·A + c·H), the errors of r, and the mismatch with the sampler."""
     experience, logits = region.experience, open_logits(region, region.policy, rows)
     surrogate, log_ratio = surrogate_and_log_ratio(region, logits, rows)
     mask, old, drawn = (
-        one[rows, : logits.shape[1]] for one in (experience.mask, experience.policy.restricted, experience.drawn)
+        values[rows, : logits.shape[1]] for values in (experience.mask, experience.policy.restricted, experience.drawn)
     )
     return {"loss": -surrogate.sum(), **rl.ratio_errors(log_ratio, mask), **mismatch(old, drawn, mask)}
 
 
 def surrogate_and_log_ratio(region: TrustRegion, logits: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return r·A + c·H of each token of some rows, 0 where nothing counts, and log r; [b, T] each."""
+    """Return r·A + c·H of each token of some rows, 0 where no token counts, and log r; [b, T] each."""
     experience, width = region.experience, logits.shape[1]
     mask = experience.mask[rows, :width]
     new = distributions.log_probs(logits, experience.rollout.responses.ids[rows, :width]).masked_fill(~mask, 0.0)
@@ -203,14 +202,14 @@ def fisher_product(region: TrustRegion, parameters: Sequence[Tensor], rows: Tens
 
 
 def fisher_rows(region: TrustRegion, n: int) -> Tensor:
-    """Return the rows that the Fisher matrix is estimated on, at least one for each process."""
+    """Return the rows on which the Fisher matrix is estimated, at least one per process."""
     rows, trainer = rows_that_count(region.experience.mask), region.trainer
     chosen = max(trainer.distributed.size, ceil(region.config.fisher_share * len(rows)))
     return rows[torch.randperm(len(rows), generator=generator(trainer.seed, "fisher", n))[:chosen]]
 
 
 def open_logits(region: TrustRegion, policy: PreTrainedModel, rows: Tensor) -> Tensor:
-    """Return the logits [b, T, V] that the ratio is about, minus infinity where the sampler's vocabulary was closed."""
+    """Return the logits [b, T, V] of the ratio's distributions, minus infinity for tokens outside their support."""
     rollout, trainer = region.experience.rollout, region.trainer
     prompts, responses, encoded = part_of(rollout, rows)
     with trainer.autocast():
@@ -232,18 +231,18 @@ def own_parts(region: TrustRegion, rows: Tensor) -> list[Tensor]:
 def improve_critic(
     trainer: Trainer, state: TrainState, config: TRPOConfig, experience: Experience, returns: Tensor, n: int
 ) -> dict[str, float]:
-    """Fit the critic to the returns in some epochs of minibatches; return its mean loss on the way, and its steps."""
+    """Fit the critic to the returns in epochs of minibatches; return its mean loss and its number of steps."""
     chance, weights = generator(trainer.seed, "critic", n), experience.mask.float()
     learnt = rows_that_count(weights)
     losses_of = partial(value_losses, trainer, state, config, experience, returns)
-    seen, steps = [], 0
+    losses, steps = [], 0
     for _ in range(config.critic_epochs):
         for rows in learnt[torch.randperm(len(learnt), generator=chance)].split(config.minibatch_size):
             with recomputing(state.critic):
                 measured = minibatch_gradient(trainer, rows, weights, losses_of, config.micro_batch_size)
             steps += bool(step(trainer, state.optimizer, config, f"update {n}") > 0)
-            seen.append(measured["loss/total"])
-    return {"loss/value": float(torch.stack(seen).mean()), "steps": float(steps)}
+            losses.append(measured["loss/total"])
+    return {"loss/value": float(torch.stack(losses).mean()), "steps": float(steps)}
 
 
 def value_losses(
@@ -281,8 +280,8 @@ def flatten(tensors: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
 
 def unflatten(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """Undo `flatten`."""
-    parts = vector.split([one.numel() for one in like])
-    return [part.view_as(one) for part, one in zip(parts, like, strict=True)]
+    parts = vector.split([tensor.numel() for tensor in like])
+    return [part.view_as(tensor) for part, tensor in zip(parts, like, strict=True)]
 
 
 @torch.no_grad()

@@ -38,7 +38,7 @@ def doctor() -> None:
 
     problems = 0
     for finding in examine():
-        click.echo(f"  {'ok ' if finding.fine else '-- '} {finding.what:<30}{finding.state}")
+        click.echo(f"  {'ok ' if finding.fine else '-- '} {finding.subject:<30}{finding.state}")
         problems += not finding.fine and finding.needed
     if problems:
         click.echo(

@@ -1,4 +1,4 @@
-"""Files of a folder, those in its zip archives included: found by name, the nearest first, and read line by line.
+"""Files of a folder, including those in its zip archives: found by name, nearest first, and read line by line.
 
 Archives are read in place, and archives within archives too, which `zipfile.Path` does not search.
 """
@@ -27,7 +27,7 @@ DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, LZMAError, struct.error, EOFError),
     *(NotImplementedError, RuntimeError, ValueError),
 )
-"""What zipfile and tarfile raise, beside errors of the system, for what is no archive, or a damaged one."""
+"""What zipfile and tarfile raise, apart from system errors, for a damaged archive or a file that is none."""
 LONGEST_CELL = 1 << 24  # characters; the csv module stops at 131,072, and articles may be longer
 DEPTH = 6  # levels of nested folders and archives that are searched
 SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
@@ -55,7 +55,7 @@ class File:
         return PurePosixPath(str(self)).name
 
     def beside(self, name: str) -> "File":
-        """Return the file of that name in the same folder or archive; it need not exist."""
+        """Return the file of that name in the same folder or archive, which may not exist."""
         if not self.inside:
             return File(self.path.with_name(name))
         return File(self.path, (*self.inside[:-1], str(PurePosixPath(self.inside[-1]).with_name(name))))
@@ -66,7 +66,7 @@ class FolderRows:
     """A split's rows in a folder; iterating reads them.
 
     Attributes:
-        files: All that the rows depend on, by content or by name; nothing else is opened.
+        files: All files that the rows depend on, by content or by name; no others are opened.
         read: Opens and reads the files.
     """
 
@@ -100,7 +100,7 @@ def split_names(split: str) -> tuple[str, ...]:
 
 
 def nearest(folder: Path, *patterns: str) -> list[File]:
-    """Return the files that match on the level nearest to the folder; empty if there are none.
+    """Return the matching files on the level nearest to the folder; empty if there are none.
 
     A zip archive is a level like a folder. A pattern is matched from the right: "test/dialogues.txt" includes the
     folder.
@@ -109,11 +109,11 @@ def nearest(folder: Path, *patterns: str) -> list[File]:
 
 
 def everywhere(folder: Path, *patterns: str) -> list[File]:
-    """Return the files that match on all levels, the nearest first."""
+    """Return the matching files of all levels, nearest first."""
     return [file for matching in _levels(folder, patterns) for file in matching]
 
 
-def the_one(folder: Path, *patterns: str) -> File:
+def nearest_one(folder: Path, *patterns: str) -> File:
     """Return the nearest file that matches; of several on one level, the one whose pattern comes first.
 
     Raises:
@@ -138,7 +138,7 @@ def _levels(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[File]]:
 
 
 def _is_new(folder: File, entered: set[Path]) -> bool:
-    """Whether a folder was not entered before; links may lead to it several times, or back to it."""
+    """Whether a folder was not entered before; links may lead to it several times, or in a circle."""
     path = folder.path.resolve()
     new = path not in entered
     entered.add(path)
@@ -245,7 +245,7 @@ def parsed(source: str | bytes, where: str) -> Any:
 def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
     """Yield the rows of a csv file, by the column names in its first line.
 
-    They are separated by commas; where the first line has none, by semicolons, as many spreadsheets write them, or by
+    Values are separated by commas; if the first line has none, by semicolons, as many spreadsheets write them, or by
     tabs.
 
     Raises:
@@ -261,8 +261,8 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
             reader = csv.DictReader(chain([first], raw), delimiter=separator)
             names = reader.fieldnames or ()
             if missing := [column for column in columns if column not in names]:
-                known = escaped(", ".join(names)) or "nothing"
-                raise DataError(f"{file}: no column {' and no column '.join(missing)}; found {known}.")
+                present = escaped(", ".join(names)) or "nothing"
+                raise DataError(f"{file}: no column {' and no column '.join(missing)}; found {present}.")
             number = reader.line_num + 1
             for row in reader:
                 if None in row or None in row.values():
@@ -274,7 +274,7 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
 
 
 def _csv_lines(line: bytes) -> Iterator[str]:
-    """Yield the lines of a csv file in what ends at a line feed: a carriage return alone ends one, too."""
+    """Yield the lines of a csv file within a line of bytes: a lone carriage return ends one, too."""
     return iter(io.StringIO(line.decode("utf-8"), newline=""))
 
 

@@ -1,4 +1,4 @@
-"""Where data is kept on this machine, and how files are written there: atomically, by one process at a time."""
+"""Where data is kept on this machine; files are written there atomically, by one process at a time."""
 
 import errno
 import os
@@ -44,10 +44,10 @@ def writing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def translate_disk_errors(path: Path) -> Iterator[None]:
-    """Raise the system's errors in writing `path` as one that says what to do.
+    """Translate system errors in writing `path` into one that says what to do.
 
     Raises:
-        DataError: The disk is full, or the file may not be written. Other errors stay as they are.
+        DataError: The disk is full, or the file cannot be written. Other errors are not changed.
     """
     try:
         yield
@@ -66,9 +66,9 @@ def translate_disk_errors(path: Path) -> Iterator[None]:
 
 
 def free_space(path: Path) -> str:
-    """Return the free space where `path` is or would be, for people to read."""
-    there = next((folder for folder in (path, *path.parents) if folder.exists()), Path("/"))
-    return size_text(shutil.disk_usage(there).free)
+    """Return the free space of the disk of `path`, for people to read."""
+    existing = next((folder for folder in (path, *path.parents) if folder.exists()), Path("/"))
+    return size_text(shutil.disk_usage(existing).free)
 
 
 def size_text(size: float) -> str:

@@ -1,4 +1,4 @@
-"""Official files: downloaded from their addresses by the hub's library, which retries and resumes, and checked."""
+"""Downloading official files with the hub's library, which retries and resumes, and checking their hashes."""
 
 import re
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ from grue.errors import DataError, Unavailable, escaped
 
 PLAIN = re.compile("[!-~]+")  # ASCII without blanks
 LARGEST = 20 * 1000**3  # bytes of a file
-BUSY = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that may pass
+BUSY = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that may be temporary
 
 
 def download(url: str, target: Path, sha256: str = "", progress: Progress = no_progress, most: int = LARGEST) -> None:
     """Download a file over HTTP or HTTPS.
 
-    What was received of a file whose hash is known stays beside the target as `<name>.part`, and the next call resumes.
+    A partial download of a file whose hash is known stays beside the target as `<name>.part`; the next call resumes it.
 
     Args:
         sha256: The expected hash; empty means any.
         progress: Called with (bytes done, bytes in all).
-        most: Bytes that the file may have.
+        most: Largest size of the file in bytes.
 
     Raises:
-        Unavailable: The server cannot be reached, is busy, or breaks off again and again.
+        Unavailable: The server cannot be reached, is busy, or keeps breaking off.
         DataError: The file is not available, is not the one expected, or the disk is full.
     """
     from huggingface_hub.file_download import http_get
@@ -41,15 +41,15 @@ def download(url: str, target: Path, sha256: str = "", progress: Progress = no_p
     with translate_disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         if not sha256:
-            part.unlink(missing_ok=True)  # the server may have another file by now
+            part.unlink(missing_ok=True)  # the file may have changed on the server
         with _translated(url, part), part.open("ab") as handle:
             http_get(url, handle, resume_size=handle.tell(), headers=headers, tqdm_class=_meter(url, progress, most))
         actual = files.sha256_file(part)
         if sha256 and actual != sha256:
             part.unlink()
             raise DataError(
-                f"{url}: the file's sha256 is {actual}, the task file says {sha256}. It was damaged in transfer or has "
-                "changed; rerun the command to download it again."
+                f"{url}: the file's sha256 is {actual}, but the task file says {sha256}. It was damaged in transfer or "
+                "has changed; rerun the command to download it again."
             )
         part.replace(target)
 
@@ -57,14 +57,14 @@ def download(url: str, target: Path, sha256: str = "", progress: Progress = no_p
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        return bool(known and PLAIN.fullmatch(url))
-    except ValueError:  # a port that is no number, a bracket without its pair
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        return bool(valid and PLAIN.fullmatch(url))
+    except ValueError:  # an invalid port, an unbalanced bracket
         return False
 
 
 def _meter(url: str, progress: Progress, most: int) -> Any:
-    """Return what the library makes in place of its progress bar."""
+    """Return a class that the library uses in place of its progress bar."""
 
     class Meter:
         def __init__(self, *, total: int | None, initial: int, **_: Any) -> None:
@@ -88,10 +88,10 @@ def _meter(url: str, progress: Progress, most: int) -> Any:
 
 @contextmanager
 def _translated(url: str, part: Path) -> Iterator[None]:
-    """Raise what the hub's library raises as one of ours; a part that no later attempt could go on from is removed."""
+    """Translate the errors of the hub's library; remove a partial file that cannot be resumed."""
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
-    cure = "Rerun the command later; what was received of a file with a known sha256 is kept."
+    cure = "Rerun the command later; a partial download of a file with a known sha256 is kept."
     try:
         yield
     except OfflineModeIsEnabled as error:
@@ -110,6 +110,6 @@ def _translated(url: str, part: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno is not None:
-            raise  # of the disk, not of the library
+            raise  # the disk's, not the library's
         part.unlink(missing_ok=True)
         raise DataError(f"{url}: {escaped(error)}") from error

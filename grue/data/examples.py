@@ -1,4 +1,4 @@
-"""Examples in a file: a memory-mapped sequence, so that millions of them need no memory and load at once.
+"""Examples in a file: a memory-mapped sequence, so that millions of them need no memory and load instantly.
 
 The file is Arrow's IPC format with the columns id, prompt, references and meta (JSON).
 """
@@ -25,9 +25,9 @@ SCHEMA = pa.schema(
 
 
 class ExampleFile(Sequence[Example]):
-    """The examples of a file or of a range in it, each read when it is accessed.
+    """The examples of a file, or a range of them, each read when accessed.
 
-    A slice of step 1 is again such a range. It can be pickled and forked: only the path is copied.
+    A slice of step 1 is such a range, too. It can be pickled and forked: only the path is copied.
 
     Raises:
         DataError: The file is missing or damaged.
@@ -38,7 +38,7 @@ class ExampleFile(Sequence[Example]):
         try:
             self._table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         except (OSError, pa.ArrowException) as error:
-            raise DataError(f"{path}: cannot be read: {error}. Delete it; it is rebuilt from the data.") from error
+            raise DataError(f"{path}: cannot be read: {error}. Delete it; it will be rebuilt from the data.") from error
         self._batches = self._table.to_batches()
         self._ends: list[int] = []
         for batch in self._batches:
@@ -58,7 +58,7 @@ class ExampleFile(Sequence[Example]):
             if step == 1:
                 return ExampleFile(self.path, self._start + start, self._start + max(start, stop))
             return tuple(self[i] for i in range(start, stop, step))
-        index = operator.index(index)  # a TypeError for any other, a field's name say
+        index = operator.index(index)  # a TypeError for any other, such as a field's name
         if not -len(self) <= index < len(self):
             raise IndexError(f"example {index} of {len(self)}")
         row = self._start + index % len(self)
@@ -88,7 +88,7 @@ class ExampleFile(Sequence[Example]):
 
 
 class ScoredExamples(Sequence[Example]):
-    """Examples `as_scored`, each made when it is accessed: millions of them need no memory here either."""
+    """Examples `as_scored`, each made when accessed, so that millions of them need no memory."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self._examples = examples
@@ -109,7 +109,7 @@ class ScoredExamples(Sequence[Example]):
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
-    """Write examples to a file, atomically and a batch in memory at a time.
+    """Write examples to a file atomically, one batch in memory at a time.
 
     Raises:
         DataError: The file cannot be written, or the disk is full; nothing is left behind.

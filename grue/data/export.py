@@ -1,4 +1,4 @@
-"""Examples for other systems: as a data set of the library `datasets`, or as a file."""
+"""Examples for other systems, as a data set of the library `datasets` or as a file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,10 +27,10 @@ def as_dataset(examples: Sequence[Example]) -> "Dataset":
 
 
 def export(examples: Sequence[Example], path: Path, prompts_only: bool = False) -> None:
-    """Write examples to a `.jsonl` file, one a line as `grue score --examples` reads them, or to a `.parquet` file.
+    """Write examples to a `.jsonl` file, one per line as `grue score --examples` reads them, or to a `.parquet` file.
 
     Args:
-        prompts_only: Write ids and prompts, and nothing that tells the answers.
+        prompts_only: Write only ids and prompts, so that no answers are given away.
 
     Raises:
         ConfigError: The name has another ending.

@@ -1,8 +1,8 @@
 """The data sets by name: the files of `grue/data/sets`, and the formats of installed plug-ins.
 
-A format sees all rows of a split at once, since some data sets spread one example over several rows. It reads the
-hub's columns and those of the original files alike, and gives equal texts equal ids wherever they come from. All but
-CommonGen's take the rows one by one, so that millions of rows need no memory.
+A format reads all rows of a split at once, since some data sets spread an example over several rows. It reads the
+hub's columns and those of the original files, and gives equal texts equal ids in both. All but CommonGen's stream the
+rows, so that millions of them need no memory.
 """
 
 import pkgutil
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Format = Callable[[Iterable[Row]], Iterator[Example]]
 Layout = Callable[[Path, str], "FolderRows"]
 
-_FILES = {found.name: f"{sets.__name__}.{found.name}" for found in pkgutil.iter_modules(sets.__path__)}
+_FILES = {info.name: f"{sets.__name__}.{info.name}" for info in pkgutil.iter_modules(sets.__path__)}
 
 FORMATS: Registry[Format] = Registry(
     "data format",
@@ -37,8 +37,8 @@ LAYOUTS: Registry[Layout] = Registry(
 def read_folder(layout: str, folder: Path, split: str) -> "FolderRows":
     """Return the rows of a split in a folder in a data set's original layout.
 
-    A reader finds its files in the folder, in folders below it and in zip archives there; where several levels hold the
-    split, the nearest counts. Rows have the columns of the hub or of the original files.
+    A reader finds its files in the folder, in folders below it and in zip archives there; if several levels have the
+    split, the nearest is read. Rows have the columns of the hub or of the original files.
 
     Raises:
         UnknownName: There is no such layout.

@@ -1,8 +1,8 @@
 """Examples: `load_examples(task, split)` from the mini suite, the mirror, the hub, official files or a folder.
 
 Whatever the source, rows become examples through the task's format, a split takes its share of them, and the counts
-and the hash of the ids are compared with the task file before anything is returned. The examples are kept in a file of
-the cache, under a key of everything they depend on, and read from there: see `grue.data.examples`.
+and the hash of the ids are compared with the task file before anything is returned. The examples are cached in a file,
+under a key of everything they depend on, and read from there: see `grue.data.examples`.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class Loaded:
         examples: A memory-mapped sequence.
         source: "mini", the hub's data set id, the name of the official files, the local file, or the folder.
         revision: The commit on the hub, the revision of the mini world, the hash of official files' addresses, or the
-            sha256 of a local file or of what is read of a folder.
+            sha256 of a local file or of the files read of a folder.
         rows: Number of rows at the source.
         checked: Whether count and ids were compared with the task file; those of a folder in the original layout are
             not, because it may hold a part of the data set.
@@ -74,8 +74,8 @@ class LocalRows:
         identity: A hash of their content.
         rows: Reads them.
         check: Raises DataError if they are damaged.
-        held: Their place in the mirror, if they are there.
-        path: The local file that they are in, if they are in one.
+        held: Their place in the mirror, if any.
+        path: The local file with the rows, if it is a single one.
     """
 
     source: str
@@ -97,7 +97,7 @@ def load_examples(
     """Load one split of a task.
 
     Args:
-        split: A split of the task, or a file of rows in the data set's columns, such as a held-back draw.
+        split: A split of the task, or a file of rows in the data set's columns, such as a fresh test set.
         data_dir: A folder in the data set's original layout, read instead of the task's sources.
         offline: Open no connection: use the mini world, the mirror and the hub's cache. HF_HUB_OFFLINE=1 does the same.
         progress: Called with (bytes done, bytes in all) during a transfer.
@@ -109,23 +109,24 @@ def load_examples(
     if is_file(task, split):
         return _load_file(task, Path(split), data_dir, offline)
     loaded = read_split(task, split, data_dir, offline, progress)
-    for what, value, expected in differences(task.data.splits[split], loaded) if loaded.checked else ():
+    for figure, value, expected in differences(task.data.splits[split], loaded) if loaded.checked else ():
         raise DataError(
-            f"{task.suite}/{task.name}, split {split!r} of {loaded.source}@{loaded.revision}: {what} {value}, the task "
-            f"file says {expected}. The data set has changed; `grue data verify {task.name}` compares everything."
+            f"{task.suite}/{task.name}, split {split!r} of {loaded.source}@{loaded.revision}: {figure} {value}, but "
+            f"the task file says {expected}. The data set has changed; `grue data verify {task.name}` compares "
+            "everything."
         )
     return loaded
 
 
 def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, object]]:
-    """Yield (what, found, expected) for each figure in the task file from which the data differs."""
-    for what, value, expected in (
+    """Yield (figure, value, expected value) for each figure in the task file from which the data differs."""
+    for figure, value, expected in (
         ("rows", loaded.rows, split.rows),
         ("examples", len(loaded.examples), split.examples),
         ("ids_sha256", loaded.ids_sha256, split.ids_sha256),
     ):
         if expected and value != expected:
-            yield what, value, expected
+            yield figure, value, expected
 
 
 def read_split(
@@ -147,7 +148,7 @@ def read_split(
         _build(task, split, origin, path, data_dir, offline)
     examples, about = ExampleFile(path), files.read_json(about_path(path))
     if not examples:
-        cure = f" Write one row a line, in the columns of {task.data.format}." if origin.path else ""
+        cure = f" Write one row per line, in the columns of {task.data.format}." if origin.path else ""
         raise DataError(f"{task.suite}/{task.name}, split {split!r} of {origin.source}: no examples.{cure}")
     checked = data_dir is None
     return Loaded(examples, origin.source, origin.revision, about["rows"], about["ids_sha256"], checked)
@@ -157,12 +158,12 @@ def read_split(
 
 
 def is_file(task: Task, split: str) -> bool:
-    """Whether a split is given as a file of rows; a name in the task file is never one."""
+    """Whether a split is a file of rows; a split in the task file never is."""
     return split not in task.data.splits and split.endswith(FILE_ENDINGS)
 
 
 def file_id(task: Task, split: str) -> str | None:
-    """Return the sha256 of the file that is given as a split; None for a split of the task.
+    """Return the sha256 of a file given as a split; None for a split of the task.
 
     Raises:
         DataError: There is no such file.
@@ -187,9 +188,9 @@ def _load_file(task: Task, path: Path, data_dir: Path | None, offline: bool) -> 
     return loaded
 
 
-def common_prompts(asked: ExampleFile, train: ExampleFile) -> int:
-    """Return how many of the examples that are asked have a prompt that is also one of `train`."""
-    prompts = Counter(_column(asked, "prompt"))
+def common_prompts(evaluated: ExampleFile, train: ExampleFile) -> int:
+    """Return how many of the evaluated examples have a prompt that also occurs in `train`."""
+    prompts = Counter(_column(evaluated, "prompt"))
     return sum(prompts.pop(prompt, 0) for prompt in _column(train, "prompt"))
 
 
@@ -204,11 +205,11 @@ def _refuse_training_prompts(task: Task, path: Path, loaded: Loaded, data_dir: P
         )
 
 
-# --- where rows come from --------------------------------------------------------------------------------------------
+# --- sources of rows -------------------------------------------------------------------------------------------------
 
 
 def is_offline(offline: bool = False) -> bool:
-    """Return whether connections are forbidden: as asked, or by HF_HUB_OFFLINE."""
+    """Whether connections are forbidden, by the argument or by HF_HUB_OFFLINE."""
     return offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
@@ -239,7 +240,7 @@ def first_source(task: Task, split: str, attempt: Callable[[Source], LocalRows])
     """Return the result of `attempt` for the first source for which it succeeds.
 
     Raises:
-        DataError: It succeeds for none; gives the reason for each.
+        DataError: It fails for all; gives the reason for each.
     """
     problems = []
     for source in task.data.sources:
@@ -250,7 +251,7 @@ def first_source(task: Task, split: str, attempt: Callable[[Source], LocalRows])
     kinds = {source.kind for source in task.data.sources}
     if kinds == {"local"}:
         problems.append("Paths in a task file are relative to it.")
-    elif kinds != {"mini"}:  # whose problem is one of the installation
+    elif kinds != {"mini"}:  # a problem with mini is one of the installation
         problems.append(
             "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with "
             "--data-dir."
@@ -290,7 +291,7 @@ def local_path(task: Task, source: Source, name: str) -> Path:
         DataError: It names none, or the file does not exist.
     """
     if name not in source.files:
-        raise DataError(f"it names no file for {name!r}, only for {', '.join(source.files) or 'nothing'}.")
+        raise DataError(f"it has no file for {name!r}, only for {', '.join(source.files) or 'nothing'}.")
     path = Path(task.folder) / source.files[name]
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
@@ -298,10 +299,10 @@ def local_path(task: Task, source: Source, name: str) -> Path:
 
 
 def local_data_id(task: Task, data_dir: Path | None = None, *splits: str) -> str:
-    """Return the hash of the contents of a task's local files; an empty string for a task without any.
+    """Return the hash of the contents of a task's local files; "" for a task without any.
 
     Args:
-        data_dir: A folder that is read instead; the hash is then of what it holds of `splits`, files left out.
+        data_dir: A folder to read instead; the hash is then of its files of `splits`, except splits that are files.
 
     Raises:
         DataError: One of them does not exist.
@@ -349,10 +350,10 @@ def _rows_of_local(task: Task, source: Source, name: str) -> LocalRows:
 
 
 def _contents_in(folder: Path, task: Task, split: str) -> list[Any]:
-    """Return hashes of what a folder holds of a split, and of the splits that it leaves out."""
-    wanted = task.data.splits[split]
-    content = read_folder(task.data.format, folder, wanted.source).sha256(folder)
-    return [content, *(_contents_in(folder, task, other) for other in wanted.without)]
+    """Return hashes of a folder's files of a split, and of the splits that it leaves out."""
+    spec = task.data.splits[split]
+    content = read_folder(task.data.format, folder, spec.source).sha256(folder)
+    return [content, *(_contents_in(folder, task, excluded) for excluded in spec.without)]
 
 
 def _rows_of_folder(layout: str, folder: Path, name: str) -> LocalRows:
@@ -366,8 +367,8 @@ def _rows_of_folder(layout: str, folder: Path, name: str) -> LocalRows:
 
 
 def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path | None, offline: bool) -> None:
-    """Write the file of a split's examples; the file about it comes last, so that what is half done does not count."""
-    wanted, rows = task.data.splits[split], 0
+    """Write the file of a split's examples; the file about it comes last, so that an unfinished one does not count."""
+    spec, rows = task.data.splits[split], 0
 
     def counted() -> Iterator[Mapping[str, Any]]:
         nonlocal rows
@@ -375,11 +376,13 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
             rows += 1
             yield row
 
-    left_out = _left_out(task, wanted, data_dir, offline)
+    left_out = _left_out(task, spec, data_dir, offline)
     with locked(path.with_suffix(".lock")):
         if about_path(path).exists() and path.exists():
             return  # another process was faster
-        about_path(path).unlink(missing_ok=True)  # of a file that was removed: it must not vouch for half of the next
+        about_path(path).unlink(
+            missing_ok=True
+        )  # it may be of a file that was removed, and must not vouch for an unfinished one
         origin.check()
         try:
             write_examples(path, FORMATS[task.data.format](counted()))
@@ -388,9 +391,9 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
                 raise
             raise DataError(f"{origin.path}: {error}") from error
         examples = ExampleFile(path)
-        if left_out or wanted.most or (wanted.begin, wanted.end) != (0.0, 1.0):
-            kept = _kept(_ids(examples), wanted, left_out)
-            write_examples(path, (example for example, keep in zip(examples, kept, strict=True) if keep))
+        if left_out or spec.most or (spec.begin, spec.end) != (0.0, 1.0):
+            selected = _selection(_ids(examples), spec, left_out)
+            write_examples(path, (example for example, keep in zip(examples, selected, strict=True) if keep))
             examples = ExampleFile(path)
         if origin.held is None and obtain(task, split, data_dir, offline).identity != origin.identity:
             raise DataError(f"{origin.source}: its files changed while they were read; run the command again.")
@@ -398,8 +401,8 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
 
 
 def _left_out(task: Task, split: Split, data_dir: Path | None, offline: bool) -> frozenset[str]:
-    others = (read_split(task, other, data_dir, offline).examples for other in split.without)
-    return frozenset(identity for examples in others for identity in _ids(examples))
+    excluded = (read_split(task, name, data_dir, offline).examples for name in split.without)
+    return frozenset(identity for examples in excluded for identity in _ids(examples))
 
 
 def _ids(examples: ExampleFile) -> Iterator[str]:
@@ -410,30 +413,30 @@ def _column(examples: ExampleFile, name: Literal["id", "prompt"]) -> Iterator[st
     return (value for chunk in examples.column(name).chunks for value in chunk.to_pylist())
 
 
-def _kept(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Return for each example whether it is in a split: in its share, in none left out, among the first `most`."""
-    known = list(ids)
+def _selection(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Return whether each example is in a split: in its share, in no excluded split, among the first `most`."""
+    identities = list(ids)
     if split.most or (split.begin, split.end) != (0.0, 1.0):
-        digests = b"".join(hashlib.sha256(identity.encode()).digest() for identity in known)
+        digests = b"".join(hashlib.sha256(identity.encode()).digest() for identity in identities)
         words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
-        order = np.lexsort(words.T[::-1])  # as the hex digests sort; the last key counts most
-        order = order[round(split.begin * len(known)) : round(split.end * len(known))]
+        order = np.lexsort(words.T[::-1])  # the order of the hex digests; the last key is the primary one
+        order = order[round(split.begin * len(identities)) : round(split.end * len(identities))]
     else:
-        order = np.arange(len(known))
+        order = np.arange(len(identities))
     if left_out:
-        order = order[[known[place] not in left_out for place in order]]
-    kept = np.zeros(len(known), dtype=bool)
-    kept[order[: split.most or None]] = True
-    return kept
+        order = order[[identities[place] not in left_out for place in order]]
+    selected = np.zeros(len(identities), dtype=bool)
+    selected[order[: split.most or None]] = True
+    return selected
 
 
 def hash_ids(ids: Iterable[str]) -> str:
-    """Return the sha256 of the sorted ids, one a line, so that the order of a source's rows does not matter.
+    """Return the sha256 of the sorted ids, one per line, so that the order of a source's rows does not matter.
 
     Raises:
         DataError: An id is repeated.
     """
-    ordered = pa.array(ids, pa.large_string()).sort()  # by bytes, which in UTF-8 is by characters
+    ordered = pa.array(ids, pa.large_string()).sort()  # by bytes, which in UTF-8 equals by characters
     twice = ordered[1:].filter(pc.equal(ordered[1:], ordered[:-1]))
     if len(twice):
         raise DataError(f"The id {twice[0].as_py()!r} is repeated: every example needs its own id.")
@@ -447,28 +450,28 @@ def hash_ids(ids: Iterable[str]) -> str:
 
 
 def examples_path(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offline: bool) -> Path:
-    """Return the path of a split's examples in the cache, whether or not they are there."""
+    """Return the path of a split's examples in the cache, which may not exist."""
     key = files.sha256_json(_key(task, split, origin, data_dir, offline))[:24]
     return cache_folder() / "examples" / f"{task.data.format}-{key}.arrow"
 
 
 def about_path(path: Path) -> Path:
-    """Return the file beside a file of examples with the number of rows they are made of and the hash of their ids."""
+    """Return the file beside a file of examples that records the number of source rows and the hash of the ids."""
     return path.with_suffix(".json")
 
 
 def _key(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offline: bool) -> list[Any]:
     """Return what a split's examples depend on: rows, format and its code, the share, and the splits left out."""
-    wanted = task.data.splits[split]
-    own = [origin.identity, task.data.format, _code_hash(FORMATS[task.data.format]), wanted.begin, wanted.end]
-    own += [wanted.most] if wanted.most else []
-    others = ((other, obtain(task, other, data_dir, offline)) for other in wanted.without)
-    return [*own, *(_key(task, other, there, data_dir, offline) for other, there in others)]
+    spec = task.data.splits[split]
+    key = [origin.identity, task.data.format, _code_hash(FORMATS[task.data.format]), spec.begin, spec.end]
+    key += [spec.most] if spec.most else []
+    excluded = ((name, obtain(task, name, data_dir, offline)) for name in spec.without)
+    return [*key, *(_key(task, name, source, data_dir, offline) for name, source in excluded)]
 
 
 @cache
 def _code_hash(function: Callable[..., Any]) -> str:
-    """Return the hash of the modules that a function's own is made with, so that what changed code made is outdated."""
+    """Return the hash of a function's module and the modules it imports, so that changed code invalidates the cache."""
     package, pending, hashes = function.__module__.partition(".")[0], [function.__module__], {"": __version__}
     while pending:
         module = sys.modules[pending.pop()]

@@ -1,8 +1,8 @@
 """The mirror: fetched data, in folders `<data set>/<revision>` that can be copied to machines without a network.
 
 A folder holds `<split>.parquet` with the needed columns, or the official files and what they unpack to, and
-`manifest.json` with their origin and hashes. Loading from the hub means fetching into the cache's mirror and reading
-from there, so that data comes in one way only.
+`manifest.json` with their origin and hashes. Data of the hub is always fetched into the cache's mirror and read from
+there.
 """
 
 import shutil
@@ -49,16 +49,16 @@ class HeldFile:
 
 @dataclass(frozen=True, slots=True)
 class MirrorManifest:
-    """What a folder of the mirror holds: the content of its `manifest.json`.
+    """The content of `manifest.json`, which describes a folder of the mirror.
 
     Attributes:
         kind, name, config: As in the task file's source.
         asked: The revision in the task file.
-        revision: The commit that it stood for at the time; for official files, the hash of their addresses.
+        revision: The commit that it resolved to; for official files, the hash of their addresses.
         files: File name → file; a split's rows are in `<split>.parquet`.
         unpacked: Written by older versions, and not read.
-        contents: Hash of the names and sha256s of everything that official files unpack to. It pins those whose address
-            has no sha256 in the task file: fetched again, they must hold the same.
+        contents: Hash of the names and sha256s of the unpacked official files. It pins files without a sha256 in the
+            task file: fetched again, they must have the same contents.
         ids: Task → split → hash of the example ids after fetching.
         grue: The version of grue that fetched it.
         fetched: When it was fetched, in UTC.
@@ -94,7 +94,7 @@ class Held:
 
     @property
     def path(self) -> Path:
-        """Where the split is read: its own file, or what the official files unpack to."""
+        """The path that the split is read from: its own file, or the folder of unpacked official files."""
         return self.folder / (self.file if self.manifest.kind == "hub" else "unpacked")
 
     @property
@@ -117,8 +117,8 @@ class Held:
 def find(source: Source, split: str, roots: list[Path] | None = None) -> Held | None:
     """Return a split in the mirror, or None.
 
-    A pinned commit is found under its own name. For a branch, the last commit fetched counts: loading twice gives the
-    same rows, until `grue data fetch` asks the hub again.
+    A pinned commit is found under its own name. For a branch, the last fetched commit is used: loading twice gives the
+    same rows until `grue data fetch` asks the hub again.
 
     Raises:
         DataError: A manifest cannot be read.
@@ -141,13 +141,13 @@ def _read_manifest(folder: Path) -> MirrorManifest:
     manifest = files.load_json(folder / "manifest.json", MirrorManifest)
     if manifest.revision != folder.name:
         raise DataError(
-            f"{folder / 'manifest.json'}: it is of the revision {escaped(manifest.revision)}, not of that of its "
-            "folder; fetch the data again."
+            f"{folder / 'manifest.json'}: its revision is {escaped(manifest.revision)}, not that of its folder; "
+            "fetch the data again."
         )
     if manifest.schema != SCHEMA_VERSION:
         raise DataError(
-            f"{folder / 'manifest.json'}: schema {manifest.schema}, this version of grue reads {SCHEMA_VERSION}; fetch "
-            "the data again, or upgrade grue."
+            f"{folder / 'manifest.json'}: schema {manifest.schema}, but this version of grue reads {SCHEMA_VERSION}; "
+            "fetch the data again, or upgrade grue."
         )
     return manifest
 
@@ -175,13 +175,15 @@ def check(held: Held) -> None:
             raise DataError(f"{path}: is missing, though manifest.json lists it. {cure}")
         sha256 = files.sha256_file(path)
         if sha256 != listed.sha256:
-            raise DataError(f"{path}: sha256 is {sha256}, manifest.json says {listed.sha256}: it is damaged. {cure}")
+            raise DataError(
+                f"{path}: sha256 is {sha256}, but manifest.json says {listed.sha256}: it is damaged. {cure}"
+            )
     if held.manifest.kind == "files" and _contents_hash(held.folder / "unpacked") != held.manifest.contents:
         raise DataError(f"{held.folder / 'unpacked'}: differs from what the official files unpack to. {cure}")
 
 
 def rows(held: Held) -> Iterator[Mapping[str, Any]]:
-    """Yield a split's rows, a batch in memory at a time.
+    """Yield a split's rows, one batch in memory at a time.
 
     Raises:
         DataError: The file is damaged.
@@ -198,7 +200,7 @@ def rows(held: Held) -> Iterator[Mapping[str, Any]]:
 def fetch(
     source: Source, split: str, root: Path, licence: str, offline: bool = False, progress: Progress = no_progress
 ) -> Held:
-    """Bring a split into a mirror, unless it is there and undamaged.
+    """Fetch a split into a mirror, unless it is there and undamaged.
 
     A revision that is not a commit is resolved again.
 
@@ -242,7 +244,7 @@ def _record(
     added: Mapping[str, HeldFile],
     contents: str = "",
 ) -> MirrorManifest:
-    """Write the folder's manifest, with files added to those it lists already."""
+    """Write the folder's manifest, with files added to those already listed."""
     path = folder / "manifest.json"
     before = _read_manifest(folder) if path.exists() else None
     manifest = MirrorManifest(
@@ -264,7 +266,7 @@ def _record(
 
 
 def record_ids(held: Held, task: str, split: str, ids_sha256: str) -> None:
-    """Record in the manifest the hash of the ids of a task's split, made of these rows."""
+    """Record in the manifest the hash of the ids of a task's split made of these rows."""
     with locked(held.folder / ".lock"):
         manifest = _read_manifest(held.folder)
         ids = {**manifest.ids, task: {**manifest.ids.get(task, {}), split: ids_sha256}}
@@ -273,7 +275,7 @@ def record_ids(held: Held, task: str, split: str, ids_sha256: str) -> None:
 
 
 def _fetch_columns(source: Source, split: str, listing: Listing, folder: Path, progress: Progress) -> HeldFile:
-    """Transfer the files of a split in parallel, and join them; finished ones stay for the next attempt."""
+    """Transfer the files of a split in parallel, and join them; finished files are kept for the next attempt."""
     pending = folder / f".{split}.parts"
     parts = {file: pending / f"{files.sha256_json([file, source.columns])[:16]}.parquet" for file in listing.files}
     total, done, lock = sum(file.size for file in listing.files), dict.fromkeys(parts, 0), threading.Lock()
@@ -337,10 +339,10 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
         except DamagedArchive as error:
             if error.archive not in fresh:
                 raise
-            error.archive.unlink()  # else it would be there, and never be fetched again
+            error.archive.unlink()  # else it would never be fetched again
             raise DataError(
-                f"{fetched[error.archive.name].origin[0]}: the server sent no archive, or a damaged one: "
-                f"{error.reason}. It is not kept: check the address, and rerun the command to download it again."
+                f"{fetched[error.archive.name].origin[0]}: the server sent a damaged archive, or something "
+                f"else: {error.reason}. It was deleted: check the address, and rerun the command to download it again."
             ) from error
         manifest = _record(folder, source, revision, licence, fetched, _contents_hash(unpacked))
     return Held(folder, manifest, split)
@@ -350,7 +352,7 @@ def _names(source: Source) -> dict[str, str]:
     """Return the official files' names in the mirror, with their addresses.
 
     Raises:
-        ConfigError: An address names no file, one that is the mirror's own, or one that another names, too.
+        ConfigError: An address does not end in a file name, or the name is reserved or repeated.
     """
     named = {PurePosixPath(urlsplit(url).path).name: url for url in source.urls}
     strange = [name for name in named if not name or name.startswith(".") or name in ("manifest.json", "unpacked")]
@@ -362,18 +364,18 @@ def _names(source: Source) -> dict[str, str]:
 
 
 def _replace_unpacked(archives: list[Path], folder: Path, before: MirrorManifest | None) -> None:
-    """Unpack into a temporary folder beside the folder, and put it in its place.
+    """Unpack archives into a temporary folder, and replace the folder by it.
 
     Raises:
-        DataError: An archive is refused or none, or holds something else than when it was first fetched.
+        DataError: An archive is refused or damaged, or its contents differ from when it was first fetched.
     """
     with files.replacing_folder(folder, flush=False) as new:
         for archive in archives:
             unpack(archive, new)
         if before is not None and _contents_hash(new) != before.contents:
             raise DataError(
-                f"{folder}: the official files have changed since they were fetched first, {before.fetched}. If that "
-                f"is meant to be, delete {folder.parent} and fetch them again."
+                f"{folder}: the official files have changed since they were first fetched, {before.fetched}. If "
+                f"that is intended, delete {folder.parent} and fetch them again."
             )
 
 

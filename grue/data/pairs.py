@@ -1,6 +1,6 @@
-"""What a file of preference pairs says of itself: its header, the part that a line belongs to, what contradicts itself.
+"""Files of preference pairs: their header, the parts of their prompts, and contradictory pairs.
 
-A prompt, with all its pairs, belongs to one part: what is held out is prompts, never pairs of prompts that were seen.
+A prompt belongs to one part with all its pairs: prompts are held out, never single pairs of a training prompt.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -17,34 +17,34 @@ MAKE = "`grue tools pairs from-samples FILE --output PAIRS` writes such a file"
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 SHARES: Mapping[str, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
-"""Of the prompts; the paper's (App. B.4.4)."""
+"""Shares of the prompts, as in the paper (App. B.4.4)."""
 
 Judged = tuple[Hashable, str, str]
-"""A pair that was judged: what names its prompt, the better text, the worse."""
+"""A judged pair: the prompt's key, the better text, the worse text."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairsHeader:
-    """The first line of a file of pairs: how they were made, who judged them, and what that took.
+    """The first line of a file of pairs: how they were made, who judged them, and the cost.
 
     Attributes:
-        split: Whose prompts were answered.
-        made: What the texts are: scored samples, two systems' predictions, or what people were shown in a study.
-        reward: What the synthetic annotator judged by, as for training; empty for a study.
+        split: The split of the prompts.
+        made: The origin of the texts: scored samples, two systems' predictions, or a study.
+        reward: The reward that the synthetic annotator used, as for training; empty for a study.
         noise: Of that annotator: "none", "flip:0.1", "bradley-terry:0.5"; of a study, who answered: "people",
             "programs", or "people and programs".
         seed: Of the choice of pairs, of the annotator and of the parts.
         sources: File → its sha256.
-        shares: Part → the share of the prompts that chance gave it.
-        judgements: Asked for: the pairs, times the annotators of each.
-        prompts: Different ones.
-        pairs: In the file, ties included.
-        ties: Pairs in the file of which neither text is better.
-        dropped_ties: Ties that were left out.
+        shares: Part → expected share of the prompts.
+        judgements: Number of judgements requested: the pairs, times the annotators of each.
+        prompts: Number of distinct prompts.
+        pairs: Number of pairs in the file, including ties.
+        ties: Number of ties in the file.
+        dropped_ties: Number of ties left out.
         contradictions: Pairs of texts that were judged both ways.
-        generated_tokens: That the sources took as a whole; None where unknown, as the following.
+        generated_tokens: Tokens generated for the whole sources; None if unknown.
         reward_calls: Texts that the sources' reward scored.
-        seconds: For both.
+        seconds: For generating and scoring; None if unknown.
     """
 
     grue: Literal["preference pairs"]
@@ -71,15 +71,15 @@ class PairsHeader:
 
     @property
     def judge(self) -> str:
-        """Who judged: a reward, or as `noise` says of a study; empty where the source did not say."""
+        """The judge: a reward, or for a study as in `noise`; empty if the source does not say."""
         return self.noise if self.made == "study" else self.reward
 
 
 def check_shares(shares: Mapping[str, float]) -> None:
-    """Refuse shares that are none.
+    """Refuse invalid shares.
 
     Raises:
-        ConfigError: They are not of the three parts, from 0 to 1, with a sum of 1; or nothing is left to learn from.
+        ConfigError: They are not of the three parts, from 0 to 1, with the sum 1; or the share of "train" is 0.
     """
     values = [shares.get(part, -1.0) for part in PARTS]
     if len(shares) != len(PARTS) or min(values) < 0 or not abs(sum(values) - 1) <= 1e-9 or not values[0]:
@@ -90,44 +90,44 @@ def check_shares(shares: Mapping[str, float]) -> None:
 
 
 def part_of(prompt: str, seed: int, shares: Mapping[str, float] = SHARES) -> Part:
-    """Return the part of a prompt, which depends on its text, the seed and the shares alone.
+    """Return the part of a prompt, which depends only on its text, the seed and the shares.
 
-    A prompt that is held out in one file is therefore held out in every file of that seed and those shares.
+    So a prompt held out in one file is held out in every file with that seed and those shares.
     """
     place = int(files.sha256_json([seed, "part", prompt])[:15], 16) / 16**15
     for part in PARTS[:-1]:
         if place < shares[part]:
             return part
         place -= shares[part]
-    return PARTS[-1] if shares[PARTS[-1]] else PARTS[0]  # rounding may leave a rest to a part without a share
+    return PARTS[-1] if shares[PARTS[-1]] else PARTS[0]  # rounding may leave a remainder to a part without a share
 
 
 def check_parts(lines: Iterable[tuple[str, str, Part | None]]) -> None:
-    """Refuse lines, each with its place, prompt and part, that put a prompt into two parts, or only some into any.
+    """Refuse lines (place, prompt, part) that put a prompt into two parts, or of which only some name a part.
 
     Raises:
-        DataError: They do; names the first.
+        DataError: There is such a line; names the first.
     """
-    known: dict[str, tuple[str, Part | None]] = {}
+    first_by_prompt: dict[str, tuple[str, Part | None]] = {}
     first: tuple[str, Part | None] | None = None
     for where, prompt, part in lines:
         first = first or (where, part)
         if (part is None) != (first[1] is None):
             raise DataError(f"{where}: only some lines name their part. Name it on every line, or on none.")
-        before = known.setdefault(prompt, (where, part))
+        before = first_by_prompt.setdefault(prompt, (where, part))
         if before[1] != part:
             raise DataError(
                 f"{where}: the prompt {escaped(repr(prompt[:60]))} is in the part {part!r} here and in {before[1]!r} "
-                f"at {before[0]}; what is held out must not be learned from. Put a prompt's pairs into one part."
+                f"at {before[0]}; held-out prompts must not be learned from. Put all pairs of a prompt into one part."
             )
 
 
 def contradictions(judged: Iterable[Judged]) -> set[tuple[Hashable, frozenset[str]]]:
     """Return the pairs of texts, each with its prompt, that were judged both ways."""
-    seen: dict[tuple[Hashable, frozenset[str]], str] = {}
+    winners: dict[tuple[Hashable, frozenset[str]], str] = {}
     both_ways = set()
     for prompt, better, worse in judged:
         key = prompt, frozenset((better, worse))
-        if seen.setdefault(key, better) != better:
+        if winners.setdefault(key, better) != better:
             both_ways.add(key)
     return both_ways

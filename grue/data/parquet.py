@@ -1,4 +1,4 @@
-"""Parquet files: their rows, a selection of their columns, and several of them joined."""
+"""Parquet files: reading rows, selecting columns, joining files."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ WITHOUT_LISTS = re.compile(r"\.(list|bag)\.(element|item|array|array_element)(?=
 
 @contextmanager
 def translate_parquet_errors(name: str) -> Iterator[None]:
-    """Raise pyarrow's errors as one that names the file.
+    """Translate pyarrow's errors into one that names the file.
 
     Raises:
         DataError: The file is damaged.
@@ -28,13 +28,13 @@ def translate_parquet_errors(name: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the disk; pyarrow's own have no number
+            raise  # the disk's; pyarrow's own have no number
         reason = escaped(str(error).strip().split("\n")[0].rstrip("."))
         raise DataError(f"{name}: not a complete parquet file: {reason}.") from error
 
 
 def parquet_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a parquet file, a batch in memory at a time.
+    """Yield the rows of a parquet file, one batch in memory at a time.
 
     Raises:
         DataError: The file is damaged.
@@ -56,9 +56,9 @@ def _batches(opened: pq.ParquetFile, leaves: Sequence[str] | None = None) -> Ite
 
 
 def _leaf_columns(opened: pq.ParquetFile, columns: Sequence[str], name: str) -> list[str]:
-    """Return the paths of the leaf columns under the wanted columns.
+    """Return the paths of the leaf columns under some columns.
 
-    A wanted column is written without what parquet adds for lists: "answers.text" means "answers.list.element.text".
+    A column is written without what parquet adds for lists: "answers.text" means "answers.list.element.text".
 
     Raises:
         DataError: There is no such column.
@@ -67,8 +67,8 @@ def _leaf_columns(opened: pq.ParquetFile, columns: Sequence[str], name: str) -> 
     names = {path: WITHOUT_LISTS.sub("", path) for path in paths}
     for column in columns:
         if not any(f"{each}.".startswith(f"{column}.") for each in names.values()):
-            known = ", ".join(dict.fromkeys(names.values()))
-            raise DataError(f"{name}: there is no column {column!r}; it has {known}. The data set has changed.")
+            available = ", ".join(dict.fromkeys(names.values()))
+            raise DataError(f"{name}: there is no column {column!r}; it has {available}. The data set has changed.")
     return [path for path in paths if any(f"{names[path]}.".startswith(f"{column}.") for column in columns)]
 
 
@@ -79,7 +79,7 @@ def copy_columns(
     target: Path,
     after_batch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write the wanted columns of a parquet file to a file of their own, atomically; no columns means all.
+    """Write some columns of a parquet file to a file of their own, atomically; no columns means all.
 
     Args:
         name: The file's name, for messages.

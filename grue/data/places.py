@@ -1,4 +1,4 @@
-"""Where a task's data is or could come from, and fetching it."""
+"""The places that a task's data can come from, and fetching it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class DataLocation:
     """A place that a split could come from.
 
     Attributes:
-        kind: "cache" is the file of examples, ready for use; "mirror" is fetched data; the others as in task files.
+        kind: "cache" is the cached file of examples; "mirror" is fetched data; the others as in task files.
         where: A path, an address, or a data set and its revision.
         available: Whether it can be read now.
         bytes: What would be read or, from the hub, transferred at most; None if unknown.
@@ -83,17 +83,17 @@ def _held_places(task: Task, split: str, held: mirror.Held) -> Iterator[DataLoca
     try:
         path = examples_path(task, split, held_rows(held), None, offline=True)
     except DataError:
-        path = None  # the splits that this one leaves out are not here, so its examples are not cached either
+        path = None  # the splits that it leaves out are missing, so its examples are not cached either
     if path is not None and about_path(path).exists():
         yield DataLocation("cache", str(path), True, path.stat().st_size)
-    there = held.path.exists()
-    note = "" if there else "listed in manifest.json, but missing"
-    yield DataLocation("mirror", str(held.path), there, held.bytes, note)
+    exists = held.path.exists()
+    note = "" if exists else "listed in manifest.json, but missing"
+    yield DataLocation("mirror", str(held.path), exists, held.bytes, note)
 
 
 def _remote_place(source: Source, name: str, offline: bool) -> DataLocation:
     if source.kind == "files":
-        note = "offline" if offline else "not checked before it is needed"
+        note = "offline" if offline else "not checked until needed"
         return DataLocation("files", ", ".join(source.urls), not offline, None, note)
     where = f"{source.name}@{source.revision or 'newest'}"
     try:
@@ -108,7 +108,7 @@ def _remote_place(source: Source, name: str, offline: bool) -> DataLocation:
 def fetch_split(
     task: Task, split: str, offline: bool = False, progress: Progress = no_progress
 ) -> tuple[Loaded, LocalRows]:
-    """Fetch a split into the mirror, resolving again a revision that is not a commit, and load it from there.
+    """Fetch a split into the mirror, resolving a revision that is not a commit again, and load it from there.
 
     Raises:
         DataError: No source has it, or it differs from what the task file says.

@@ -1,4 +1,4 @@
-"""What the data sets share: checked values of rows, and ids."""
+"""Helpers of the data sets: checked values of rows, and ids."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,42 +21,41 @@ def short_hash(text: str) -> str:
 
 
 def numbered(name: str, times: dict[int, int]) -> str:
-    """Return the id itself or, if it was used before, the id with a number: -2, -3 and so on.
+    """Return an id, with a number appended if it was used before: -2, -3 and so on.
 
     Args:
-        times: How often each id was used, by eight bytes of its hash: the ids of millions of rows would need too much
-            memory.
+        times: How often each id was used, keyed by eight bytes of its hash to save memory.
     """
     key = int(short_hash(name), 16)
     times[key] = times.get(key, 0) + 1
     return name if times[key] == 1 else f"{name}-{times[key]}"
 
 
-def text_of(value: Any, what: str, where: str) -> str:
+def text_of(value: Any, name: str, where: str) -> str:
     """Return a value that should be a string.
 
     Raises:
-        DataError: It is not a string, or one that no UTF-8 file can hold.
+        DataError: It is not a string, or UTF-8 cannot encode it.
     """
     if not isinstance(value, str):
-        raise DataError(f"{where}: {what} should be a string, found {value!r:.80}.")
+        raise DataError(f"{where}: {name} should be a string, found {value!r:.80}.")
     if not value.isascii():
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise DataError(f"{where}: {what} has half of a surrogate pair at character {error.start}.") from error
+            raise DataError(f"{where}: {name} has half of a surrogate pair at character {error.start}.") from error
     return value
 
 
-def texts_of(values: Any, what: str, where: str) -> tuple[str, ...]:
+def texts_of(values: Any, name: str, where: str) -> tuple[str, ...]:
     """Return the values of a list of strings.
 
     Raises:
         DataError: It is not a list of strings.
     """
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise DataError(f"{where}: {what} should be a list of strings, found {values!r:.80}.")
-    return tuple(text_of(value, f"{what}[{number}]", where) for number, value in enumerate(values))
+        raise DataError(f"{where}: {name} should be a list of strings, found {values!r:.80}.")
+    return tuple(text_of(value, f"{name}[{number}]", where) for number, value in enumerate(values))
 
 
 def with_columns(rows: Iterable[Row], name: str, *columns: str) -> Iterator[tuple[str, Row]]:
@@ -75,11 +74,11 @@ def with_columns(rows: Iterable[Row], name: str, *columns: str) -> Iterator[tupl
 
 
 def facts_of(row: Row, position: int | None = None) -> dict[str, Any]:
-    """Return what the metric `facts` reads of a row, for `meta`; nothing where the data set has no facts.
+    """Return a row's facts for `meta`, which the metric `facts` reads; {} if the data set has none.
 
     Args:
         row: A row, whose column `facts` is a table, or a list of tables if it makes several examples.
-        position: Which of them is meant.
+        position: The position of the table in that list.
     """
     facts = row.get("facts")
     if facts is None:

@@ -1,4 +1,4 @@
-"""Responses that were scored before: a JSON-lines file of rewards, pairs or rankings, read strictly."""
+"""Reading files of scored responses strictly: JSON lines with rewards, pairs or rankings."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,12 +33,12 @@ MAKE = "`grue generate --samples 8 --score` writes such a file"
 
 @dataclass(frozen=True, slots=True)
 class ScoredGroup:
-    """Responses to one prompt, as a line of the file judges them.
+    """The responses of a line, to one prompt.
 
     Attributes:
         example: The task's training example that they answer.
-        responses: At least one; of the scores of pairs and rankings only the order means something.
-        part: Where the line says that its prompt belongs; None where it says nothing.
+        responses: At least one; in pairs and rankings only the order of the scores is meaningful.
+        part: The part that the line names for its prompt; None if it names none.
     """
 
     example: Example
@@ -52,13 +52,13 @@ class ScoredGroup:
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """What the responses are worth."""
+        """The responses' scores."""
         return tuple(response.reward for response in self.responses)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredBudget:
-    """What a file's responses took; None where that is unknown."""
+    """The cost of a file's responses; None where unknown."""
 
     prompts: int
     generated_tokens: int | None
@@ -71,8 +71,8 @@ class ScoredData:
     """The content of a file of scored responses.
 
     Attributes:
-        groups: In the order of the file, one for each line; several may answer the same example.
-        rewards: False if the file states an order only (pairs, rankings): a method that needs values refuses it.
+        groups: One for each line, in order; several may answer the same example.
+        rewards: False if the file has only an order (pairs, rankings): methods that need values refuse it.
         made: The header; None in a file without one.
     """
 
@@ -84,18 +84,18 @@ class ScoredData:
 
     @property
     def learned(self) -> tuple[ScoredGroup, ...]:
-        """The groups that may be learned from: all but those that are held out."""
+        """The groups that may be learned from: all that are not held out."""
         return tuple(group for group in self.groups if group.part in (None, "train"))
 
     @property
     def contradictions(self) -> int:
-        """How many pairs of texts were judged both ways; of pairs only."""
+        """How many pairs of texts were judged both ways; counted only for files of pairs."""
         orders = ((g.example.id, *g.texts) for g in self.groups if len(g.texts) == 2 and g.scores[0] > g.scores[1])
         return len(contradictions(orders))
 
     @property
     def budget(self) -> ScoredBudget:
-        """What the header states; without one, what can be seen: a prompt a line and a judgement a response."""
+        """The header's budget; without one, the least possible: one prompt per line, one judgement per response."""
         made = self.made
         if made is not None:
             return ScoredBudget(made.prompts, made.generated_tokens, made.reward_calls, made.seconds)
@@ -103,23 +103,23 @@ class ScoredData:
 
 
 def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str = "train") -> ScoredData:
-    """Read responses to prompts of a task that were scored before.
+    """Read scored responses to prompts of a task.
 
     Args:
-        examples: The task's training examples: each line must answer one of them. Of several with the prompt of a line
-            that names no id, the first counts.
-        split: Whose examples these are, if they are others.
+        examples: The task's training examples: each line must answer one of them. If a line has only a prompt, the
+            first example with that prompt is used.
+        split: The split of the examples.
 
     Raises:
-        DataError: The file is missing, empty, cut or in another format, or is of another task; the message
-            names the line and says what to do.
+        DataError: The file is missing, empty, cut off, in another format or of another task; the message names the line
+            and says what to do.
     """
     _check_file(path)
     made, numbered = _read(path)
     if made is not None:
         _check_task(made, f"{path}, line 1", task)
-    asked = _Examples(task, examples, made, [line for _, line in numbered], split)
-    groups = tuple(_group(line, f"{path}, line {number}", asked) for number, line in numbered)
+    lookup = _Examples(task, examples, made, [line for _, line in numbered], split)
+    groups = tuple(_group(line, f"{path}, line {number}", lookup) for number, line in numbered)
     places = zip(groups, numbered, strict=True)
     check_parts((f"{path}, line {number}", group.example.prompt, group.part) for group, (number, _) in places)
     if made is not None:
@@ -128,10 +128,10 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
 
 
 def read_header(path: Path) -> Header | None:
-    """Return the header of a file of scored responses or of pairs; None if its first line is none.
+    """Return the header of a file of scored responses or of pairs; None if it has none.
 
     Raises:
-        DataError: The file is missing or damaged, or a header is not as it should be.
+        DataError: The file is missing or damaged, or its header is invalid.
     """
     _check_file(path)
     number, first = next(_records(path), (0, {}))
@@ -142,11 +142,11 @@ def read_header(path: Path) -> Header | None:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what is no file of text."""
+    """Refuse a path that is not a text file."""
     if not path.exists():
         begun = claims.unfinished(path).is_dir()
         raise DataError(
-            f"{path}: not finished; repeat the `grue generate` that was interrupted."
+            f"{path}: not finished; rerun the `grue generate` that was interrupted."
             if begun
             else f"{path}: no such file; {MAKE}."
         )
@@ -168,8 +168,8 @@ def _read(path: Path) -> tuple[Header | None, list[tuple[int, Line]]]:
         where = f"{path}, line {number}"
         if _form(record, where) is not form:
             raise DataError(
-                f"{where}: has another form than line {began}, {WRITTEN[form]}; put lines of each form into a file of "
-                "their own."
+                f"{where}: has another form than line {began}, {WRITTEN[form]}; put lines of each form into their own "
+                "file."
             )
         lines.append((number, _line(form, record, where)))
     return made, lines
@@ -183,14 +183,16 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _cure(path: Path, problem: str) -> str:
-    """Return what to do about a line that cannot be read; nothing if it is the whole file that cannot."""
+    """Return the cure for a line that cannot be read; "" if the whole file cannot."""
     if not problem.startswith(f"{path}, line "):
         return ""
     content = path.read_bytes()
     last = content.count(b"\n") + 1
     if not content.endswith(b"\n") and problem.startswith(f"{path}, line {last}:"):
-        return " It is the last line and has no end: the file was cut off. Copy or make it again, or remove that line."
-    return " Write one JSON object a line, or make the file again."
+        return (
+            " It is the last line and is incomplete: the file was cut off. Copy or make it again, or remove that line."
+        )
+    return " Write one JSON object per line, or make the file again."
 
 
 def _header(record: Mapping[str, Any], where: str) -> Header:
@@ -206,15 +208,15 @@ def _header(record: Mapping[str, Any], where: str) -> Header:
     try:
         return from_dict(kind, record, where)
     except ConfigError as error:
-        cure = "Restore the header; or remove it, and what the responses took is unknown."
+        cure = "Restore the header; or remove it, and the responses' cost is unknown."
         raise DataError(f"{escaped(error, 600)} {cure}") from error
 
 
 def _form(record: Mapping[str, Any], where: str) -> type[Line]:
     if "grue" in record:
         raise DataError(
-            f"{where}: a second header, as where files are put together; learn from one of them, or remove all "
-            "headers: what the responses took is then unknown."
+            f"{where}: a second header, as in concatenated files; learn from one of them, or remove all headers: the "
+            "responses' cost is then unknown."
         )
     forms = {FORMS[key] for key in record if key in FORMS}
     if len(forms) != 1:
@@ -225,19 +227,19 @@ def _form(record: Mapping[str, Any], where: str) -> type[Line]:
 
 
 def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
-    """Read a line and refuse what cannot be learned from."""
+    """Read a line, and refuse one that cannot be learned from."""
     try:
         line = from_dict(form, record, where)
     except ConfigError as error:
-        cure = f'Lines of this form are {WRITTEN[form]}, with "prompt" beside or instead of "id".'
+        cure = f'Lines of this form are {WRITTEN[form]}, with "prompt" in addition to or instead of "id".'
         raise DataError(f"{escaped(error, 600)} {cure}") from error
     if line.id is None and line.prompt is None:
-        raise DataError(f"{where}: says neither id nor prompt; name the training example that it answers.")
+        raise DataError(f"{where}: has neither id nor prompt; name the training example that it answers.")
     judged = line.judged()
     texts = [response.text for response in judged]
     if len(texts) < (1 if form is RewardedLine else 2):
-        what = "no response" if form is RewardedLine else f"a ranking of {len(texts)}"
-        raise DataError(f"{where}: {what}; add responses, or leave the line out.")
+        content = "no response" if form is RewardedLine else f"a ranking of {len(texts)}"
+        raise DataError(f"{where}: {content}; add responses, or leave the line out.")
     if form is not RewardedLine and len(set(texts)) < len(texts):
         twin = Counter(texts).most_common(1)[0][0]
         raise DataError(
@@ -247,12 +249,12 @@ def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
         check_text(response.text, where)
         if abs(response.reward) > LARGEST_REWARD:
             raise DataError(
-                f"{where}: a reward of {response.reward:g}; at most {LARGEST_REWARD:g} is allowed. Scale rewards."
+                f"{where}: a reward of {response.reward:g}; at most {LARGEST_REWARD:g} is allowed. Scale the rewards."
             )
     return line
 
 
-# --- what the lines answer -------------------------------------------------------------------------------------------
+# --- the examples of lines -------------------------------------------------------------------------------------------
 
 
 class _Examples:
@@ -269,36 +271,36 @@ class _Examples:
                 self._by_id[example.id] = example
             if example.prompt in prompts:
                 self._by_prompt.setdefault(example.prompt, example)
-        what = "no training example of" if split == "train" else f"no example of the split {escaped(repr(split))} of"
-        self._of = f"{what} {task.suite}/{task.name}"
+        missing = "no training example of" if split == "train" else f"no example of the split {escaped(repr(split))} of"
+        self._of = f"{missing} {task.suite}/{task.name}"
         answered = split if made is None else made.split
         note = "" if answered == split else f" The header says that the split {escaped(repr(answered))} was answered."
         self._cure = (
             f"`grue data export {task.name} --suite {task.suite} --split {escaped(split)}` shows them all.{note}"
         )
 
-    def answered_by(self, line: Line, where: str) -> Example:
+    def example_of(self, line: Line, where: str) -> Example:
         if line.id is None:
             example = self._by_prompt.get(str(line.prompt))
-            what = f"the prompt {escaped(shown(line.prompt))}"
+            subject = f"the prompt {escaped(shown(line.prompt))}"
         else:
-            example, what = self._by_id.get(line.id), f"the id {escaped(repr(line.id))}"
+            example, subject = self._by_id.get(line.id), f"the id {escaped(repr(line.id))}"
         if example is None:
-            raise DataError(f"{where}: {what} is of {self._of}. {self._cure}")
+            raise DataError(f"{where}: {subject} is of {self._of}. {self._cure}")
         if line.prompt is not None and line.prompt != example.prompt:
             raise DataError(
-                f"{where}: the prompt {escaped(shown(line.prompt))} is not that of {what}, "
+                f"{where}: the prompt {escaped(shown(line.prompt))} is not that of {subject}, "
                 f"{escaped(shown(example.prompt))}. Correct one, or leave one out."
             )
         return example
 
 
-def _group(line: Line, where: str, asked: _Examples) -> ScoredGroup:
+def _group(line: Line, where: str, lookup: _Examples) -> ScoredGroup:
     part = line.part if isinstance(line, PairLine) else None
-    return ScoredGroup(asked.answered_by(line, where), tuple(line.judged()), part)
+    return ScoredGroup(lookup.example_of(line, where), tuple(line.judged()), part)
 
 
-# --- what the header says --------------------------------------------------------------------------------------------
+# --- checks of the header --------------------------------------------------------------------------------------------
 
 
 def _check_task(made: Header, where: str, task: Task) -> None:
@@ -315,10 +317,10 @@ def _check_task(made: Header, where: str, task: Task) -> None:
 
 
 def _check_counts(made: Header, path: Path, groups: Sequence[ScoredGroup]) -> None:
-    """Refuse a header that cannot be of these lines: some are lost or added, or less was counted than is there."""
+    """Refuse a header that does not match the lines: lines are missing or added, or its counts are too low."""
     held = sum(len(group.texts) for group in groups)
     prompts = len({group.example.id for group in groups})
-    cure = "Make or copy the file again; or remove the header, and what the responses took is unknown."
+    cure = "Make or copy the file again; or remove the header, and the responses' cost is unknown."
     if isinstance(made, PairsHeader):
         stated, count, noun = made.pairs, len(groups), "pairs"
         ties = sum(group.scores[0] == group.scores[-1] for group in groups)
@@ -328,7 +330,7 @@ def _check_counts(made: Header, path: Path, groups: Sequence[ScoredGroup]) -> No
         written = sum(bool(text) for group in groups for text in group.texts)
         least = {"prompts": prompts, "reward_calls": held, "generated_tokens": written, "samples": 1, "seconds": 0}
     if stated != count:
-        raise DataError(f"{path}: holds {count:,} {noun}, and its header says {stated:,}: it was cut or edited. {cure}")
+        raise DataError(f"{path}: holds {count:,} {noun}, but its header says {stated:,}: it was cut or edited. {cure}")
     for key, count in least.items():
         if getattr(made, key) < count:
             raise DataError(

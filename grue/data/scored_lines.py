@@ -1,6 +1,6 @@
-"""The lines of a file of scored responses: its header, and what is said of the responses to a prompt.
+"""The lines of a file of scored responses: a header, and lines of scored responses to a prompt.
 
-The first line may be a header, which says how the responses were made and what they took; `grue generate --score` and
+The first line may be a header, which says how the responses were made and their cost; `grue generate --score` and
 `grue tools pairs` write one. Every other line judges responses to one prompt, all lines of a file in the same form.
 """
 
@@ -20,29 +20,29 @@ KIND: Final = "scored responses"
 SCHEMA_VERSION: Final = 1
 LARGEST_REWARD = 1e18  # its square fits into single precision, in which rewards are standardised
 LEFT_OUT = ("reward_models", "file", "data_dir", "data_sha256")
-"""The keys of a header that are left out where they say nothing."""
+"""Keys that are left out of a header if they are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredHeader:
-    """The first line of a file: whose responses these are, how they were drawn, and what that took.
+    """The first line of a file: which system drew the responses, how, and the cost.
 
     Attributes:
         reward: The expression that gave the rewards, as for training.
         checkpoint: sha256 of the weights that were drawn from, or a model's hub id and revision.
         system: Its name.
         seed: Of the draws.
-        samples: Drawn to each prompt.
+        samples: Number drawn per prompt.
         generation: How they were drawn: temperature, top-k, lengths.
-        prompts: That were answered; one to whose responses the reward does not apply has no line.
-        responses: In the file.
-        generated_tokens: Of all responses, end tokens included, also of those that are not in the file.
-        reward_calls: Responses that the reward was asked about.
-        seconds: For drawing and scoring; what loaded the model and prepared the reward is not counted.
-        reward_models: Name and sha256 of each reward model in `reward`; left out of a file where there is none.
-        file: sha256 of the file of rows that `split` names; left out where it is a split of the task.
-        data_dir: Where the rows were read instead of the task's sources; left out without such a folder.
-        data_sha256: Of the task's local files, or of what is read of `data_dir`; left out without either.
+        prompts: Number of answered prompts; those to whose responses the reward does not apply have no line.
+        responses: Number in the file.
+        generated_tokens: Of all responses, including end tokens and responses that are not in the file.
+        reward_calls: Number of responses that the reward scored.
+        seconds: For drawing and scoring, without loading the model and preparing the reward.
+        reward_models: Name and sha256 of each reward model in `reward`; left out if there are none.
+        file: sha256 of the file of rows that `split` names; left out for a split of the task.
+        data_dir: The folder that was read instead of the task's sources; left out if there is none.
+        data_sha256: Of the task's local files, or of the files read of `data_dir`; left out without either.
     """
 
     grue: Literal["scored responses"]
@@ -70,11 +70,11 @@ class ScoredHeader:
 
 @dataclass(frozen=True, slots=True)
 class ScoredResponse:
-    """A response and what it is worth; higher is better.
+    """A response and its reward; higher is better.
 
     Attributes:
-        truncated: Whether it was cut at the length limit, before its end; no end is learnt then.
-        token_ids: As they were drawn, the end token last unless it was cut; None where the text gives them.
+        truncated: Whether it was cut at the length limit, so that it has no end to learn.
+        token_ids: The drawn ids, the end token last unless it was cut; None if encoding the text gives them.
     """
 
     text: str
@@ -85,7 +85,7 @@ class ScoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class RewardedLine:
-    """Responses to the prompt of a training example, which is named by its id, its prompt or both; with rewards."""
+    """Responses with rewards to a training example, which is named by its id, its prompt or both."""
 
     responses: tuple[ScoredResponse, ...]
     id: str | None = None
@@ -98,11 +98,11 @@ class RewardedLine:
 
 @dataclass(frozen=True, slots=True)
 class PairLine:
-    """Two responses to the prompt of a training example, of which one is better.
+    """Two responses to a training example, of which one is better.
 
     Attributes:
-        tie: Neither is: which of them is called chosen means nothing.
-        part: Where the prompt belongs; what is not "train" is held out and never learned from.
+        tie: Whether neither is better; then chosen and rejected are interchangeable.
+        part: The prompt's part; all but "train" are held out and never learned from.
         chosen_truncated, rejected_truncated, chosen_token_ids, rejected_token_ids: See `ScoredResponse`.
     """
 
@@ -118,7 +118,7 @@ class PairLine:
     rejected_token_ids: tuple[int, ...] | None = None
 
     def judged(self) -> list[ScoredResponse]:
-        """Return the responses with scores of which only the order means something."""
+        """Return the responses with scores of which only the order is meaningful."""
         return [
             ScoredResponse(self.chosen, 1.0, self.chosen_truncated, self.chosen_token_ids),
             ScoredResponse(self.rejected, float(self.tie), self.rejected_truncated, self.rejected_token_ids),
@@ -127,14 +127,14 @@ class PairLine:
 
 @dataclass(frozen=True, slots=True)
 class RankingLine:
-    """Responses to the prompt of a training example, best first."""
+    """Responses to a training example, best first."""
 
     ranking: tuple[str, ...]
     id: str | None = None
     prompt: str | None = None
 
     def judged(self) -> list[ScoredResponse]:
-        """Return the responses with scores of which only the order means something."""
+        """Return the responses with scores of which only the order is meaningful."""
         places = range(len(self.ranking) - 1, -1, -1)
         return [ScoredResponse(text, float(place)) for text, place in zip(self.ranking, places, strict=True)]
 
@@ -147,7 +147,7 @@ FORMS: Mapping[str, type[Line]] = {
     "rejected": PairLine,
     "ranking": RankingLine,
 }
-"""The key by which a line is recognised → what it is read into."""
+"""Key by which a line is recognised → its class."""
 WRITTEN = {
     RewardedLine: '{"id": …, "responses": [{"text": …, "reward": 0.3}, …]}',
     PairLine: '{"id": …, "chosen": …, "rejected": …}',
@@ -157,7 +157,7 @@ HEADERS: Mapping[str, type[Header]] = {KIND: ScoredHeader, pairs.KIND: PairsHead
 
 
 def as_records(made: Header, lines: Iterable[RewardedLine | PairLine]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file, one a line: the header, then the lines, each of which names an id."""
+    """Yield the objects of a file, one per line: the header, then the lines, all with ids."""
     header = files.plain(made)
     yield {key: value for key, value in header.items() if key not in LEFT_OUT or value}
     for line in lines:
@@ -168,7 +168,7 @@ def as_records(made: Header, lines: Iterable[RewardedLine | PairLine]) -> Iterat
 
 
 def _stated(part: Line | ScoredResponse, always: Sequence[str] = ()) -> dict[str, Any]:
-    """Return an object of a file without the keys that say nothing."""
+    """Return an object of a file without its empty keys."""
     return {key: value for key, value in files.plain(part).items() if key in always or value not in (None, False)}
 
 
@@ -180,11 +180,11 @@ def scored_schema() -> dict[str, Any]:
 
 
 def check_text(text: str, where: str) -> None:
-    """Refuse a text that no file of scored responses may hold.
+    """Refuse a text that must not be in a file of scored responses.
 
     Raises:
-        DataError: It has characters that nobody sees.
+        DataError: It has invisible characters.
     """
     if hidden := unseen(text):
         named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(hidden)[:3])
-        raise DataError(f"{where}: a text holds characters that nobody sees ({named}); remove them.")
+        raise DataError(f"{where}: a text has invisible characters ({named}); remove them.")

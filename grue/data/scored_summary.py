@@ -1,4 +1,4 @@
-"""What a file of scored responses holds, in figures."""
+"""The summary of a file of scored responses."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class RewardSummary:
 
     Attributes:
         spread: Standard deviation of all of them.
-        within: Mean over groups of their standard deviation, of which learning from a group has only this.
+        within: Mean over groups of their standard deviation, the spread that learning from groups can use.
     """
 
     mean: float
@@ -27,19 +27,19 @@ class RewardSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScoredSummary:
-    """What a file of scored responses holds.
+    """The summary of a file of scored responses.
 
     Attributes:
         form: "rewards", "pairs" or "rankings".
-        prompts: Different ones.
-        groups: Lines.
-        empty: Responses that say nothing.
-        repeated: Responses that are equal to an earlier one of their group.
-        flat: Share of the groups whose scores are all equal, so that they teach no order.
-        words: Of a response, mean and most.
-        rewards: None where the file states an order only.
+        prompts: Number of distinct prompts.
+        groups: Number of lines.
+        empty: Number of blank responses.
+        repeated: Number of responses equal to an earlier one of their group.
+        flat: Share of the groups whose scores are all equal.
+        words: Mean and largest number of words of a response.
+        rewards: None if the file has only an order.
         contradictions: Pairs of texts that were judged both ways.
-        held_out: Lines that are not learned from.
+        held_out: Number of held-out lines.
     """
 
     form: str
@@ -59,7 +59,7 @@ class ScoredSummary:
 
 
 def summarise(data: ScoredData) -> ScoredSummary:
-    """Return what a file holds."""
+    """Return the summary of a file."""
     groups = data.groups
     texts = [text for group in groups for text in group.texts]
     lengths = [len(text.split()) for text in texts]

@@ -18,7 +18,7 @@ TABLES: Mapping[str, Callable[[Path], Iterable[Row]]] = {
 
 
 def read_rows(path: Path) -> Iterable[Row]:
-    """Yield the rows of a file whose name ends like one of `TABLES`.
+    """Yield the rows of a file with one of the endings of `TABLES`.
 
     Raises:
         DataError: The name has another ending, or the file is missing or damaged.

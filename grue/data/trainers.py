@@ -32,7 +32,7 @@ COLUMNS: Mapping[str, Mapping[str, pa.DataType]] = {
     "openrlhf": {"input": TEXT, "label": TEXT, "datasource": TEXT},
     "verifiers": {"id": TEXT, "name": TEXT, "prompt": TEXT, "references": TEXTS},
 }
-"""Trainer → its columns; a prompt is text unless conversations are asked for, which verl always reads."""
+"""Trainer → its columns; a prompt is text unless conversations are requested, which verl always reads."""
 PROMPTS = ("prompt", "input")
 
 
@@ -41,7 +41,7 @@ def export_for(trainer: str, task: Task, split: str, examples: Iterable[Example]
 
     Args:
         trainer: A key of `COLUMNS`.
-        chat: Whether a prompt is a conversation of one message of the user.
+        chat: Whether a prompt is a conversation with one user message.
 
     Raises:
         ConfigError: The name has another ending.

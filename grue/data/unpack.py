@@ -12,11 +12,11 @@ from grue.errors import DataError, escaped
 
 TARS = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 DAMAGE = (None, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL)
-"""Numbers of the system's errors that an archive causes; those that gzip and bz2 raise have none."""
+"""Numbers of system errors that archives cause; errors of gzip and bz2 have none."""
 
 
 class DamagedArchive(DataError):
-    """What cannot be unpacked as the archive that its name says it is."""
+    """A file that cannot be unpacked as the archive that its name indicates."""
 
     def __init__(self, archive: Path, reason: str) -> None:
         super().__init__(f"{archive}: the archive is damaged: {reason}. Delete it and fetch it again.")
@@ -26,10 +26,10 @@ class DamagedArchive(DataError):
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack a zip or tar archive into a folder; any other file is copied there.
 
-    Archives within it stay packed: the readers of original layouts look into zip files.
+    Archives inside it stay packed: the readers of original layouts read zip files.
 
     Raises:
-        DamagedArchive: It is damaged, or none.
+        DamagedArchive: It is damaged, or not an archive.
         DataError: A tar archive has a path or a link outside the folder. A zip archive's path is cut to the inside.
     """
     name = archive.name.lower()

@@ -1,4 +1,4 @@
-"""Members of a zip archive, also those that are compressed with Zstandard, which zipfile reads since Python 3.14."""
+"""Reading members of zip archives, also Zstandard-compressed ones, which zipfile supports from Python 3.14."""
 
 import struct
 import zlib
@@ -20,17 +20,17 @@ Reader = Callable[[ZipInfo], bytes]
 
 @contextmanager
 def zip_members(path: Path) -> Iterator[tuple[list[ZipInfo], Reader]]:
-    """Open a zip archive; yields its members, and what reads one.
+    """Open a zip archive; yield its members and a function that reads one.
 
     Raises:
-        DataError: It is no zip archive, or is damaged.
+        DataError: It is not a zip archive, or is damaged.
     """
     try:
         with ZipFile(path) as archive:
             yield archive.infolist(), lambda member: _read(path, archive, member)
     except (*DAMAGED, OSError) as error:
         raise DataError(
-            f"{path}: no zip archive, or a damaged one: {escaped(error) or type(error).__name__}."
+            f"{path}: not a zip archive, or a damaged one: {escaped(error) or type(error).__name__}."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Preparing a model for training: low-rank adapters, a frozen encoder, checkpointing, dropout off or on.
+"""Preparing a model for training: low-rank adapters, a frozen encoder, checkpointing, and dropout.
 
 peft inserts adapters into the layers of the model, which stays a `PreTrainedModel`; `pip install 'grue[lora]'` installs
 peft. A copy of an adapted model has its own adapters.
@@ -23,7 +23,7 @@ from grue.lm.settings import ModelSettings
 
 
 def adapt(model: PreTrainedModel, settings: ModelSettings, seed: int = 0) -> None:
-    """Prepare a freshly loaded policy for training as the settings say; copies made of it later behave alike.
+    """Prepare a freshly loaded policy for training as the settings say; later copies behave the same.
 
     Raises:
         ConfigError: The model does not support a setting.
@@ -56,7 +56,7 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> 
     """Add low-rank adapters to all linear layers but the language head, and train nothing else.
 
     Hu et al. (2022): W becomes W + alpha/rank · BA. B starts at 0, so the model is unchanged at first; A is drawn with
-    the seed. Experts that a mixture keeps in one tensor are no linear layers and get no adapters.
+    the seed. Experts that a mixture keeps in one tensor are not linear layers and get no adapters.
 
     Raises:
         ConfigError: The model has no linear layers, or peft would adapt other weights.
@@ -85,7 +85,7 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> 
         model.add_adapter(LoraConfig(target_modules=list(layers), **settings))
     if _adapted_layers(model).keys() != layers.keys():  # peft rewrites the list for some mixtures of experts
         raise ConfigError(
-            f"lora_rank: peft adapts other weights of {type(model).__name__} than its linear layers, in a form that "
+            f"lora_rank: peft adapts weights of {type(model).__name__} other than its linear layers, in a form that "
             "cannot be merged; set lora_rank = 0."
         )
 
@@ -101,7 +101,7 @@ def _adapted_layers(model: nn.Module) -> dict[str, Any]:
 
 @contextmanager
 def adapter_off(model: PreTrainedModel) -> Iterator[None]:
-    """Switch the adapters off inside the block, which restores the model they were added to: the reference policy."""
+    """Switch the adapters off inside the block, which gives the model they were added to: the reference policy."""
     layers = _adapted_layers(model).values()
     assert layers, "the model has no adapter"
     learning = {parameter: parameter.requires_grad for parameter in model.parameters()}
@@ -112,7 +112,7 @@ def adapter_off(model: PreTrainedModel) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.enable_adapters(True)
-        for parameter, learns in learning.items():  # peft's switch sets requires_grad, too
+        for parameter, learns in learning.items():  # peft's switch also sets requires_grad
             parameter.requires_grad_(learns)
 
 
@@ -136,7 +136,7 @@ def merged(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def silence_dropout(model: nn.Module) -> None:
-    """Set every dropout rate to 0 in modules, functions and configurations, so that training mode changes nothing."""
+    """Set every dropout rate of modules, functions and configurations to 0, so that training mode changes nothing."""
     for module in model.modules():
         for key in dropout_rates(module):
             setattr(module, key, 0.0)
@@ -147,10 +147,10 @@ def silence_dropout(model: nn.Module) -> None:
 
 @contextmanager
 def dropping_out(model: nn.Module, rate: float | None, seed: int) -> Iterator[None]:
-    """Switch dropout on in a silenced model inside the block, which must include the backward pass.
+    """Switch a silenced model's dropout on inside the block, which must include the backward pass.
 
-    Every dropout of the architecture gets the rate, except layer dropout. All randomness comes from the seed; the
-    global generator is restored.
+    Every dropout of the architecture except layer dropout gets the rate. All randomness comes from the seed; the global
+    generator is restored.
 
     Args:
         rate: Share of the activations set to 0; 0 or None changes nothing.
@@ -158,7 +158,7 @@ def dropping_out(model: nn.Module, rate: float | None, seed: int) -> Iterator[No
     if not rate:
         yield
         return
-    places = [(one, key) for one in model.modules() for key in dropout_places(one) if "layerdrop" not in key]
+    places = [(module, key) for module in model.modules() for key in dropout_places(module) if "layerdrop" not in key]
     devices = [p.device for p in list(model.parameters())[:1] if p.device.type == "cuda"]
     mode = model.training
     with torch.random.fork_rng(devices=devices):
@@ -187,7 +187,7 @@ def enable_checkpointing(model: PreTrainedModel) -> None:
         enable({"use_reentrant": False})
     except ValueError as error:
         raise ConfigError(f"gradient_checkpointing: {str(error).rstrip('.')}; set it to false.") from error
-    model.disable_input_require_grads()  # needed by reentrant checkpointing only; wakes frozen encoders
+    model.disable_input_require_grads()  # only reentrant checkpointing needs it; it unfreezes encoders
 
 
 @contextmanager

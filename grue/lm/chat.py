@@ -1,6 +1,6 @@
-"""Conversations as a model's own chat template writes them, and where a reply to one ends.
+"""Conversations rendered by a model's chat template, and the token that ends a reply.
 
-A template is Jinja of the model's folder: transformers runs it in its sandbox, without access to files or code.
+A template is Jinja from the model's folder; transformers runs it in a sandbox, without access to files or code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class ChatTemplate:
 
     Attributes:
         name: The model's name, for messages.
-        joined: Whether it has no place for a system message, which then goes before the first question.
+        joined: Whether it has no system message, so that one is put before the first question.
         end: The token that ends a reply: the first special one after it, else the end-of-text token.
     """
 
@@ -33,13 +33,13 @@ class ChatTemplate:
     end: int
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Return a conversation as `rendered_ids` reads it, up to where the reply begins.
+        """Return a conversation for `rendered_ids`, up to the beginning of the reply.
 
         Raises:
             DataError: The template cannot be applied.
         """
-        said = [{**one, "content": broken_up(one["content"], self.tokenizer)} for one in messages]
-        return _rendered(self.name, self.tokenizer, _joined(said) if self.joined else said)
+        quoted = [{**message, "content": broken_up(message["content"], self.tokenizer)} for message in messages]
+        return _rendered(self.name, self.tokenizer, _joined(quoted) if self.joined else quoted)
 
 
 def chat_template(name: str, tokenizer: PreTrainedTokenizerBase) -> ChatTemplate:
@@ -51,8 +51,8 @@ def chat_template(name: str, tokenizer: PreTrainedTokenizerBase) -> ChatTemplate
     """
     if not tokenizer.chat_template:
         raise ConfigError(
-            f"{name}: its tokenizer has no chat template, so it is no chat model; leave --chat out, or give the model "
-            "that was tuned for chat."
+            f"{name}: its tokenizer has no chat template, so it is not a chat model; leave --chat out, or give a model "
+            "tuned for chat."
         )
     try:
         joined = PROBE[0]["content"] not in _rendered(name, tokenizer, PROBE)
@@ -60,16 +60,16 @@ def chat_template(name: str, tokenizer: PreTrainedTokenizerBase) -> ChatTemplate
         joined = True
     probe = _joined(PROBE) if joined else PROBE
     if PROBE[1]["content"] not in _rendered(name, tokenizer, probe):
-        raise DataError(f"{name}: its chat template leaves out what is asked; give a model with a working one.")
-    said = _rendered(name, tokenizer, [*probe, REPLY], reply=True)
-    after = said.rpartition(REPLY["content"])[2].lstrip()
+        raise DataError(f"{name}: its chat template leaves out the question; give a model with a working one.")
+    rendered = _rendered(name, tokenizer, [*probe, REPLY], reply=True)
+    after = rendered.rpartition(REPLY["content"])[2].lstrip()
     ends = {token: i for token, i in tokenizer.get_added_vocab().items() if token and after.startswith(token)}
     end = ends[max(ends, key=len)] if ends else tokenizer.eos_token_id
     return ChatTemplate(name, tokenizer, joined, int(end))
 
 
 def _joined(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """Return a conversation whose system message is the beginning of the first question."""
+    """Return a conversation with its system message put before the first question."""
     if messages[0]["role"] != "system":
         return list(messages)
     first = {"role": "user", "content": f"{messages[0]['content']}\n\n{messages[1]['content']}"}
@@ -81,7 +81,7 @@ def _rendered(
 ) -> str:
     """Return a conversation as text; `reply`: whether its last turn is the reply.
 
-    Templates that let a model think aloud are asked not to (`enable_thinking`), since the task's length leaves no room.
+    Thinking is switched off (`enable_thinking`), since the task's length leaves no room for it.
     """
     try:
         with quiet():
@@ -94,22 +94,22 @@ def _rendered(
                 )
             )
     except Exception as error:  # a template can raise anything
-        told = escaped(" ".join(str(error).split()).rstrip(".") or type(error).__name__, 300)
-        raise DataError(f"{name}: its chat template cannot be applied: {told}.") from error
+        reason = escaped(" ".join(str(error).split()).rstrip(".") or type(error).__name__, 300)
+        raise DataError(f"{name}: its chat template cannot be applied: {reason}.") from error
 
 
 def cut_text(tokenizer: PreTrainedTokenizerBase, text: str, prompt: Prompt) -> str:
-    """Return the part of a prompt that a task lets a system see, as text.
+    """Return the part of a prompt that a task shows to a system, as text.
 
-    That of `encode_prompts`, but for the special tokens, which do not count here.
+    It is that of `encode_prompts`, except that special tokens do not count.
 
     Raises:
-        DataError: The tokenizer does not tell where in a text its tokens are.
+        DataError: The tokenizer has no offsets of its tokens.
     """
     if not tokenizer.is_fast:
         raise DataError(
-            f"{tokenizer.name_or_path}: its tokenizer does not tell where its tokens are in a text, so that prompts "
-            "cannot be cut as text; give the task a backbone with a tokenizer.json."
+            f"{tokenizer.name_or_path}: its tokenizer has no offsets of its tokens, so that prompts cannot be "
+            "cut as text; give the task a backbone with a tokenizer.json."
         )
     spans = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
     if len(spans) <= prompt.max_tokens:

@@ -28,11 +28,11 @@ MANIFEST, README = "grue.json", "README.md"
 ANSWERS = "evaluation"
 """The folder of the answers in a checkpoint's repository on the hub."""
 INERT = re.compile(rf"\.gitattributes|\.eval_results/[\w.-]+\.yaml|{ANSWERS}/[\w.-]+\.jsonl?|\.cache/huggingface/.+")
-"""What `grue tools push` and the hub leave beside a checkpoint's files; nothing reads it when a model is loaded."""
+"""Files that `grue tools push` and the hub add to a checkpoint; loading a model does not read them."""
 RUN_ID = "run_id"
-"""The file beside a checkpoint that is there while its run is not finished; see `grue.runs.folder`."""
+"""A file beside a checkpoint that exists until its run has finished; see `grue.runs.folder`."""
 FINAL = "final"
-"""The folder of a run's last checkpoint, beside that of its best."""
+"""The folder of a run's last checkpoint, beside its best."""
 SCHEMA_VERSION = 1
 
 Kept = Literal["best", "last", "final"]
@@ -40,19 +40,19 @@ Kept = Literal["best", "last", "final"]
 
 @dataclass(frozen=True, slots=True)
 class CheckpointManifest:
-    """Where a checkpoint comes from and which files it consists of; the content of `grue.json`.
+    """The origin and the files of a checkpoint; the content of `grue.json`.
 
     Attributes:
         algorithm: The algorithm that made it, such as "supervised+nlpo".
         update: Updates of training completed.
         validation: Validation figures at the time of saving.
-        training: What training took so far, of `grue.records.COSTS`, the warm start's included; what is unknown is
-            missing.
+        training: The cost of training so far, by name in `grue.records.COSTS`, including that of the warm start;
+            unknown ones are missing.
         files: File name → sha256.
-        start: `weights` of the checkpoint that training began from; empty if it was none of ours.
-        kept: Why it was saved: as its run's checkpoint, the "best" on validation or the "last" validated, or beside the
-            best as the "final" one.
-        machine: The kind of machine that saved it; empty in older ones.
+        start: `weights` of the checkpoint that training started from; empty if it started from another model.
+        kept: Why it was saved: as the run's checkpoint, the "best" on validation or the "last" validated, or as the
+            "final" one beside the best.
+        machine: The kind of machine that saved it; empty in older manifests.
     """
 
     suite: str
@@ -74,7 +74,7 @@ class CheckpointManifest:
 
     @property
     def weights(self) -> str:
-        """What identifies the checkpoint's files: the sha256 of their sha256s."""
+        """The sha256 of the files' sha256s, which identifies the weights."""
         return sha256_json(self.files)
 
 
@@ -117,18 +117,20 @@ def _write_model(
     from grue.lm.plain_text import save_tokenizer
     from grue.lm.quiet import quiet
 
-    if "local_files_only" in tokenizer.init_kwargs:  # else a checkpoint's bytes would tell whether it was made offline
+    if (
+        "local_files_only" in tokenizer.init_kwargs
+    ):  # else a checkpoint's bytes would depend on whether it was made offline
         tokenizer.init_kwargs["local_files_only"] = False
-    usual = model.generation_config
+    original = model.generation_config
     try:
         model.generation_config = generation_config(model, tokenizer, decoding)
         with quiet():
             model.save_pretrained(folder)
             save_tokenizer(tokenizer, folder)
     finally:
-        model.generation_config = usual
+        model.generation_config = original
     for path in folder.glob("*.safetensors"):
-        shutil.copymode(folder / "config.json", path)  # safetensors makes its files readable by their owner only
+        shutil.copymode(folder / "config.json", path)  # safetensors makes files readable only by their owner
 
 
 def generation_config(
@@ -136,12 +138,12 @@ def generation_config(
 ) -> "GenerationConfig":
     """Return the settings with which `model.generate` decodes as a task prescribes.
 
-    Settings left out would come from transformers' defaults, such as sampling from the 50 likeliest tokens only. What
-    belongs to the model's own decoding stays.
+    Settings left out would come from transformers' defaults, such as top-k sampling with k = 50. The model's own
+    constraints stay.
     """
     from transformers import GenerationConfig
 
-    from grue.lm.constraints import end_ids, kept
+    from grue.lm.constraints import end_ids, kept_settings
     from grue.lm.model import eos_id, is_seq2seq, start_id
 
     eos, pad = eos_id(model, tokenizer), tokenizer.pad_token_id
@@ -157,7 +159,7 @@ def generation_config(
         settings["length_penalty"] = decoding.length_penalty
     return GenerationConfig(
         **settings,
-        **kept(model),
+        **kept_settings(model),
         eos_token_id=ends if len(ends) > 1 else eos,
         pad_token_id=eos if pad is None else pad,
         bos_token_id=getattr(model.config, "bos_token_id", None),
@@ -173,9 +175,9 @@ def find_checkpoint(folder: Path) -> Path:
 
 
 def results_folder(folder: Path, manifest: CheckpointManifest) -> Path:
-    """Return where the results of a checkpoint lie: in its run's folder, those of the last beside the best elsewhere.
+    """Return the folder of a checkpoint's results: its run's, unless it is the last one beside the best.
 
-    They are another system's: those of SYSTEM/seed-1/final lie in SYSTEM+last/seed-1.
+    That one is another system: the results of SYSTEM/seed-1/final are in SYSTEM+last/seed-1.
     """
     run = folder.parent
     home = run.absolute()
@@ -186,7 +188,7 @@ def results_folder(folder: Path, manifest: CheckpointManifest) -> Path:
 
 
 def run_of(results: Path) -> Path:
-    """Return the folder of the run that results in SYSTEM/seed-1 are of; see `results_folder`."""
+    """Return the folder of the run that results in SYSTEM/seed-1 belong to; see `results_folder`."""
     system = results.parent.name
     if (results / "config.toml").is_file() or not system.endswith(LAST):
         return results
@@ -194,22 +196,22 @@ def run_of(results: Path) -> Path:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Return whether a folder is a checkpoint of GRUE or a run's folder that contains one, intact or not."""
+    """Whether a folder is a checkpoint of GRUE or a run's folder that contains one, intact or not."""
     return (find_checkpoint(folder) / MANIFEST).exists()
 
 
 def seeds_in(folder: Path) -> list[Path]:
     """Return the runs `seed-N` in a folder, in the order of their seeds."""
-    found = [path for path in folder.glob("seed-*") if path.is_dir() and path.name.removeprefix("seed-").isdecimal()]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
+    runs = [path for path in folder.glob("seed-*") if path.is_dir() and path.name.removeprefix("seed-").isdecimal()]
+    return sorted(runs, key=lambda path: int(path.name.removeprefix("seed-")))
 
 
 def read_manifest(folder: Path) -> CheckpointManifest:
     """Read a checkpoint's manifest and verify its files.
 
     Raises:
-        DataError: The folder is not a checkpoint of GRUE, one of its files is missing or damaged, or it holds more than
-            the manifest lists: transformers would read an adapter or a shard that lies beside verified weights.
+        DataError: The folder is not a checkpoint of GRUE, one of its files is missing or damaged, or it has files
+            that the manifest does not list: transformers would read an adapter or a shard beside verified weights.
     """
     files.restore_folder(folder)
     if not folder.is_dir():
@@ -218,7 +220,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
     if not path.is_file():
         raise DataError(
             f"{folder}: not a checkpoint of grue: it has no {MANIFEST}. Give the `checkpoint` folder of a run; "
-            "a model that was trained elsewhere is evaluated with --task NAME."
+            "for a model trained elsewhere, add --task NAME."
         )
     held = _contents(folder)
     manifest = files.load_json(path, CheckpointManifest)
@@ -231,7 +233,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
         named = ", ".join(map(escaped, strangers[:3])) + (f" and {len(strangers) - 3} more" if strangers[3:] else "")
         raise DataError(
             f"{folder}: damaged: it holds {named}, which {MANIFEST} does not list: it could change what is loaded. "
-            "Remove what does not belong there, or copy the whole folder anew."
+            "Remove what does not belong there, or copy the whole folder again."
         )
     for name, expected in manifest.files.items():
         if name not in held:
@@ -249,19 +251,19 @@ def _contents(folder: Path) -> set[str]:
     Raises:
         DataError: One is neither a file nor a folder of its own, such as a link.
     """
-    found = set()
+    names = set()
     for path in folder.rglob("*"):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise DataError(
-                f"{escaped(path)}: a link or a special file, which a checkpoint does not have; put a file there."
+                f"{escaped(path)}: a link or a special file, which a checkpoint must not have; replace it by a file."
             )
         if path.is_file():
-            found.add(path.relative_to(folder).as_posix())
-    return found
+            names.add(path.relative_to(folder).as_posix())
+    return names
 
 
 def last_of_run(folder: Path, manifest: CheckpointManifest) -> CheckpointManifest | None:
-    """Return the manifest of the last checkpoint of the run that the one at `folder` is of; None if it is not there.
+    """Return the manifest of the last checkpoint of the run of the one at `folder`; None if there is none.
 
     Raises:
         DataError: It is damaged.
@@ -276,11 +278,11 @@ def last_of_run(folder: Path, manifest: CheckpointManifest) -> CheckpointManifes
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether the run that a checkpoint lies in is not finished, so that training may still replace it."""
+    """Whether a checkpoint's run is unfinished, so that training may still replace it."""
     return (folder.resolve().parent / RUN_ID).exists()
 
 
-def _how_named(manifest: CheckpointManifest) -> str:
+def _task_flags(manifest: CheckpointManifest) -> str:
     if manifest.suite == OWN:
         return "the file of that task, --task FILE.toml"
     return f"--suite {manifest.suite} --task {manifest.task}"
@@ -290,12 +292,12 @@ def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
     """Refuse a checkpoint of another task.
 
     Raises:
-        DataError: It belongs to another task.
+        DataError: It is of another task.
     """
     if (manifest.suite, manifest.task) != (task.suite, task.name):
         raise DataError(
             f"{folder}: trained on {manifest.suite}/{manifest.task}, not on {task.suite}/{task.name}; "
-            f"use {_how_named(manifest)}, or another checkpoint."
+            f"use {_task_flags(manifest)}, or another checkpoint."
         )
 
 
@@ -307,20 +309,20 @@ def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone) -> 
     """
     if manifest.backbone != start.model:
         raise DataError(
-            f"{folder}: trained from {manifest.backbone}, and this run starts from {start.model}; "
+            f"{folder}: trained from {manifest.backbone}, but this run starts from {start.model}; "
             f"add --backbone {manifest.backbone}, or use another checkpoint."
         )
     family = "seq2seq" if read_object(folder / CONFIG).get("is_encoder_decoder", False) else "causal"
     if family != start.family:
         raise DataError(
-            f"{folder}: its model is {family}, and {start.model} is {start.family}; use another checkpoint."
+            f"{folder}: its model is {family}, but {start.model} is {start.family}; use another checkpoint."
         )
 
 
 def check_best(folder: Path) -> None:
-    """Make sure that the best checkpoint, which a saved state refers to, exists and is intact.
+    """Check that the best checkpoint, to which a saved state refers, exists and is intact.
 
-    It may be newer than the state: the updates in between are then repeated, and it is replaced by an identical one.
+    It may be newer than the state: then the updates in between are repeated, and it is replaced by an identical one.
 
     Raises:
         DataError: It is missing or damaged.

@@ -1,4 +1,4 @@
-"""Refusing models that cannot be trained here, before training starts."""
+"""Checks before training starts: models that cannot be trained here are refused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from grue.lm.tokens import Tokens
 from grue.tasks import Task
 
 POSITIONS = "max_position_embeddings"
-TOLERANCE = 1e-2  # absolute and relative: below what errors of position or masking change, above rounding
+TOLERANCE = 1e-2  # absolute and relative: below the effect of errors in positions or masks, above rounding
 KNOWN = "a causal model with a key-value cache (GPT-2, OPT, Llama, …) or an encoder-decoder (T5, BART, …)"
 
 
@@ -27,8 +27,8 @@ def check_lengths(model: PreTrainedModel, task: Task) -> None:
 def check_positions(config: PretrainedConfig, name: str, task: Task) -> None:
     """Refuse a task whose prompts and responses do not fit into the positions of a model's configuration.
 
-    A causal model needs room for both together, an encoder-decoder for each alone. T5 has no limit. OPT and BART keep
-    two more positions in their tables than `max_position_embeddings` says, for their own use.
+    A causal model needs room for both together, an encoder-decoder for each alone. T5 has no limit. The tables of
+    OPT and BART have two positions more than `max_position_embeddings`, for their own use.
 
     Raises:
         ConfigError: They do not fit; says by how much.
@@ -45,18 +45,18 @@ def check_positions(config: PretrainedConfig, name: str, task: Task) -> None:
     for part, (needed, room) in parts.items():
         if room is not None and needed > room:
             raise ConfigError(
-                f"{task.suite}/{task.name}: {part} {needed} tokens, {name} has {room} "
+                f"{task.suite}/{task.name}: {part} {needed} tokens, but {name} has {room} "
                 "positions; shorten prompt.max_tokens or max_new_tokens, or choose another backbone."
             )
 
 
-def check_conversation(model: PreTrainedModel, tokens: int, response: int, what: str) -> None:
-    """Refuse a conversation that does not fit into a causal model's positions: it is never cut.
+def check_conversation(model: PreTrainedModel, tokens: int, response: int, owner: str) -> None:
+    """Refuse a conversation, which is never cut, that does not fit into a causal model's positions.
 
     Args:
         tokens: Its length.
         response: The longest reply.
-        what: Whose it is, for the message.
+        owner: Whose it is, for the message.
 
     Raises:
         ConfigError: It does not fit; says by how much.
@@ -64,8 +64,9 @@ def check_conversation(model: PreTrainedModel, tokens: int, response: int, what:
     room = getattr(model.config, POSITIONS, None)
     if room is not None and tokens + response > room:
         raise ConfigError(
-            f"{what}: the conversation takes {tokens} tokens and the reply up to {response}, {display_name(model)} has "
-            f"{room} positions; give a model with more, or a task file whose prompt.chat shows fewer examples."
+            f"{owner}: the conversation takes {tokens} tokens and the reply up to {response}, but "
+            f"{display_name(model)} has {room} positions; give a model with more, or a task file whose prompt.chat "
+            "has fewer examples."
         )
 
 
@@ -80,9 +81,9 @@ def _positions(config: PretrainedConfig, side: Literal["encoder", "decoder"]) ->
 def check_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Refuse a model that cannot be a policy.
 
-    Some architectures ignore the positions they are given or attend to later tokens, which makes every log-probability
-    of a batch wrong; some lack a key-value cache or a decoder that runs alone. A padded batch is therefore compared
-    with one of its rows alone, with other later tokens, with decoding step by step, and with the trunk alone.
+    Some architectures ignore `position_ids` or attend to later tokens, which makes every log-probability of a batch
+    wrong; some lack a key-value cache or a decoder that runs alone. A padded batch is therefore compared with a single
+    row, with changed later tokens, with decoding step by step, and with a pass of the trunk.
 
     Raises:
         ConfigError: It has no language head; its tokenizer has no end token, or more tokens than the head; the model
@@ -91,39 +92,41 @@ def check_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
     eos_id(model, tokenizer)
     if len(tokenizer) > vocabulary_size(model):
         raise ConfigError(
-            f"{display_name(model)}: its tokenizer has {len(tokenizer)} tokens and its head "
+            f"{display_name(model)}: its tokenizer has {len(tokenizer)} tokens, but its head has "
             f"{vocabulary_size(model)}; use the tokenizer it was trained with."
         )
-    several, short, other = torch.tensor([[3, 5, 4], [2, 2, 2], [6, 4, 5]], device=model.device) % len(tokenizer)
+    sequence, short, other_sequence = torch.tensor([[3, 5, 4], [2, 2, 2], [6, 4, 5]], device=model.device) % len(
+        tokenizer
+    )
     mask = torch.tensor([[False, False, True], [True, True, True]], device=model.device)
     mask = mask.flip(1) if is_seq2seq(model) else mask
-    prompts = Tokens(torch.where(mask, torch.stack([short, several]), 0), mask)
+    prompts = Tokens(torch.where(mask, torch.stack([short, sequence]), 0), mask)
     everything = torch.ones_like(mask)
-    responses = Tokens(torch.stack([several, other]), everything)
-    later = torch.where(torch.tensor([False, False, True], device=model.device), other, several)
+    responses = Tokens(torch.stack([sequence, other_sequence]), everything)
+    later = torch.where(torch.tensor([False, False, True], device=model.device), other_sequence, sequence)
     with _trying(model, "a forward pass over a padded batch"):
         logits, states = forward(model, prompts, responses, states=True)
-        alone, _ = forward(model, prompts.rows(torch.tensor([0])), Tokens(several[None], everything[:1]))
-        changed, _ = forward(model, prompts, Tokens(torch.stack([later, other]), everything))
+        alone, _ = forward(model, prompts.rows(torch.tensor([0])), Tokens(sequence[None], everything[:1]))
+        changed, _ = forward(model, prompts, Tokens(torch.stack([later, other_sequence]), everything))
     _compare(model, "padding changes its logits", alone[0], logits[0])
     _compare(model, "a later token changes its logits", changed[0], logits[0])
     with _trying(model, "decoding step by step with a cache"):
         step = Steps(model, prompts)
         stepped = torch.stack([step(drawn)[0] for drawn in (None, *responses.ids[:, :2].unbind(1))], 1)
     _compare(model, "its cache changes its logits", stepped, logits)
-    with _trying(model, "a pass without the language head, as a critic makes it,"):
+    with _trying(model, "a pass without the language head, which a critic needs,"):
         trunk = trunk_states(model, prompts, responses)
-    assert states is not None, "forward was asked for them"
+    assert states is not None, "forward was called with states=True"
     _compare(model, "its states change without the language head", trunk, states)
     if trunk.shape[-1] != hidden_size(model):
         raise _refusal(
-            model, f"its states are {trunk.shape[-1]} wide, and its language head reads {hidden_size(model)}"
+            model, f"its states are {trunk.shape[-1]} wide, but its language head reads {hidden_size(model)}"
         )
 
 
 @contextmanager
-def _trying(model: PreTrainedModel, what: str) -> Iterator[None]:
-    """Report whatever the model raises as a refusal; running out of memory says nothing about the model."""
+def _trying(model: PreTrainedModel, action: str) -> Iterator[None]:
+    """Report whatever the model raises as a refusal, except running out of memory, which is not the model's fault."""
     try:
         yield
     except (GrueError, MemoryError, torch.cuda.OutOfMemoryError):
@@ -131,16 +134,16 @@ def _trying(model: PreTrainedModel, what: str) -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines()
         cause = type(error).__name__ + (f": {lines[0].rstrip('.')}" if lines else "")
-        raise _refusal(model, f"{what} fails ({cause})") from error
+        raise _refusal(model, f"{action} fails ({cause})") from error
 
 
-def _compare(model: PreTrainedModel, what: str, found: Tensor, expected: Tensor) -> None:
-    found, expected = found.float(), expected.float()
-    if found.shape != expected.shape or not torch.allclose(expected, found, atol=TOLERANCE, rtol=TOLERANCE):
-        raise _refusal(model, what)
+def _compare(model: PreTrainedModel, fault: str, actual: Tensor, expected: Tensor) -> None:
+    actual, expected = actual.float(), expected.float()
+    if actual.shape != expected.shape or not torch.allclose(expected, actual, atol=TOLERANCE, rtol=TOLERANCE):
+        raise _refusal(model, fault)
 
 
-def _refusal(model: PreTrainedModel, what: str) -> ConfigError:
+def _refusal(model: PreTrainedModel, fault: str) -> ConfigError:
     return ConfigError(
-        f"{display_name(model)}: {what}, so {type(model).__name__} cannot be trained here; choose {KNOWN}."
+        f"{display_name(model)}: {fault}, so {type(model).__name__} cannot be trained here; choose {KNOWN}."
     )

@@ -1,7 +1,7 @@
-"""What belongs to a model's own decoding: which tokens end a response, which never occur, and which comes first.
+"""A model's own constraints on decoding: which tokens end a response, which never occur, and which comes first.
 
-`own_decoding` takes it from what the model came with into `model.generation_config`, so that sampling, search, copies
-and saved checkpoints share it. All other decoding settings are the task's. V = vocabulary.
+`own_decoding` keeps them in `model.generation_config`, so that sampling, search, copies and saved checkpoints share
+them. All other decoding settings are the task's. V = vocabulary.
 """
 
 import warnings
@@ -22,39 +22,39 @@ NEUTRAL = {
     **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "guidance_scale"), 1.0),
     **dict.fromkeys(("sequence_bias", "exponential_decay_length_penalty", "forced_decoder_ids", "stop_strings")),
 }
-"""Settings of a model that are not applied and that no task has in their place, with the values that change nothing."""
+"""Settings of a model that are not applied, and that tasks do not have, with the values that change nothing."""
 
 
 def own_decoding(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> GenerationConfig:
-    """Return the decoding settings that a freshly loaded model keeps; a warning names those that it loses.
+    """Return the decoding settings that a freshly loaded model keeps, and warn of those that it loses.
 
-    Its end tokens are the tokenizer's and all that it lists itself. A single one of its own counts only as a special
-    token, since configurations often keep the default of their class.
+    The end tokens are the tokenizer's and all that the model lists. A single one counts only if it is a special token,
+    since configurations often keep the default of their class.
 
     Raises:
-        DataError: It forces a first token that it does not have, or that ends the response.
+        DataError: The model forces a first token that it does not have, or that ends the response.
     """
-    given, size, eos = model.generation_config, vocabulary_size(model), int(tokenizer.eos_token_id)
-    listed = given.eos_token_id
+    original, size, eos = model.generation_config, vocabulary_size(model), int(tokenizer.eos_token_id)
+    listed = original.eos_token_id
     if isinstance(listed, int):
         listed = [listed] if listed in _special_ids(tokenizer) else []
     ends = list(dict.fromkeys([eos, *(end for end in listed or () if 0 <= end < size)]))
-    words = [list(word) for word in given.bad_words_ids or ()]
+    words = [list(word) for word in original.bad_words_ids or ()]
     banned = {word[0] for word in words if len(word) == 1 and word[0] not in ends}  # as transformers bans words
-    first = given.forced_bos_token_id if is_seq2seq(model) else None
+    first = original.forced_bos_token_id if is_seq2seq(model) else None
     if first is not None and (first in ends or not 0 <= first < size):
         raise DataError(
             f"{name}: its generation settings force {first} as first token (forced_bos_token_id), which "
             f"{'ends the response' if first in ends else 'the model does not have'}; correct generation_config.json."
         )
-    _warn_of_lost(name, given, any(len(word) > 1 for word in words))
+    _warn_of_lost(name, original, any(len(word) > 1 for word in words))
     return GenerationConfig(
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=ends if len(ends) > 1 else eos,
         pad_token_id=tokenizer.pad_token_id,
         decoder_start_token_id=start_id(model) if is_seq2seq(model) else None,
-        suppress_tokens=_known({*banned, *(given.suppress_tokens or ())}, size),
-        begin_suppress_tokens=_known(given.begin_suppress_tokens or (), size),
+        suppress_tokens=_in_vocabulary({*banned, *(original.suppress_tokens or ())}, size),
+        begin_suppress_tokens=_in_vocabulary(original.begin_suppress_tokens or (), size),
         forced_bos_token_id=first,
     )
 
@@ -64,43 +64,43 @@ def _special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
     return {*tokenizer.all_special_ids, *(i for i, token in added if token.special)}
 
 
-def _known(ids: Any, size: int) -> list[int] | None:
+def _in_vocabulary(ids: Any, size: int) -> list[int] | None:
     return sorted({int(i) for i in ids if 0 <= i < size}) or None
 
 
-def _warn_of_lost(name: str, given: GenerationConfig, phrases: bool) -> None:
-    lost = [key for key, neutral in NEUTRAL.items() if getattr(given, key, None) not in (None, neutral)]
+def _warn_of_lost(name: str, original: GenerationConfig, phrases: bool) -> None:
+    lost = [key for key, neutral in NEUTRAL.items() if getattr(original, key, None) not in (None, neutral)]
     lost += ["bad_words_ids of several tokens"] * phrases
     if lost:
         warnings.warn(
-            f"{name}: its generation settings are not applied: {', '.join(lost)}. A task's decoding has no such "
-            "setting, so the model may write what its makers ruled out.",
+            f"{name}: its generation settings are not applied: {', '.join(lost)}. Tasks have no such "
+            "settings, so the model may write what its makers ruled out.",
             stacklevel=4,
         )
 
 
-def kept(model: PreTrainedModel) -> dict[str, Any]:
-    """Return the generation settings of a model that decoding does not change."""
+def kept_settings(model: PreTrainedModel) -> dict[str, Any]:
+    """Return the model's own constraints on decoding, by setting."""
     return {key: value for key in KEPT if (value := getattr(model.generation_config, key, None)) is not None}
 
 
 def end_ids(model: PreTrainedModel, eos: int) -> list[int]:
-    """Return all ids that end a response: `eos`, and the model's own that it has."""
+    """Return all ids that end a response: `eos`, and those that the model lists."""
     own = model.generation_config.eos_token_id
     listed = [own] if isinstance(own, int) else own or ()
     return [eos, *(end for end in listed if end != eos and 0 <= end < vocabulary_size(model))]
 
 
 def openings(model: PreTrainedModel, ends: list[int], min_new_tokens: int, size: int) -> Callable[[int], Tensor | None]:
-    """Return a function of the place in a response: which tokens may be there, [V] bool, or None if all may.
+    """Return a function of the position in a response: which tokens may be there, [V] bool, or None if all may.
 
     Args:
-        ends: Closed before `min_new_tokens`.
+        ends: Ids that are closed before `min_new_tokens`.
         size: V.
     """
-    settings = kept(model)
+    settings = kept_settings(model)
     never, at_first, first = (settings.get(key) for key in KEPT)
-    begin = 0 if first is None else 1  # as in transformers: what follows a forced token is the beginning
+    begin = 0 if first is None else 1  # as in transformers: the beginning is after a forced token
 
     @cache
     def without(closed: frozenset[int]) -> Tensor | None:

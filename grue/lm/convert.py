@@ -1,7 +1,7 @@
-"""Published weights that exist only pickled, converted into safetensors once.
+"""Converting published weights that exist only pickled into safetensors.
 
 Some models of the paper were published before safetensors. `grue data fetch --models` reads them with torch's
-restricted unpickler, which makes tensors and nothing else; whatever loads a model reads the converted copy alone.
+restricted unpickler, which creates only tensors; loading a model reads only the converted copy.
 """
 
 import pickle
@@ -20,7 +20,7 @@ PICKLED = "pytorch_model*.bin"
 
 
 def converted_folder(name: str, revision: str = "") -> Path:
-    """Return where the converted copy of a hub model is kept; it may not be there."""
+    """Return the folder of the converted copy of a hub model, which may not exist."""
     return cache_folder() / "converted" / name.replace("/", "--") / (revision or "main").replace("/", "--")
 
 
@@ -31,7 +31,7 @@ def convert(name: str, revision: str, snapshot: Path) -> Path:
         snapshot: Its folder in the hub's cache, with the pickled weights.
 
     Raises:
-        DataError: There are none, or they hold something else than tensors.
+        DataError: There are none, or they hold something other than tensors.
     """
     parts = sorted(snapshot.glob(PICKLED))
     if not parts:
@@ -44,7 +44,7 @@ def convert(name: str, revision: str, snapshot: Path) -> Path:
     for path in snapshot.iterdir():
         if path.is_file() and not path.match(PICKLED):
             shutil.copyfile(path, folder / path.name)
-    with writing(folder / WEIGHTS) as temporary:  # last: a folder with weights is whole
+    with writing(folder / WEIGHTS) as temporary:  # last, so that a folder with weights is complete
         save_file(tensors, temporary, metadata={"format": "pt"})
     return folder
 
@@ -52,10 +52,10 @@ def convert(name: str, revision: str, snapshot: Path) -> Path:
 def _tensors(name: str, part: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of a file, each with memory of its own, as safetensors needs them."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # of the protocol, in the words of torch
-            found = torch.load(part, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # torch's, about the protocol
+            tensors = torch.load(part, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
         raise DataError(f"{name}: {part.name} holds more than weights, or is damaged: {escaped(error)}") from error
-    if not isinstance(found, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
-        raise DataError(f"{name}: {part.name} is no table of weights.")
-    return {str(key): tensor.detach().clone().contiguous() for key, tensor in found.items()}
+    if not isinstance(tensors, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
+        raise DataError(f"{name}: {part.name} is not a table of weights.")
+    return {str(key): tensor.detach().clone().contiguous() for key, tensor in tensors.items()}

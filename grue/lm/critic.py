@@ -17,7 +17,7 @@ from grue.lm.tokens import Tokens
 class Critic(nn.Module):
     """A value head, on a trunk of its own that starts from the policy's weights, or on the policy's trunk.
 
-    What the policy does not train (a frozen encoder, all but its adapters), the trunk does not train either.
+    Weights that are frozen in the policy (an encoder, all but the adapters) are frozen in the trunk, too.
 
     Args:
         model: The policy.
@@ -27,7 +27,7 @@ class Critic(nn.Module):
     def __init__(self, model: PreTrainedModel, shared: bool) -> None:
         super().__init__()
         self.trunk = None if shared else copy.deepcopy(model)
-        # Made where the policy is, and without a draw from the global generator, since it starts at 0.
+        # Created on the policy's device, without using the global generator, since it starts at 0.
         self.head = nn.Linear(hidden_size(model), 1, device="meta").to_empty(device=model.device)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
@@ -38,6 +38,6 @@ class Critic(nn.Module):
         """Return V(s_t), [B, T], of the states before each response token."""
         states = policy_states if self.trunk is None else trunk_states(self.trunk, prompts, responses, encoded)
         assert states is not None, "a shared critic needs the policy's states"
-        with torch.autocast(states.device.type, enabled=False):  # in bfloat16, a value would have 8 bits
+        with torch.autocast(states.device.type, enabled=False):  # in bfloat16, values would have only 8 bits
             values: Tensor = self.head(states.float()).squeeze(-1)
         return values

@@ -1,4 +1,4 @@
-"""What training cuts of prompts and responses by a task's limits, and what else its tokenizer makes of their texts."""
+"""What a task's limits cut of prompts and responses, and which special tokens the texts quote."""
 
 import re
 from collections import Counter
@@ -12,12 +12,12 @@ from grue.lm.tokens import target_ids
 from grue.tasks import Task
 
 BATCH = 1000  # prompts that are tokenised at once
-NAMED = 3  # places that are named of what was found
+NAMED = 3  # examples that are named per finding
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedText:
-    """A text that is learnt, or compared with the others of its line.
+    """A text to learn from.
 
     Attributes:
         score: None for a reference.
@@ -46,14 +46,14 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """What training makes of some texts.
+    """The findings of `find_cuts`.
 
     Attributes:
-        backbone: Whose tokenizer it was.
-        responses: Of those that are cut, none has an end to learn.
-        truncated: Responses that never had an end: they were cut when they were drawn.
-        equal: Lines with two responses that are worth a different number, and the same once they are cut.
-        special_tokens: Name → texts that quote it, which is read as text.
+        backbone: The model of the tokenizer.
+        responses: Cut responses have no end token to learn.
+        truncated: Responses without an end token because they were cut when they were drawn.
+        equal: Lines with two responses of different scores that are identical once they are cut.
+        special_tokens: Special token → texts that quote it; it is read as text.
         equal_in, special_in: The ids of the first few examples.
     """
 
@@ -70,39 +70,39 @@ class Cuts:
 def find_cuts(
     tokenizer: PreTrainedTokenizerBase, task: Task, lines: Iterable[tuple[str, str, Sequence[LearnedText]]]
 ) -> Cuts:
-    """Return what training makes of lines, each the id and the prompt of an example with what is learnt of it."""
-    found = list(lines)
-    prompts = {identity: prompt for identity, prompt, _ in found}
-    asked = token_counts(tokenizer, list(prompts.values()))
+    """Return the findings for lines, each an example's id, its prompt and the texts to learn from."""
+    lines = list(lines)
+    prompts = {identity: prompt for identity, prompt, _ in lines}
+    prompt_lengths = token_counts(tokenizer, list(prompts.values()))
     limit, lengths, equal = task.rollout.max_new_tokens, list[int](), list[str]()
     names, quoted, quoting = special_names(tokenizer), Counter[str](), dict[str, None]()
     pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
-    for identity, _, targets in found:
+    for identity, _, targets in lines:
         rows = target_ids(
             tokenizer,
             [int(tokenizer.eos_token_id)],
             task.backbone.family == "seq2seq",
-            [one.text for one in targets],
-            [one.truncated for one in targets],
-            [one.token_ids for one in targets],
+            [target.text for target in targets],
+            [target.truncated for target in targets],
+            [target.token_ids for target in targets],
             task.rollout.stop,
         )
         lengths += map(len, rows)
         same: dict[tuple[int, ...], set[float | None]] = {}
-        for row, one in zip(rows, targets, strict=True):
-            same.setdefault(tuple(row[:limit]), set()).add(one.score)
+        for row, target in zip(rows, targets, strict=True):
+            same.setdefault(tuple(row[:limit]), set()).add(target.score)
         if any(len(scores) > 1 for scores in same.values()):
             equal.append(identity)
-    texts = [*prompts.items(), *((identity, one.text) for identity, _, targets in found for one in targets)]
+    texts = [*prompts.items(), *((identity, target.text) for identity, _, targets in lines for target in targets)]
     for identity, text in texts:
-        if here := set(pattern.findall(text)):
-            quoted.update(here)
+        if names_here := set(pattern.findall(text)):
+            quoted.update(names_here)
             quoting[identity] = None
     return Cuts(
         backbone=task.backbone.model,
-        prompts=_lengths(asked, task.prompt.max_tokens),
+        prompts=_lengths(prompt_lengths, task.prompt.max_tokens),
         responses=_lengths(lengths, limit),
-        truncated=sum(one.truncated for _, _, targets in found for one in targets),
+        truncated=sum(target.truncated for _, _, targets in lines for target in targets),
         equal=len(equal),
         equal_in=tuple(dict.fromkeys(equal))[:NAMED],
         special_tokens=dict(sorted(quoted.items())),
@@ -111,7 +111,7 @@ def find_cuts(
 
 
 def token_counts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[int]:
-    """Return how many tokens prompts have, special tokens included; a batch of them is in memory at a time."""
+    """Return the number of tokens of each prompt, special tokens included; one batch is in memory at a time."""
     batches = (list(prompts[start : start + BATCH]) for start in range(0, len(prompts), BATCH))
     return [len(ids) for batch in batches for ids in tokenizer(batch, verbose=False)["input_ids"]]
 

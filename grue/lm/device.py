@@ -1,6 +1,6 @@
-"""Where models compute: the environment variable GRUE_DEVICE, else the GPU if there is one, else the CPU.
+"""The device of models: the environment variable GRUE_DEVICE, else the GPU if there is one, else the CPU.
 
-And whether bfloat16 is fast there, and how much memory it has left.
+Also whether bfloat16 is fast there, and how much memory is left.
 """
 
 import os
@@ -22,32 +22,32 @@ def scoring_device() -> "torch.device":
     """
     import torch
 
-    wanted = os.environ.get("GRUE_DEVICE", "")
-    if not wanted:
+    name = os.environ.get("GRUE_DEVICE", "")
+    if not name:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(wanted)
+        device = torch.device(name)
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, ImportError) as error:  # what torch raises for devices that it lacks
+    except (RuntimeError, AssertionError, ImportError) as error:  # torch raises these for devices that it lacks
         raise ConfigError(
-            f"GRUE_DEVICE is {wanted!r}, which torch cannot use here: {str(error).splitlines()[0].rstrip('.')}. "
+            f"GRUE_DEVICE is {name!r}, which torch cannot use here: {str(error).splitlines()[0].rstrip('.')}. "
             "Set it to cpu, cuda or cuda:<number>, or unset it."
         ) from error
     return device
 
 
 def multiplies_bfloat16(device: "torch.device") -> bool:
-    """Whether a device multiplies bfloat16 matrices in hardware; another CPU takes about eight times as long."""
+    """Whether a device multiplies bfloat16 matrices in hardware; other CPUs take about eight times as long."""
     import torch
 
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    able: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch cannot say
+    able: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # missing in older versions of torch
     return device.type == "cpu" and bool(able.get("amx_bf16") or able.get("avx512_bf16"))
 
 
 def available_on(device: "torch.device") -> int | None:
-    """Return the bytes that a device has left, or None where it does not tell."""
+    """Return the free memory of a device in bytes, or None if unknown."""
     import torch
 
     if device.type == "cuda":
@@ -56,7 +56,7 @@ def available_on(device: "torch.device") -> int | None:
 
 
 def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the bytes available to new processes, or None on other systems than Linux."""
+    """Return the bytes available to new processes, or None on systems other than Linux."""
     if not meminfo.exists():
         return None
     fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)

@@ -1,8 +1,9 @@
 """The processes of a run: their ranks, their devices, and the collectives between them.
 
-Every process samples and scores its share of the rows; `gather` and `gather_rows` then give the whole to all of them,
+Every process samples and scores its share of the rows; `gather` and `gather_rows` then give all rows to all of them,
 so that everything after is computed identically everywhere. Gradients are summed, not averaged: each process divides
-the losses of its tokens by the token count of all. With a single process, every function returns its input at no cost.
+the losses of its tokens by the token count of all processes. With a single process, every function returns its input at
+no cost.
 
 `torchrun --nproc-per-node N -m grue train …` or `accelerate launch --multi_gpu --num_processes N -m grue train …`
 starts several; `join_processes` reads the environment that both set. B = rows of all processes, b = rows of one.
@@ -37,7 +38,7 @@ class DistributedContext:
         rank: Number of this process, from 0.
         size: Number of processes.
         device: Where this process computes.
-        wire: Where a tensor must be to be sent: on the GPU under NCCL, on the CPU under gloo.
+        wire: The device from which tensors are sent: the GPU under NCCL, the CPU under gloo.
     """
 
     rank: int = 0
@@ -61,7 +62,7 @@ class DistributedContext:
         parts: list[list[T]] = [[] for _ in range(self.size)]
         with _explained(self, "gather objects"):
             dist.all_gather_object(parts, list(objects))
-        return [one for part in parts for one in part]
+        return [item for part in parts for item in part]
 
     def gather_rows(self, tensor: Tensor, fill: float = 0, side: Literal["left", "right"] = "right") -> Tensor:
         """Return the rows of all processes, [B, ...], in the order of ranks, on the device of `tensor`.
@@ -69,7 +70,7 @@ class DistributedContext:
         Args:
             tensor: [b, ...] of any dtype; processes may differ in b, which may be 0, and in the second dimension.
             fill: Value of the columns that a process lacks.
-            side: Where narrower rows are widened: "left" for left-padded rows.
+            side: Where narrower rows are padded: "left" for left-padded rows.
 
         Raises:
             ValueError: The processes differ in another dimension or in the dtype.
@@ -82,15 +83,15 @@ class DistributedContext:
         rows, rest = [shape[0] for shape, _ in shapes], shapes[0][0][2:]
         width = () if tensor.ndim == 1 else (max(shape[1] for shape, _ in shapes),)
         padded = tensor.new_full((max(rows), *width, *rest), fill)
-        there = tensor.shape[1] if width else 0
-        columns = slice(padded.shape[1] - there, None) if width and side == "left" else slice(there)
+        present = tensor.shape[1] if width else 0
+        columns = slice(padded.shape[1] - present, None) if width and side == "left" else slice(present)
         padded[(slice(len(tensor)), columns) if width else slice(len(tensor))] = tensor
         # Sent as bytes: gloo and NCCL support few dtypes, and nothing is rounded.
         sent = padded.flatten().view(torch.uint8).to(self.wire)
         received = [torch.empty_like(sent) for _ in range(self.size)]
         with _explained(self, "gather rows"):
             dist.all_gather(received, sent)
-        parts = [one.to(tensor.device).view(tensor.dtype).view(padded.shape) for one in received]
+        parts = [buffer.to(tensor.device).view(tensor.dtype).view(padded.shape) for buffer in received]
         return torch.cat([part[:count] for part, count in zip(parts, rows, strict=True)])
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -112,39 +113,39 @@ class DistributedContext:
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Replace every gradient by its sum over the processes, in few large messages.
 
-        A parameter without a gradient on this process counts as zeros; one without a gradient on any process keeps
-        none, so that the optimiser skips it as it does with a single process. All processes must pass the same
+        A parameter without a gradient on this process counts as zeros; one without a gradient on any process gets
+        none, so that the optimiser skips it, as with a single process. All processes must pass the same
         parameters in the same order.
         """
         if self.size == 1:
             return
-        wanted = [parameter for parameter in parameters if parameter.requires_grad]
-        present = self.maximum(torch.tensor([parameter.grad is not None for parameter in wanted], dtype=torch.uint8))
-        trained = [parameter for parameter, some in zip(wanted, present.tolist(), strict=True) if some]
+        trainable = [parameter for parameter in parameters if parameter.requires_grad]
+        present = self.maximum(torch.tensor([parameter.grad is not None for parameter in trainable], dtype=torch.uint8))
+        trained = [parameter for parameter, some in zip(trainable, present.tolist(), strict=True) if some]
         for parameter in trained:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         for bucket in _buckets([parameter.grad for parameter in trained if parameter.grad is not None]):
             total = self.sum(torch.cat([gradient.flatten() for gradient in bucket]))
-            for gradient, part in zip(bucket, total.split([one.numel() for one in bucket]), strict=True):
+            for gradient, part in zip(bucket, total.split([member.numel() for member in bucket]), strict=True):
                 gradient.copy_(part.view_as(gradient))
 
-    def _reduce(self, tensor: Tensor, how: Any) -> Tensor:
+    def _reduce(self, tensor: Tensor, operation: Any) -> Tensor:
         if self.size == 1:
             return tensor
         result = tensor.detach().to(self.wire, copy=True)
         with _explained(self, "reduce"):
-            dist.all_reduce(result, how)
+            dist.all_reduce(result, operation)
         return result.to(tensor.device)
 
 
 def join_processes() -> DistributedContext:
-    """Join the processes that the launcher started; without a launcher, return the context of a single process.
+    """Join the processes that a launcher started; without one, return the context of a single process.
 
     The device is GRUE_DEVICE, else this process's own GPU, else the CPU. Several processes that GRUE_DEVICE puts on
     one GPU (`cuda:0`) share it and communicate through the CPU.
 
-    A process waits for another GRUE_TIMEOUT minutes, or 30.
+    A process waits for the others for GRUE_TIMEOUT minutes, by default 30.
 
     Raises:
         ConfigError: The launcher's environment is incomplete or asks for something unsupported, or GRUE_DEVICE is
@@ -170,7 +171,7 @@ def join_processes() -> DistributedContext:
 
 
 def leave_processes() -> None:
-    """Leave the process group, if there is one, without waiting for the others."""
+    """Leave the process group, if any, without waiting for the others."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
@@ -181,9 +182,9 @@ def _read_launch(environment: Mapping[str, str]) -> tuple[int, int, int] | None:
     MASTER_ADDR alone does not mean a launcher: clusters set it for every job.
     """
     _refuse_unsupported(environment)
-    there = [name for name in LAUNCH if environment.get(name)]
-    if not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & set(there):
-        if "MASTER_ADDR" in there and "ACCELERATE_MIXED_PRECISION" in environment:
+    present = [name for name in LAUNCH if environment.get(name)]
+    if not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & set(present):
+        if "MASTER_ADDR" in present and "ACCELERATE_MIXED_PRECISION" in environment:
             raise ConfigError(
                 "accelerate launch started one process where several were requested: it does so with --cpu, and on a "
                 "machine with fewer than two GPUs. Use `accelerate launch --multi_gpu --num_processes N -m grue …` or "
@@ -191,11 +192,11 @@ def _read_launch(environment: Mapping[str, str]) -> tuple[int, int, int] | None:
                 "If you want one process, unset MASTER_ADDR."
             )
         return None
-    missing = [name for name in LAUNCH if name not in there]
+    missing = [name for name in LAUNCH if name not in present]
     if missing:
         raise ConfigError(
-            f"The environment sets {', '.join(there)}, but not {', '.join(missing)}: start the processes with "
-            f"accelerate launch or torchrun, or unset {', '.join(there)} to run in a single process."
+            f"The environment sets {', '.join(present)}, but not {', '.join(missing)}: start the processes with "
+            f"accelerate launch or torchrun, or unset {', '.join(present)} to run in a single process."
         )
     try:
         rank, size, local = (int(environment[name]) for name in LAUNCH[:3])
@@ -207,7 +208,7 @@ def _read_launch(environment: Mapping[str, str]) -> tuple[int, int, int] | None:
 
 
 def _refuse_unsupported(environment: Mapping[str, str]) -> None:
-    for name, what in (
+    for name, feature in (
         ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"),
         ("ACCELERATE_USE_FSDP", "--use_fsdp"),
         ("ACCELERATE_USE_MEGATRON_LM", "Megatron-LM"),
@@ -215,7 +216,7 @@ def _refuse_unsupported(environment: Mapping[str, str]) -> None:
         if environment.get(name, "false").lower() == "true":
             raise ConfigError(
                 f"{name} is set, but the run's configuration decides what is sharded over the processes. Start "
-                f"accelerate with --multi_gpu and without {what}, and pass --set sharded=true to grue."
+                f"accelerate with --multi_gpu and without {feature}, and pass --set sharded=true to grue."
             )
     precision = environment.get("ACCELERATE_MIXED_PRECISION", "no")
     if precision != "no":
@@ -227,10 +228,10 @@ def _refuse_unsupported(environment: Mapping[str, str]) -> None:
 
 def _device(local: int, size: int) -> torch.device:
     """Return the device of the process with number `local` on its machine."""
-    wanted = os.environ.get("GRUE_DEVICE", "")
-    if wanted and wanted != "cuda":
+    name = os.environ.get("GRUE_DEVICE", "")
+    if name and name != "cuda":
         return scoring_device()
-    if os.environ.get("ACCELERATE_USE_CPU", "").lower() == "true" and not wanted:
+    if os.environ.get("ACCELERATE_USE_CPU", "").lower() == "true" and not name:
         return CPU
     if torch.cuda.is_available():
         if local >= torch.cuda.device_count():
@@ -239,18 +240,18 @@ def _device(local: int, size: int) -> torch.device:
                 "processes as GPUs, or set GRUE_DEVICE to cpu, or to one GPU (cuda:0) that all share."
             )
         return torch.device("cuda", local)
-    if wanted:
+    if name:
         return scoring_device()  # raises, and explains why
     return torch.device("mps") if size == 1 and torch.backends.mps.is_available() else CPU
 
 
 def _timeout() -> timedelta:
-    wanted = os.environ.get("GRUE_TIMEOUT", "30")
+    minutes = os.environ.get("GRUE_TIMEOUT", "30")
     try:
-        return timedelta(minutes=_positive(wanted))
+        return timedelta(minutes=_positive(minutes))
     except (ValueError, OverflowError) as error:
         raise ConfigError(
-            f"GRUE_TIMEOUT is {wanted!r}: give the minutes that a process waits for another, such as 30."
+            f"GRUE_TIMEOUT is {minutes!r}: give the minutes that a process waits for another, such as 30."
         ) from error
 
 
@@ -262,14 +263,14 @@ def _positive(text: str) -> float:
 
 
 @contextmanager
-def _explained(distributed: DistributedContext, what: str) -> Iterator[None]:
+def _explained(distributed: DistributedContext, action: str) -> Iterator[None]:
     """Explain a failed collective: another process has died or hangs."""
     try:
         yield
     except RuntimeError as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TrainingError(
-            f"Process {distributed.rank} of {distributed.size} could not {what} with the others: one of them has "
+            f"Process {distributed.rank} of {distributed.size} could not {action} with the others: one of them has "
             "stopped, and its message says why, or it took longer than GRUE_TIMEOUT allows. Rerun the command to "
             f"resume from the last saved state. ({first})"
         ) from error
@@ -280,7 +281,7 @@ def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     bucket: list[Tensor] = []
     for gradient in gradients:
         alike = not bucket or (bucket[0].dtype, bucket[0].device) == (gradient.dtype, gradient.device)
-        if bucket and (not alike or sum(one.numel() for one in bucket) + gradient.numel() > BUCKET):
+        if bucket and (not alike or sum(member.numel() for member in bucket) + gradient.numel() > BUCKET):
             yield bucket
             bucket = []
         bucket.append(gradient)

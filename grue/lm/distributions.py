@@ -1,7 +1,7 @@
 """Distributions over the vocabulary: supports, draws, log-probabilities and entropy of tokens.
 
-B = batch, T = response time, V = vocabulary. `support` [B, T, V] is True where the sampler's vocabulary was open, and
-None where all of it was; it is stored bit-packed, [B, T, ⌈V/8⌉]. Everything is computed in float32.
+B = batch, T = response time, V = vocabulary. `support` [B, T, V] is True for the tokens that the sampler could draw,
+and None if it could draw all; it is stored bit-packed, [B, T, ⌈V/8⌉]. Everything is computed in float32.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from torch.nn import functional as F
 
 # --- supports and draws ----------------------------------------------------------------------------------------------
 
-SPAN = 256  # tokens that are summed, or whose maximum is taken, before single ones are looked at
-LEVELS = (1e-3, 1e-4, 1e-5)  # probabilities above which a nucleus is looked for
-ROUNDING = 1e-5  # by which a sum of probabilities may be off
+SPAN = 256  # tokens whose sum or maximum is taken before single ones are looked at
+LEVELS = (1e-3, 1e-4, 1e-5)  # probabilities above which a nucleus is searched
+ROUNDING = 1e-5  # error allowed in a sum of probabilities
 
 
 def top_k_support(logits: Tensor, k: int) -> Tensor:
@@ -54,7 +54,7 @@ def _kth_largest(values: Tensor, k: int) -> Tensor:
 
 
 def _spans(values: Tensor, fill: float) -> Tensor:
-    """Cut rows [N, V] into spans, the last one filled up: [N, ⌈V/SPAN⌉, SPAN]; a copy only where V needs filling."""
+    """Split rows [N, V] into spans, the last one padded: [N, ⌈V/SPAN⌉, SPAN]; a copy only if padding is needed."""
     missing = -values.shape[-1] % SPAN
     filled = F.pad(values, (0, missing), value=fill) if missing else values
     return filled.view(len(values), -1, SPAN)
@@ -63,8 +63,8 @@ def _spans(values: Tensor, fill: float) -> Tensor:
 def _likeliest(probabilities: Tensor, p: float, keep: int) -> Tensor:
     """Return the largest of each row [N, V], in descending order and padded with 0: at least `keep`, and all of V^p.
 
-    On a CPU only those are sorted that are not surely outside: what lies above a level, if that reaches p; else all up
-    to (1 − p) / V together have at most 1 − p, and half of that leaves room for rounding.
+    On a CPU only those are sorted that may belong: the ones above a level, if their sum reaches p; else the ones above
+    half of (1 − p) / V, since all up to (1 − p) / V sum to at most 1 − p, and the half leaves room for rounding.
     """
     if not probabilities.is_cpu:
         return probabilities.sort(-1, descending=True).values
@@ -87,9 +87,9 @@ def _above(row: NDArray[numpy.float32], p: float, keep: int) -> NDArray[numpy.fl
 
 
 def _nucleus(probabilities: Tensor, likeliest: Tensor, p: float, keep: int) -> Tensor:
-    """Return where the nucleus of rows [N, V] is, [N, V] bool, whose probabilities the likeliest [N, count] begin with.
+    """Return the nucleus of rows [N, V], as bool; `likeliest` [N, count] are their largest probabilities, descending.
 
-    Of tokens that are tied with its last one those with the lowest ids belong to it.
+    Of tokens tied with the last one, those with the lowest ids belong to it.
     """
     mass_before = likeliest.cumsum(-1) - likeliest
     sizes = (mass_before < p).sum(-1, keepdim=True).clamp(keep, likeliest.shape[-1])
@@ -110,7 +110,7 @@ def restrict(logits: Tensor, support: Tensor | None) -> Tensor:
 
 
 def broken(logits: Tensor) -> Tensor:
-    """Return where logits are of no distribution, [..., V] → [...] bool: NaN, plus infinity or no finite number.
+    """Return whether logits define no distribution, [..., V] → [...] bool: NaN, plus infinity or no finite number.
 
     Minus infinity is a probability of 0.
     """
@@ -118,11 +118,11 @@ def broken(logits: Tensor) -> Tensor:
 
 
 def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw one token a row by inverting the cumulative distribution.
+    """Draw one token per row by inverting the cumulative distribution.
 
     Args:
         logits: [B, V], minus infinity where closed.
-        uniforms: [B] in [0, 1), one a row, so that a row's draw does not depend on its neighbours.
+        uniforms: [B] in [0, 1), one per row, so that a row's draw does not depend on the others.
 
     Returns:
         [B] token ids; a closed token is never drawn. A row that is `broken` gets any id.
@@ -135,21 +135,21 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     span = torch.searchsorted(until, target, right=True).clamp(max=until.shape[-1] - 1)
     inside = spans.gather(1, span.unsqueeze(-1).expand(-1, 1, SPAN)).squeeze(1).double().cumsum(-1)
     before = F.pad(until, (1, 0)).gather(-1, span)
-    # Rounding must not move the target past the end of the span, whose last token is then the right one.
+    # Rounding must not move the target past the end of the span; the last token is then the right one.
     rest = torch.minimum(target - before, inside[:, -1:] * (1.0 - 2.0**-50))
     return (span * SPAN + torch.searchsorted(inside, rest, right=True)).squeeze(-1).clamp(max=logits.shape[-1] - 1)
 
 
 # --- log-probabilities and entropy -----------------------------------------------------------------------------------
 
-TINY = 1e-12  # probability of a support below which float32 sums over the whole vocabulary lose its digits
-BLOCK = {"cpu": 2**18, "cuda": 2**24}  # logits processed at once; on a CPU, what its cache holds
+TINY = 1e-12  # probability of a support below which float32 sums over the whole vocabulary lose it
+BLOCK = {"cpu": 2**18, "cuda": 2**24}  # logits processed at once; on a CPU, as many as its cache holds
 
 
 class _LogProbs(torch.autograd.Function):
     """`log_probs` of tokens [N] with logits [N, V], a block of rows at a time.
 
-    Memory of the vocabulary's size is used twice, for the logits and for their gradient.
+    Only the logits and their gradient take memory of the vocabulary's size.
     """
 
     @staticmethod
@@ -250,7 +250,7 @@ class _BothLogProbs(torch.autograd.Function):
         for rows in _blocks(logits):
             opened, part = _bools(support, rows, logits.shape[-1]), logits[rows].float()
             for_inside, for_whole = to_inside[rows].unsqueeze(-1), to_whole[rows].unsqueeze(-1)
-            # ∂ log π(y) is 1[token = y] − π(token); over the support, π is 0 where closed and else larger by a factor.
+            # ∂ log π(y) is 1[token = y] − π(token); over the support, π is 0 if closed, else larger by a factor.
             factor = (sums[1, rows] - sums[0, rows]).exp_().unsqueeze(-1)
             if factor.max() > 1.0 / TINY:
                 grown = restrict(part, opened).softmax(-1).mul_(-for_inside).sub_(part.softmax(-1).mul_(for_whole))
@@ -269,7 +269,7 @@ def entropy(logits: Tensor, support: Tensor | None = None) -> Tensor:
 
 
 class _Entropy(torch.autograd.Function):
-    """`entropy` of logits [N, V], a block of rows at a time; computed again in the backward pass instead of kept."""
+    """`entropy` of logits [N, V], a block of rows at a time; recomputed in the backward pass instead of kept."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, support: Tensor | None) -> Tensor:
@@ -284,8 +284,8 @@ class _Entropy(torch.autograd.Function):
         for rows in _blocks(logits):
             with torch.enable_grad():
                 part, packed = logits[rows].detach().requires_grad_(), None if support is None else support[rows]
-                found = _entropy(_opened(part, packed, slice(None)))
-            out[rows] = torch.autograd.grad(found, part, gradient[rows])[0]
+                entropies = _entropy(_opened(part, packed, slice(None)))
+            out[rows] = torch.autograd.grad(entropies, part, gradient[rows])[0]
         return out, None
 
 

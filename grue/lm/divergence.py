@@ -1,4 +1,4 @@
-"""How far one policy is from another, over the whole vocabulary and exactly at every token."""
+"""The KL divergence of two policies, exact over the whole vocabulary at every token."""
 
 from contextlib import AbstractContextManager
 
@@ -17,11 +17,12 @@ def kl_divergence(
 ) -> Tensor:
     """Return KL(policy ‖ other) of each response, [B] in nats: the sum over its tokens of Σ_v π(v) log π(v)/π₀(v).
 
-    The mean over responses that the policy drew at temperature 1 is unbiased for the KL of whole responses. It is never
-    negative and varies less than the sum of the drawn tokens' log-ratios, since only the places are drawn.
+    The mean over responses that the policy drew at temperature 1 is an unbiased estimate of the KL of whole responses.
+    It is never negative and has less variance than the sum of the drawn tokens' log-ratios, since only the contexts are
+    sampled.
 
     Args:
-        other: Lends the model to compare with for as long as it is needed: it may be the policy without its adapter.
+        other: A context that yields the model to compare with, which may be the policy without its adapter.
     """
     now, _ = forward(policy, prompts, responses)
     with other as model:

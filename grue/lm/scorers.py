@@ -1,4 +1,4 @@
-"""Models that score, as metrics use them: language models, text classifiers and encoders.
+"""Models that metrics use: language models, text classifiers and encoders.
 
 Each is loaded once per process and state of its files, stays on the scoring device and is never trained.
 """
@@ -16,16 +16,16 @@ from grue.lm.folder import source_sha256
 from grue.lm.load import FolderState, LoadedModel, load_language_model, load_pretrained, state_of, weights_id
 from grue.tasks import Family
 
-KEPT = 16  # models of a kind that a process keeps, the last ones that were asked for
+KEPT = 16  # models of a kind that a process keeps, the most recently used
 
 
-def signed(name: str, revision: str = "") -> str:
+def model_signature(name: str, revision: str = "") -> str:
     """Return the model's part of a metric's signature, `model:…|revision:…`, the same wherever a folder lies.
 
-    A hub model is named with its revision, a local folder or file by its last part and the sha256 of what it holds.
+    A hub model is named with its revision, a local folder or file by its last part and the sha256 of its content.
     """
-    here = not name.startswith("mini:") and (Path(name).is_dir() or bool(source_sha256(name)))
-    if not here:
+    is_local = not name.startswith("mini:") and (Path(name).is_dir() or bool(source_sha256(name)))
+    if not is_local:
         return f"model:{name}|revision:{revision}"
     return f"model:{Path(name).resolve().name}|revision:sha256-{weights_id(name)[:16]}"
 
@@ -90,8 +90,8 @@ def _encoder(name: str, revision: str, layers: int, state: FolderState) -> Loade
 
 
 def _to_score(model: Any) -> PreTrainedModel:
-    found: PreTrainedModel = model.requires_grad_(False).to(scoring_device())
-    return found
+    scorer: PreTrainedModel = model.requires_grad_(False).to(scoring_device())
+    return scorer
 
 
 def _padding_right(name: str, tokenizer: PreTrainedTokenizerBase, cut: str) -> PreTrainedTokenizerBase:
@@ -105,7 +105,7 @@ def _padding_right(name: str, tokenizer: PreTrainedTokenizerBase, cut: str) -> P
 def _keep_layers(name: str, encoder: Any, layers: int) -> None:
     """Drop the upper layers in place, so that the output is the hidden state of layer number `layers`.
 
-    Leaves the same models as bert-score's `get_model`, which finds the layers by the names of attributes.
+    The result equals that of bert-score's `get_model`, which finds the layers by attribute names.
     """
     depth = encoder.config.num_hidden_layers
     if not 0 < layers <= depth:
@@ -121,5 +121,5 @@ def _keep_layers(name: str, encoder: Any, layers: int) -> None:
         encoder.config.num_hidden_layers = layers
     else:
         raise ConfigError(
-            f"{name}, a model of type {encoder.config.model_type}, cannot be cut at a layer; take another."
+            f"{name}, a model of type {encoder.config.model_type}, cannot be cut at a layer; use another."
         )

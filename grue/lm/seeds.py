@@ -1,4 +1,4 @@
-"""Seeds: every purpose has its own generator, so that no draw depends on the draws before it."""
+"""Seeds: every purpose has its own generator, so that no draw depends on earlier ones."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -20,7 +20,7 @@ def generator(seed: int, *purpose: str | int) -> torch.Generator:
 
 
 def sample_seed(seed: int, number: int) -> int:
-    """Return the seed of a sample: that of the system for sample 0, which ordinary decoding draws."""
+    """Return the seed of a sample; sample 0, which ordinary decoding draws, has the system's own."""
     return derived_seed(seed, "sample", number) if number else seed
 
 

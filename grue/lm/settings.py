@@ -1,4 +1,4 @@
-"""What a run can set of its model: how it computes, which of its weights learn, and where they lie."""
+"""Settings of a run's models: precision, memory, which weights are trained, and sharding."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -16,8 +16,8 @@ class ModelSettings:
         gradient_checkpointing: Recompute activations in the backward pass instead of keeping them.
         lora_rank: Rank of low-rank adapters that are trained in place of the weights; 0 trains all weights.
         lora_alpha: Scale of the adapters: their output counts lora_alpha / lora_rank times.
-        freeze_encoder: Keep the encoder fixed, and run it once a rollout for policy, critic, reference and mask.
-        log_prob_chunk: Tokens whose logits are held at once; 0 holds those of a whole micro-batch.
+        freeze_encoder: Keep the encoder fixed, and run it once per rollout for policy, critic, reference and mask.
+        log_prob_chunk: Tokens whose logits are in memory at once; 0 means those of a whole micro-batch.
         sharded: Shard the trained weights, their gradients and moments over the processes of the run. Their number
             may change when the run resumes; a single process holds everything.
     """

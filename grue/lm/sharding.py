@@ -1,7 +1,7 @@
 """Weights sharded over the processes (FSDP2): each process keeps its part of weights, gradients and moments.
 
 All modules form one unit: gathered while they compute, sharded in between. Saved states hold whole tensors, so that a
-run can resume with another number of processes. Where nothing is sharded, every function here returns its input.
+run can resume with another number of processes. If nothing is sharded, every function here returns its input.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ class ShardedWeights(nn.Module):
 
 
 def check_sharding(settings: ModelSettings, distributed: DistributedContext) -> None:
-    """Refuse settings under which the weights cannot be sharded.
+    """Refuse settings with which the weights cannot be sharded.
 
     Raises:
         ConfigError: The adapters or the devices do not allow it.
@@ -71,9 +71,9 @@ def shard(
 ) -> ShardedWeights:
     """Shard the weights of some modules over several processes.
 
-    From then on, gradients come from computations passed to the returned module, equally often on every process;
-    sampling and scoring, where processes differ, run inside `gathered`. Copy the modules before: sharded ones cannot
-    be copied.
+    From then on, computations with gradients must be passed to the returned module, equally often on every process;
+    sampling and scoring, where processes differ, run inside `gathered`. Sharded modules cannot be copied; copy them
+    before.
 
     Args:
         optimizer: Of these modules, before its first step; afterwards it holds the sharded weights.
@@ -96,7 +96,7 @@ def shard(
 
 @contextmanager
 def gathered(sharded: ShardedWeights | None) -> Iterator[None]:
-    """Gather sharded weights for passes without gradients; all processes enter together, then run independently."""
+    """Gather sharded weights for passes without gradients; all processes must enter it, then run independently."""
     if sharded is None:
         yield
         return
@@ -119,13 +119,13 @@ def whole(state: T, keep: bool = True) -> T:
         return state
     from torch.distributed.tensor import DTensor
 
-    def one(value: Any) -> Any:
+    def gather(value: Any) -> Any:
         if not isinstance(value, DTensor):
             return value
         full = value.full_tensor()
         return full.cpu() if keep else full.new_empty(0)
 
-    full: T = tree_map(one, state)
+    full: T = tree_map(gather, state)
     return full
 
 
@@ -146,16 +146,16 @@ def load_whole(target: nn.Module | torch.optim.Optimizer, state: Mapping[str, An
     target.load_state_dict({**state, "state": moments})
 
 
-def _sharded_like(value: Any, other: Any) -> Any:
+def _sharded_like(value: Any, like: Any) -> Any:
     from torch.distributed.tensor import DTensor, distribute_tensor
 
-    if not (isinstance(other, DTensor) and isinstance(value, Tensor) and value.shape == other.shape):
+    if not (isinstance(like, DTensor) and isinstance(value, Tensor) and value.shape == like.shape):
         return value
-    return distribute_tensor(value.to(other.device), other.device_mesh, other.placements)
+    return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
 
 
 def model_of(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> PreTrainedModel:
-    """Return a model like a sharded one, with whole weights, which `save_pretrained` writes like any other."""
+    """Return a copy of a sharded model with whole weights, for `save_pretrained`."""
     with torch.device("meta"):
         made: PreTrainedModel = type(model)(model.config)
     made.load_state_dict(weights, assign=True)

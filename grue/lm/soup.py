@@ -1,4 +1,4 @@
-"""Model soups: the mean of the weights of models that were trained from one start (Wortsman et al. 2022)."""
+"""Model soups: the mean of the weights of models trained from the same initial model (Wortsman et al. 2022)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,23 +17,23 @@ from grue.tasks import Family
 def soup(family: Family, folders: Sequence[Path], start: LoadedModel) -> PreTrainedModel:
     """Return the mean of the weights of checkpoints, in float32, frozen; two are in memory at a time.
 
-    Weights that a model uses twice, such as a head that is its embedding, are averaged once. Equal weights give just
-    those. Checkpoints have their adapters merged, so that products are averaged and not their factors.
+    Tied weights are averaged once. The mean of equal weights is exactly those. Checkpoints have their adapters merged,
+    so that products are averaged, not their factors.
 
     Args:
         folders: Of two or more checkpoints.
-        start: The model that the mean will be compared with, without adapters.
+        start: The initial model of the run, without adapters.
 
     Raises:
         DataError: One cannot be loaded, or differs in more than its weights.
     """
     first = load_language_model(family, str(folders[0]))
-    _check_alike("the model that training starts from", start, folders[0], first)
+    _check_alike("the initial model", start, folders[0], first)
     mean = first[0]
     for count, folder in enumerate(folders[1:], start=2):
-        other = load_language_model(family, str(folder))
-        _check_alike(str(folders[0]), first, folder, other)
-        theirs = _weights(other[0])
+        checkpoint = load_language_model(family, str(folder))
+        _check_alike(str(folders[0]), first, folder, checkpoint)
+        theirs = _weights(checkpoint[0])
         with torch.no_grad():
             for name, mine in _weights(mean).items():
                 if mine.is_floating_point():
@@ -43,34 +43,35 @@ def soup(family: Family, folders: Sequence[Path], start: LoadedModel) -> PreTrai
 
 
 def _weights(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Return parameters and buffers by name, those that are used twice once."""
+    """Return parameters and buffers by name, tied ones once."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
-def _check_alike(what: str, one: LoadedModel, folder: Path, other: LoadedModel) -> None:
-    """Refuse two models that cannot be averaged or compared: of other architecture, shapes or tokens.
+def _check_alike(name: str, first: LoadedModel, folder: Path, second: LoadedModel) -> None:
+    """Refuse two models of different architectures, shapes or tokens, which cannot be averaged or compared.
 
     Raises:
         DataError: They differ; names both.
     """
-    fault = _difference(one, other)
+    fault = _difference(first, second)
     if fault is not None:
         raise DataError(
-            f"reference: {escaped(folder)} and {escaped(what)} do not go together: {fault}. Give checkpoints that were "
-            "trained from the model that this run was."
+            f"reference: {escaped(folder)} and {escaped(name)} do not match: {fault}. Give checkpoints trained from "
+            "this run's initial model."
         )
 
 
-def _difference(one: LoadedModel, other: LoadedModel) -> str | None:
-    (mine, words), (theirs, others) = one, other
-    if type(mine) is not type(theirs):
-        return f"one is a {type(theirs).__name__}, the other a {type(mine).__name__}"
-    if words.get_vocab() != others.get_vocab() or words.all_special_ids != others.all_special_ids:
+def _difference(first: LoadedModel, second: LoadedModel) -> str | None:
+    models, tokenizers = (second[0], first[0]), (second[1], first[1])
+    if type(models[0]) is not type(models[1]):
+        return f"one is a {type(models[0]).__name__}, the other a {type(models[1]).__name__}"
+    vocabularies = [(tokenizer.get_vocab(), tokenizer.all_special_ids) for tokenizer in tokenizers]
+    if vocabularies[0] != vocabularies[1]:
         return "their tokenizers differ"
-    here, there = ({key: list(value.shape) for key, value in _weights(m).items()} for m in (theirs, mine))
-    for key in sorted(here.keys() | there.keys()):
-        if here.get(key) != there.get(key):
-            shapes = [one.get(key, "absent") for one in (here, there)]
-            return f"{escaped(key)} is {shapes[0]} in one and {shapes[1]} in the other"
-    heads = [getattr(model.config, "num_attention_heads", None) for model in (theirs, mine)]
+    shapes = [{key: list(value.shape) for key, value in _weights(model).items()} for model in models]
+    for key in sorted(shapes[0].keys() | shapes[1].keys()):
+        pair = [named.get(key, "absent") for named in shapes]
+        if pair[0] != pair[1]:
+            return f"{escaped(key)} is {pair[0]} in one and {pair[1]} in the other"
+    heads = [getattr(model.config, "num_attention_heads", None) for model in models]
     return None if heads[0] == heads[1] else f"one has {heads[0]} attention heads, the other {heads[1]}"

@@ -1,7 +1,7 @@
 """Stop strings: a response ends with the first token that completes one, and the text before it is the answer.
 
-That token counts as the end, as the end-of-text token does: it is part of the response that is learnt from, so that
-the policy can learn to stop. References are learnt with the end-of-text token; either ends a response.
+Like the end-of-text token, that token is part of the response, so that the policy can learn to stop. References are
+learnt with the end-of-text token; either ends a response.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class Stops:
 
     Attributes:
         texts: The stop strings.
-        ids: The tokens whose own text holds one, so that they end a response wherever they stand.
-        spread: Whether one may also be spelled by several tokens, which only the text of a whole response shows.
+        ids: The tokens whose text contains one, so that they end a response wherever they are.
+        spread: Whether one may also be spelled by several tokens, which only a response's whole text shows.
     """
 
     texts: tuple[str, ...]
@@ -30,18 +30,18 @@ class Stops:
     tokenizer: PreTrainedTokenizerBase
 
     def spelled(self, ids: Tensor) -> Tensor:
-        """Return which responses, [B, T] without prompts, hold a stop string: [B]."""
+        """Return which responses, [B, T] without prompts, contain a stop string: [B]."""
         if not self.spread:
             return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
         return torch.tensor([self._holds(row) for row in ids.tolist()], device=ids.device)
 
     def completed(self, ids: Tensor) -> Tensor:
-        """Return the tokens of responses [B, T] that hold a stop string or are the first to complete one: [B, T]."""
+        """Return which tokens of responses [B, T] contain a stop string or are the first to complete one: [B, T]."""
         ends = torch.isin(ids, torch.tensor(self.ids, device=ids.device, dtype=ids.dtype))
         if self.spread:
-            for row, found in zip(ids.tolist(), ends, strict=True):
+            for row, row_ends in zip(ids.tolist(), ends, strict=True):
                 if self._holds(row):
-                    found[next(t for t in range(len(row)) if self._holds(row[: t + 1]))] = True
+                    row_ends[next(t for t in range(len(row)) if self._holds(row[: t + 1]))] = True
         return ends
 
     def _holds(self, ids: list[int]) -> bool:
@@ -50,11 +50,11 @@ class Stops:
 
 @lru_cache(maxsize=8)
 def find_stops(tokenizer: PreTrainedTokenizerBase, texts: tuple[str, ...]) -> Stops | None:
-    """Return what a tokenizer makes of stop strings; None where there are none. All of its vocabulary is read once."""
+    """Return stop strings for a tokenizer; None without any. The whole vocabulary is read once."""
     if not texts:
         return None
     alone = tokenizer.batch_decode([[i] for i in range(len(tokenizer))], skip_special_tokens=True)
     ids = tuple(i for i, text in enumerate(alone) if before_stop(str(text), texts) is not None)
-    # A single ASCII character is a byte of one token; a blank may be lost where a token is read alone.
+    # A single ASCII character lies within one token; a blank may be lost when a token is decoded alone.
     spread = not all(len(text) == 1 and text.isascii() and text != " " for text in texts)
     return Stops(texts, ids, spread, tokenizer)

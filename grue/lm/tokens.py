@@ -1,6 +1,6 @@
 """Text to tokens and back, as batches of ids with a mask.
 
-Which tokens count is carried by position in a mask and never recovered from the ids, since the pad token may be the
+A mask says which tokens count, by position; this is never recovered from the ids, since the pad token may be the
 end-of-text token. L = length.
 """
 
@@ -26,7 +26,7 @@ class Tokens:
     mask: Tensor
 
     def rows(self, index: Tensor) -> "Tokens":
-        """Return some rows, without the outer columns in which no token of theirs counts."""
+        """Return some rows, without outer columns in which none of their tokens counts."""
         ids, mask = self.ids[index], self.mask[index]
         used = mask.any(0).nonzero()
         if len(used) == 0:
@@ -35,14 +35,14 @@ class Tokens:
         return Tokens(ids[:, columns], mask[:, columns])
 
     def lists(self) -> list[list[int]]:
-        """Return the ids that count, a list for each row."""
+        """Return the ids that count, one list per row."""
         return [ids[mask].tolist() for ids, mask in zip(self.ids, self.mask, strict=True)]
 
 
 def encode_prompts(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], prompt: Prompt
 ) -> Tokens:
-    """Tokenise prompts, truncated as the task says; padded left for causal models, right for encoder-decoders.
+    """Tokenise prompts, truncated as the task says; padded on the left for causal models, else on the right.
 
     The tokenizer needs no pad token, since the mask excludes padding. An empty prompt becomes one start or end token,
     because a causal model needs a first token.
@@ -56,7 +56,7 @@ def encode_prompts(
 
 
 def encode_rendered(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokens:
-    """Tokenise conversations that a chat template has written: whole, and with no special tokens but its own."""
+    """Tokenise conversations rendered by a chat template, untruncated, with only the template's special tokens."""
     rows = [rendered_ids(tokenizer, text) for text in texts]
     return _padded(model, rows, eos_id(model, tokenizer), left=not is_seq2seq(model))
 
@@ -92,10 +92,10 @@ def target_ids(
 
     Args:
         ends: The ids that may end a response; a text gets the first.
-        truncated: Whether each was cut before its end, and so has no end token; None where none was.
-        token_ids: What `ids_beside_text` returned. Ids of another tokenizer, which are not those of the text, are not
-            heeded.
-        stop: The stop strings that ended what was drawn, if no end token did.
+        truncated: Whether each was cut before its end, and so has no end token; None if none was.
+        token_ids: The result of `ids_beside_text`. Ids that do not spell the text, such as another tokenizer's, are
+            ignored.
+        stop: The stop strings that may have ended a response in place of an end token.
     """
     encode = _encode_alone if seq2seq else _encode_behind
     cuts = [False] * len(texts) if truncated is None else truncated
@@ -111,7 +111,7 @@ def target_ids(
 def _spell(
     tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str, ends: Sequence[int], stop: Sequence[str]
 ) -> bool:
-    """Whether ids are this tokenizer's for a text, and end in one of `ends` or by a stop string if there are any."""
+    """Whether ids spell a text in this tokenizer, and, if there are any `ends`, end in one or in a stop string."""
     if min(ids) < 0 or max(ids) >= len(tokenizer):
         return False
     if ends and ids[-1] not in ends and before_stop(_decoded(tokenizer, ids), stop) is None:
@@ -127,10 +127,10 @@ def ids_beside_text(
     token_ids: Sequence[Sequence[int]],
     stop: Sequence[str] = (),
 ) -> list[tuple[int, ...] | None]:
-    """Return the ids of drawn responses, None where the text gives the same: a model may spell a text in many ways."""
+    """Return the ids of drawn responses, or None if encoding the text gives the same: a text has many spellings."""
     ends = end_ids(model, eos_id(model, tokenizer))
-    usual = target_ids(tokenizer, ends, is_seq2seq(model), texts, truncated)
-    return [None if list(ids) == row else tuple(ids) for ids, row in zip(token_ids, usual, strict=True)]
+    from_text = target_ids(tokenizer, ends, is_seq2seq(model), texts, truncated)
+    return [None if list(ids) == row else tuple(ids) for ids, row in zip(token_ids, from_text, strict=True)]
 
 
 def _encode_alone(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> list[int]:
@@ -164,11 +164,11 @@ def decode_responses(
 ) -> list[str]:
     """Return the text of the tokens that count, up to the first stop string.
 
-    Special tokens, end tokens, unknown ids, surrounding white space and characters that nobody sees are left out.
+    Special tokens, end tokens, unknown ids, surrounding white space and invisible characters are left out.
 
     Args:
-        truncated: [B], whether a response has no end token; any other's last token is one, special or not, or the one
-            that completes a stop string, which may begin with a part of the answer.
+        truncated: [B], whether a response has no end. The last token of any other is an end token, special or not, or
+            completes a stop string, and may then begin with a part of the answer.
     """
     rows = zip(responses.lists(), truncated.tolist(), strict=True)
     return [_answer(tokenizer, ids, cut, stop) for ids, cut in rows]

@@ -30,7 +30,7 @@ def bertscore(
 
     Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT".
     """
-    from grue.lm.scorers import signed
+    from grue.lm.scorers import model_signature
     from grue.metrics.neural.bertscore import Matching, recommended_layer
 
     if part not in PARTS:
@@ -38,7 +38,7 @@ def bertscore(
     layer = layer or recommended_layer(model)
     matching = Matching(model, layer, revision, batch_size, idf, PARTS.index(part))
     signature = (
-        f"bertscore|{signed(model, revision)}|layer:{layer}|idf:{'prepared' if idf else 'no'}|part:{part}"
+        f"bertscore|{model_signature(model, revision)}|layer:{layer}|idf:{'prepared' if idf else 'no'}|part:{part}"
         f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
     )
     return Average(signature, matching.values, matching.prepare)

@@ -29,7 +29,7 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
 
     Source: Sellam et al. 2020, "BLEURT: Learning Robust Metrics for Text Generation".
     """
-    from grue.lm.scorers import load_classifier, signed
+    from grue.lm.scorers import load_classifier, model_signature
     from grue.metrics.neural.batching import logits, require_finite
 
     if multi_ref not in MULTI_REF:
@@ -51,7 +51,7 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
         combined = [MULTI_REF[multi_ref]([next(scores) for _ in group]) for group in references]
         return list(require_finite("bleurt", model, examples, combined))
 
-    return Average(f"bleurt|{signed(model, revision)}|cut:longest first|refs:{multi_ref}", values, prepare)
+    return Average(f"bleurt|{model_signature(model, revision)}|cut:longest first|refs:{multi_ref}", values, prepare)
 
 
 def _read(example: Example) -> list[str]:

@@ -53,7 +53,7 @@ def _sentiment(
     read: Callable[[Example], tuple[str, int]],
 ) -> Average:
     """Return the probability of the label that `read` returns with what stands before the text."""
-    from grue.lm.scorers import load_classifier, signed
+    from grue.lm.scorers import load_classifier, model_signature
     from grue.metrics.neural.batching import logits, require_finite, seam
 
     classifier, tokenizer = load_classifier(model, revision)
@@ -67,7 +67,7 @@ def _sentiment(
         scores = require_finite(name, model, examples, logits(classifier, tokenizer, inputs, batch_size))
         return list(softmax(scores)[np.arange(len(starts)), np.array([label for _, label in starts], dtype=int)])
 
-    return Average(f"{name}|{signed(model, revision)}|{details}cut:left", values)
+    return Average(f"{name}|{model_signature(model, revision)}|{details}cut:left", values)
 
 
 def _prompt_and_label(label: int) -> Callable[[Example], tuple[str, int]]:
@@ -103,7 +103,7 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
 
     Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which joins the utterance and the text without a separator.
     """
-    from grue.lm.scorers import load_classifier, signed
+    from grue.lm.scorers import load_classifier, model_signature
     from grue.metrics.neural.batching import logits, require_finite, seam
 
     classifier, tokenizer = load_classifier(model, revision)
@@ -124,7 +124,9 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
             for example, text, act in zip(examples, texts, scores.argmax(axis=1), strict=True)
         ]
 
-    return Average(f"intent|{signed(model, revision)}|of:last utterance and text|cut:left|empty:0", values, prepare)
+    return Average(
+        f"intent|{model_signature(model, revision)}|of:last utterance and text|cut:left|empty:0", values, prepare
+    )
 
 
 def intent_of(example: Example) -> int:

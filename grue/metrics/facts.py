@@ -1,4 +1,4 @@
-"""Facts stated: what a text says of the facts that its prompt settles, without looking at references.
+"""The facts that a text states, of those that its prompt determines; references are not read.
 
 An example's `meta["facts"]` is a table:
 
@@ -21,12 +21,12 @@ from grue.records import Example
 
 KEYS = ("expected", "wrong", "closed")
 WRONG = -1
-TWICE = 2  # people name a fact again: "Ann Moss won. Moss is 40."
+TWICE = 2  # people repeat a fact: "Ann Moss won. Moss is 40."
 ARTICLES = frozenset(("a", "an", "the"))
 CARDINALS = "two three four five six seven eight nine ten eleven twelve".split()
 ORDINALS = "second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
 DIGITS = {word: str(number) for words in (CARDINALS, ORDINALS) for number, word in enumerate(words, start=2)}
-"""Number words that are the same as digits; "one" and "first" are too often no numbers."""
+"""Number words that equal digits; "one" and "first" are left out, since they are often not numbers."""
 NUMBERS = frozenset(
     "thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty "
     "ninety hundred thousand million".split()
@@ -43,25 +43,25 @@ class ReadFacts:
     Attributes:
         expected: Number of expected facts.
         wordings: Stems of a wording → the number of its fact, or `WRONG`.
-        longest: Words of the longest wording.
-        known: Stems of the prompt's and the expected words, where names and numbers must be of them; else None.
+        longest: Number of words of the longest wording.
+        allowed: Stems of the prompt and the expected wordings, if names and numbers must be among them; else None.
     """
 
     expected: int
     wordings: Mapping[Stems, int]
     longest: int
-    known: frozenset[str] | None
+    allowed: frozenset[str] | None
 
 
 def facts() -> Average:
     """Return the F1 of the facts that a text states, 0–1.
 
-    A fact is stated where the words of one of its wordings stand in a row, compared by Porter stem without articles and
-    signs, with two and second as 2; the longest wording wins, and one that is both expected and wrong is expected.
-    Recall is the share of expected facts that are stated. Precision is their number over itself plus every wrong
-    wording, every statement of a fact beyond the second and, if the facts are closed, every number, and every
-    capitalised word inside a sentence, that the prompt does not have. So a text that names every value, or one value
-    again and again, loses. Where nothing is expected the value is 1 / (1 + wrong).
+    A fact is stated where the words of one of its wordings occur in a row, compared by Porter stems without articles
+    and punctuation, with two and second as 2; the longest wording wins, and one that is both expected and wrong is
+    expected. Recall is the share of expected facts that are stated. Precision is their number over itself plus every
+    wrong wording, every statement of a fact beyond the second and, if the facts are closed, every number, and every
+    capitalised word inside a sentence, that the prompt lacks. So a text that lists every value, or repeats one, scores
+    lower. If nothing is expected, the value is 1 / (1 + wrong).
     """
     facts_of = Prepared(read)
 
@@ -82,7 +82,7 @@ def read(example: Example) -> ReadFacts:
     if not isinstance(table, Mapping) or "expected" not in table:
         raise DataError(
             f"{where} has no facts in its meta, which the metric facts needs: a table whose 'expected' lists facts, "
-            "each a list of its wordings. Add it to the data, or take another metric."
+            "each a list of its wordings. Add it to the data, or use another metric."
         )
     if unknown := [key for key in table if key not in KEYS]:
         raise DataError(f"{where}: meta.facts has an unknown key {unknown[0]!r}. Known: {', '.join(KEYS)}.")
@@ -96,8 +96,8 @@ def read(example: Example) -> ReadFacts:
         wordings |= dict.fromkeys(map(_stems, fact), number)
     wordings.pop((), None)
     longest = max(map(len, wordings), default=0)
-    known = frozenset(_stems(" ".join([example.prompt, *chain(*expected)]))) if closed else None
-    return ReadFacts(len(expected), wordings, longest, known)
+    allowed = frozenset(_stems(" ".join([example.prompt, *chain(*expected)]))) if closed else None
+    return ReadFacts(len(expected), wordings, longest, allowed)
 
 
 def _is_wordings(value: Any) -> bool:
@@ -119,15 +119,15 @@ def stated(facts: ReadFacts, text: str) -> float:
     """Return the F1 of the facts that `text` states, 0–1."""
     times = Counter(_facts_in(_stems(text), facts))
     wrong = times.pop(WRONG, 0) + sum(max(count - TWICE, 0) for count in times.values())
-    if facts.known is not None:
-        wrong += len(_names_and_numbers(text) - facts.known)
+    if facts.allowed is not None:
+        wrong += len(_names_and_numbers(text) - facts.allowed)
     if not facts.expected:
         return 1 / (1 + wrong)
     return 2 * len(times) / (facts.expected + len(times) + wrong)
 
 
 def _facts_in(stems: Stems, facts: ReadFacts) -> Iterator[int]:
-    """Yield the number of each fact that stems state, the longest wording first, in their order."""
+    """Yield the number of each fact that the stems state, in order; longer wordings win."""
     start = 0
     while start < len(stems):
         for end in range(min(start + facts.longest, len(stems)), start, -1):
@@ -140,7 +140,7 @@ def _facts_in(stems: Stems, facts: ReadFacts) -> Iterator[int]:
 
 
 def _names_and_numbers(text: str) -> set[str]:
-    """Return the stems of a text's numbers and of its capitalised words, those that open a sentence left out."""
+    """Return the stems of a text's numbers and of its capitalised words, except those that open a sentence."""
     stems = set()
     end = 0
     for match in WORD.finditer(text):

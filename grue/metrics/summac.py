@@ -50,7 +50,7 @@ def summac(
 
     Source: Laban et al. 2022, "SummaC: Re-Visiting NLI-based Models for Inconsistency Detection in Summarization".
     """
-    from grue.lm.scorers import load_classifier, signed
+    from grue.lm.scorers import load_classifier, model_signature
     from grue.metrics.neural.batching import logits, require_finite
 
     if source not in SOURCES:
@@ -80,7 +80,7 @@ def summac(
 
     against = f"|contradiction:{contradiction}" if use_con else ""
     return Average(
-        f"summac|version:zs|{signed(model, revision)}|entailment:{entailment}{against}|of:{source}"
+        f"summac|version:zs|{model_signature(model, revision)}|entailment:{entailment}{against}|of:{source}"
         f"|split:sentences|shortest:{SHORTEST}|most:{MOST}|cut:{LONGEST}",
         values,
     )

@@ -1,7 +1,7 @@
-"""Experience: an update's responses, and what policy, critic and reference say of each of their tokens.
+"""Experience: an update's responses, and their tokens' scores under policy, critic and reference.
 
 Every rank scores its own share; then everything is gathered, so that what follows (advantages, the penalty's
-controller, the log) is computed alike everywhere, over the whole batch.
+controller, the log) is computed identically on all ranks, over the whole batch.
 
 B = responses of an update, b = some of them, T = response time.
 """
@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from grue.lm.critic import Critic
 from grue.lm.forward import trunk_states
 from grue.lm.log_probs import token_log_probs
-from grue.lm.sampling import Kept, Rollout
+from grue.lm.sampling import KeptScores, Rollout
 from grue.lm.sharding import gathered
 from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
@@ -28,12 +28,12 @@ from grue.rl.trainer import Trainer, TrainState
 
 @dataclass(frozen=True, slots=True)
 class ScoredTokens:
-    """What a model says of drawn tokens, each [B, T], 0 where nothing counts.
+    """A model's scores of drawn tokens, each [B, T], 0 where no token counts.
 
     Attributes:
-        plain: log π over the whole vocabulary; None unless asked for.
+        plain: log π over the whole vocabulary; None unless requested.
         restricted: log π renormalised over the support.
-        entropy: Of the restricted distribution; None unless asked for.
+        entropy: Of the restricted distribution; None unless requested.
         values: The critic's; None without one.
     """
 
@@ -44,35 +44,35 @@ class ScoredTokens:
 
     @property
     def log_mass(self) -> Tensor:
-        """The log of the probability inside the support: what renormalising takes off."""
+        """The log of the probability inside the support, which renormalising subtracts."""
         return self.over("vocabulary") - self.restricted
 
-    def over(self, what: str) -> Tensor:
+    def over(self, domain: str) -> Tensor:
         """Return the log-probabilities over the "support" or the "vocabulary"."""
-        if what == "support":
+        if domain == "support":
             return self.restricted
-        assert self.plain is not None, "log-probabilities over the vocabulary were not asked for"
+        assert self.plain is not None, "log-probabilities over the vocabulary were not requested"
         return self.plain
 
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """A rollout with all that an update learns from; tensors are [B, T] and 0 where nothing counts.
+    """A rollout and everything that an update learns from; tensors are [B, T] and 0 where no token counts.
 
-    A response without a score takes no part: none of its tokens counts, and the others are judged as if it had not
-    been drawn. The log's KL, entropy and lengths are of all responses.
+    A response without a score is ignored: none of its tokens counts, and the others are treated as if it had not been
+    drawn. The log's KL, entropy and lengths are of all responses.
 
     Attributes:
-        responses: What was drawn, and its scores.
-        policy: What the rollout policy said of its tokens.
-        log_probs: The same as the ratio needs it.
-        drawn: What the sampler said of them, log π over the support.
-        weights: What a token counts in the policy's loss, to make up for drawing from the sampler; 1 in float32.
-        kl: Estimate against the reference at each token, as the penalty takes it.
+        responses: The responses and their scores.
+        policy: The rollout policy's scores of their tokens.
+        log_probs: The rollout policy's log-probabilities over the set that the ratio uses.
+        drawn: The sampler's log-probabilities, over the support.
+        weights: Importance weight of each token in the policy's loss, which corrects for the sampler; 1 in float32.
+        kl: Estimate against the reference at each token, over the set that the penalty uses.
         kl_vocabulary: The same over the full vocabulary, for the log.
         reference: log π_0 over the same set as `kl`.
-        rewards: −β·KL, and the score at the last token that counts (the paper's Eq. 1), but for what the reward gave
-            to single tokens.
+        rewards: −β·KL, plus the score at the last token that counts (the paper's Eq. 1), except for rewards of single
+            tokens.
     """
 
     responses: Responses
@@ -87,7 +87,7 @@ class Experience:
 
     @property
     def rollout(self) -> Rollout:
-        """The responses as they were drawn."""
+        """The responses' rollout."""
         return self.responses.rollout
 
     @property
@@ -97,7 +97,7 @@ class Experience:
 
     @property
     def raw_scores(self) -> Tensor:
-        """What the reward gave to them, [B]."""
+        """The responses' rewards, [B]."""
         return self.responses.raw_scores
 
     @property
@@ -113,18 +113,18 @@ class Experience:
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """Some rows of an experience, trimmed to their longest response, and what the policy says of them now; [b, T] each.
+    """Some rows of an experience, trimmed to their longest response, scored by the current policy; [b, T] each.
 
     Attributes:
-        now: Policy and critic as they are, with gradients.
-        new: Log-probabilities as the ratio needs them, with gradients.
+        current: Scores of the current policy and critic, with gradients.
+        new: The current policy's log-probabilities over the set that the ratio uses, with gradients.
         old: The same of the policy that was sampled.
-        drawn: What the sampler said, log π over the support.
+        drawn: The sampler's log-probabilities, over the support.
         mask: Where a token counts.
     """
 
     rows: Tensor
-    now: ScoredTokens
+    current: ScoredTokens
     new: Tensor
     old: Tensor
     drawn: Tensor
@@ -135,7 +135,7 @@ class Minibatch:
         return values[self.rows, : self.mask.shape[1]]
 
 
-# Rows that something is learnt from → the minibatches in which an update reads all of them first.
+# Rows to learn from → the minibatches of an update's first epoch.
 Minibatches = Callable[[Tensor], Sequence[Tensor]]
 
 
@@ -145,49 +145,51 @@ def collect(
     """Sample responses to the prompts of update `n`, reward them, and score them under policy, critic and reference.
 
     Args:
-        minibatches: In which learning reads its rows first; None for those of `optimize`.
+        minibatches: Splits rows into the minibatches of the first epoch; None for those of `optimize`.
 
     Returns:
-        The experience of all ranks; responses to the same prompt stand side by side.
+        The experience of all ranks; responses to the same prompt are adjacent.
 
     Raises:
-        TrainingError: No response has a score, or one has what cannot be a score.
+        TrainingError: No response has a score, or a reward is not a valid score.
     """
     temperature = rollout_settings(trainer.task, config).temperature
-    mask, keep = mask_of_update(trainer, state, config), kept(trainer, state, n)
+    mask, keep = mask_of_update(trainer, state, config), scores_to_keep(trainer, state, n)
     with gathered(trainer.sharded):
         sampled = sample(trainer, state, config, n, mask, keep=keep)
-        found = score(trainer, state, config, n, gather(trainer, sampled))
-        reading = reading_of(trainer, config, sampled.rollout, found, minibatches or first_epoch(trainer, config, n))
+        responses = score(trainer, state, config, n, gather(trainer, sampled))
+        reading = reading_of(
+            trainer, config, sampled.rollout, responses, minibatches or first_epoch(trainer, config, n)
+        )
         policy = state.policy if keep == "drawn" else None
         with trainer.autocast():
-            now = score_all(policy, state.critic, reading, temperature, config, entropy=True)
+            current = score_all(policy, state.critic, reading, temperature, config, entropy=True)
     with state.reference_policy() as reference, trainer.autocast():
         before = score_all(reference, None, reading, temperature, config)
-    now, before = joined(now, reading), joined(before, reading)
-    said = sampled.rollout.said
-    assert said is not None, "the sampler was to keep what the policy says"
-    drawn = trainer.distributed.gather_rows(said.restricted)
-    kl = rl.kl_k1(now.over(config.kl_over), before.over(config.kl_over))
+    current, before = joined(current, reading), joined(before, reading)
+    sampler_scores = sampled.rollout.sampler_scores
+    assert sampler_scores is not None, "the sampler must keep the policy's scores"
+    drawn = trainer.distributed.gather_rows(sampler_scores.restricted)
+    kl = rl.kl_k1(current.over(config.kl_over), before.over(config.kl_over))
     return Experience(
-        responses=found,
-        policy=now,
-        log_probs=now.over(config.ratio_over),
+        responses=responses,
+        policy=current,
+        log_probs=current.over(config.ratio_over),
         drawn=drawn,
-        weights=importance_weights(now.restricted, drawn, config, config.importance_cap),
+        weights=importance_weights(current.restricted, drawn, config, config.importance_cap),
         kl=kl,
-        kl_vocabulary=rl.kl_k1(now.over("vocabulary"), before.over("vocabulary")),
+        kl_vocabulary=rl.kl_k1(current.over("vocabulary"), before.over("vocabulary")),
         reference=before.over(config.kl_over),
-        rewards=rl.token_rewards(found.scores, kl, found.mask, state.kl_coefficient, found.own),
+        rewards=rl.token_rewards(responses.scores, kl, responses.mask, state.kl_coefficient, responses.token_scores),
     )
 
 
-def kept(trainer: Trainer, state: TrainState, n: int) -> Kept:
-    """Return what the sampler shall keep at update `n`: all, if the policy need not read its own responses again.
+def scores_to_keep(trainer: Trainer, state: TrainState, n: int) -> KeptScores:
+    """Return which scores the sampler keeps at update `n`: all if the policy need not score its responses again.
 
-    It must in bfloat16, where a pass over whole responses computes other log-probabilities than one token by token. And
-    at the first update, whose policy is the reference: the same pass of both gives a KL of exactly 0, where rounding
-    would be all that there is to learn if no response had a reward.
+    In bfloat16 it must, because a pass over whole responses gives other log-probabilities than decoding token by token.
+    At the first update it must, too, because the policy is the reference: the same pass for both gives a KL of exactly
+    0, where rounding would be all that there is to learn if no response had a reward.
     """
     if trainer.precision != "float32" or n == 0:
         return "drawn"
@@ -196,12 +198,12 @@ def kept(trainer: Trainer, state: TrainState, n: int) -> Kept:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """In what shapes a rollout is read to score its tokens.
+    """How a rank scores the tokens of a rollout.
 
     Attributes:
-        rollout: What this rank reads of.
-        batches: The rows that it reads together.
-        join: Makes one tensor of what the ranks have found, [B, T].
+        rollout: The rollout that the rank scores.
+        batches: The rows that it scores together.
+        join: Combines the ranks' tensors into one, [B, T].
     """
 
     rollout: Rollout
@@ -210,31 +212,31 @@ class Reading:
 
 
 def reading_of(
-    trainer: Trainer, config: RolloutConfig, own: Rollout, found: Responses, minibatches: Minibatches
+    trainer: Trainer, config: RolloutConfig, drawn: Rollout, responses: Responses, minibatches: Minibatches
 ) -> Reading:
-    """Return how tokens are scored: in bfloat16, in the very micro-batches that learning reads first.
+    """Return how tokens are scored: in bfloat16, in exactly the micro-batches of the first epoch.
 
-    A value in bfloat16 depends on the shapes of the matrices that it comes from, so that in others neither would the
-    first ratio be 1 nor, if policy and reference were read in two ways, their first KL be 0. In float32 shapes move the
-    sixth digit, and each rank reads what it has drawn, in the order of length.
+    Values in bfloat16 depend on the shapes of the matrices. With other shapes the first ratio would not be 1; with
+    different shapes for policy and reference, their first KL would not be 0. In float32 shapes affect only the sixth
+    digit, and each rank scores what it has drawn, in the order of length.
 
     Args:
-        own: What this rank has drawn.
-        found: The responses of all ranks.
+        drawn: The rollout that this rank has drawn.
+        responses: The responses of all ranks.
     """
     size, distributed = config.micro_batch_size, trainer.distributed
     if trainer.precision == "float32":
-        mask = own.responses.mask
-        return Reading(own, length_batches(mask, torch.arange(len(mask)), size), distributed.gather_rows)
-    learnt = rows_that_count(found.mask)
-    without_score = rows_that_count(~found.scored.unsqueeze(1))
+        mask = drawn.responses.mask
+        return Reading(drawn, length_batches(mask, torch.arange(len(mask)), size), distributed.gather_rows)
+    learnt = rows_that_count(responses.mask)
+    without_score = rows_that_count(~responses.scored.unsqueeze(1))
     together = [*minibatches(learnt), without_score]
-    batches = [part for rows in together for part in micro_batches(trainer, found.mask, rows, size)]
-    return Reading(found.rollout, batches, distributed.sum)
+    batches = [part for rows in together for part in micro_batches(trainer, responses.mask, rows, size)]
+    return Reading(responses.rollout, batches, distributed.sum)
 
 
 def first_epoch(trainer: Trainer, config: RolloutConfig, n: int) -> Minibatches:
-    """Return what splits rows into the minibatches of the first epoch of update `n`."""
+    """Return a function that splits rows into the minibatches of the first epoch of update `n`."""
     return lambda learnt: next(epochs(trainer, config, learnt, n))
 
 
@@ -246,14 +248,14 @@ def score_minibatch(
     rows: Tensor,
     vocabulary: bool = False,
 ) -> Minibatch:
-    """Score some rows of an experience under the policy and critic as they are, with gradients.
+    """Score some rows of an experience under the current policy and critic, with gradients.
 
     Args:
-        vocabulary: Whether a loss needs log-probabilities over the whole vocabulary where the settings do not.
+        vocabulary: Whether the loss needs log-probabilities over the whole vocabulary even if no setting does.
     """
     vocabulary = vocabulary or config.ratio_over == "vocabulary" or config.mass_coefficient != 0.0
     with trainer.autocast():
-        now = score_tokens(
+        current = score_tokens(
             state.policy,
             state.critic,
             experience.rollout,
@@ -263,11 +265,11 @@ def score_minibatch(
             entropy=config.entropy_coefficient != 0.0,
             plain=vocabulary,
         )
-    width = now.restricted.shape[1]
+    width = current.restricted.shape[1]
     return Minibatch(
         rows=rows,
-        now=now,
-        new=now.over(config.ratio_over),
+        current=current,
+        new=current.over(config.ratio_over),
         old=experience.log_probs[rows, :width],
         drawn=experience.drawn[rows, :width],
         mask=experience.mask[rows, :width],
@@ -287,16 +289,16 @@ def score_tokens(
     """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled.
 
     Args:
-        policy: None takes what the sampler kept.
+        policy: None uses the scores that the sampler kept.
     """
     prompts, responses = rollout.prompts.rows(rows), rollout.responses.rows(rows)
     encoded = None if rollout.encoded is None else rollout.encoded[rows]
     length = responses.ids.shape[1]
     if policy is None:
-        assert rollout.said is not None, "the sampler was to keep what the policy says"
-        said = rollout.said.part(rows, length)
+        assert rollout.sampler_scores is not None, "the sampler must keep the policy's scores"
+        scores = rollout.sampler_scores.part(rows, length)
     else:
-        said = token_log_probs(
+        scores = token_log_probs(
             policy,
             prompts,
             responses,
@@ -308,8 +310,8 @@ def score_tokens(
             want_states=critic is not None and critic.trunk is None,
             encoded=encoded,
         )
-    values = None if critic is None else critic(prompts, responses, said.states, encoded) * responses.mask
-    return ScoredTokens(said.plain, said.restricted, said.entropy, values)
+    values = None if critic is None else critic(prompts, responses, scores.states, encoded) * responses.mask
+    return ScoredTokens(scores.plain, scores.restricted, scores.entropy, values)
 
 
 @torch.no_grad()
@@ -321,7 +323,7 @@ def score_all(
     config: RolloutConfig,
     entropy: bool = False,
 ) -> ScoredTokens:
-    """Run `score_tokens` over what this rank reads of a rollout, padded back to [B, T]; 0 where it reads nothing."""
+    """Run `score_tokens` over this rank's batches of a rollout, padded back to [B, T]; 0 for other rows."""
     rollout = reading.rollout
     size, width = rollout.responses.ids.shape
     parts: dict[str, Tensor] = {}
@@ -336,7 +338,7 @@ def score_all(
 
 
 def joined(scored: ScoredTokens, reading: Reading) -> ScoredTokens:
-    """Return what all ranks scored as one."""
+    """Return the scores of all ranks."""
     values = {field.name: getattr(scored, field.name) for field in fields(scored)}
     return replace(scored, **{name: reading.join(value) for name, value in values.items() if value is not None})
 
@@ -355,7 +357,7 @@ def step_rewards(experience: Experience, config: ActorCriticConfig) -> Tensor:
 
 
 def next_kl_coefficient(coefficient: float, experience: Experience, config: RolloutConfig) -> float:
-    """Return β for the next update; it stays where it is without a target."""
+    """Return β for the next update; without a target it does not change."""
     if config.kl_target is None:
         return coefficient
     if config.kl_controller == "rl4lms":
@@ -366,7 +368,7 @@ def next_kl_coefficient(coefficient: float, experience: Experience, config: Roll
 
 
 def describe(experience: Experience, state: TrainState) -> dict[str, float]:
-    """Return the figures of a rollout, by the names that the field knows."""
+    """Return the logged figures of a rollout, by name."""
     rollout, scored = experience.rollout, experience.scored
     mask = rollout.responses.mask
 
@@ -386,24 +388,24 @@ def describe(experience: Experience, state: TrainState) -> dict[str, float]:
     }
 
 
-def regularised(loss: Tensor, now: ScoredTokens, config: RolloutConfig) -> Tensor:
+def regularised(loss: Tensor, current: ScoredTokens, config: RolloutConfig) -> Tensor:
     """Return a loss of each token [b, T] less the weighted entropy, plus the weighted −log(probability in the mask)."""
-    if now.entropy is not None:
-        loss = loss - config.entropy_coefficient * now.entropy
+    if current.entropy is not None:
+        loss = loss - config.entropy_coefficient * current.entropy
     if config.mass_coefficient:
-        loss = loss - config.mass_coefficient * now.log_mass
+        loss = loss - config.mass_coefficient * current.log_mass
     return loss
 
 
-# --- what a critic starts from, and how good it is --------------------------------------------------------------------
+# --- a critic's start and its quality ---------------------------------------------------------------------------------
 
 
 FOLDS = 5
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-"""Ridge penalties, in units of a feature's variance; the last leaves little but the mean."""
+"""Ridge penalties, in units of a feature's variance; the last one leaves little more than the mean."""
 
 EQUAL = 1e-6
-"""Targets that differ by less, as a share of the largest, are equal but for rounding."""
+"""Targets that differ by less, as a share of the largest, are equal up to rounding."""
 
 
 def collect_valued(
@@ -420,8 +422,8 @@ def collect_valued(
 def explained_variance(experience: Experience, config: ActorCriticConfig) -> dict[str, float]:
     """Return the share of the returns' variance over tokens that the values explain, as `explained` does.
 
-    The returns are those that came, discounted, without any part that the critic predicts. What the values miss by the
-    same at every token does not count.
+    The returns are discounted sums of the observed rewards, without bootstrapping. A constant offset of the values does
+    not count.
     """
     assert experience.policy.values is not None
     returns = discounted_returns(experience, config)[experience.mask].double()
@@ -430,13 +432,13 @@ def explained_variance(experience: Experience, config: ActorCriticConfig) -> dic
 
 
 def explained(targets: Tensor, missed: Tensor) -> dict[str, float]:
-    """Return by its name in the log what share of the variance is explained; nothing where all targets are equal.
+    """Return the share of the variance that is explained, by its name in the log; nothing if all targets are equal.
 
-    Below 0 a constant would be better.
+    Below 0, a constant would be better.
 
     Args:
         targets: [M].
-        missed: What the predictions are short of them, [M].
+        missed: Targets less predictions, [M].
     """
     spread = targets - targets.mean()
     if spread.abs().max() <= EQUAL * targets.abs().max():
@@ -452,24 +454,27 @@ def discounted_returns(experience: Experience, config: ActorCriticConfig) -> Ten
 
 @torch.no_grad()
 def fit_head(state: TrainState, config: ActorCriticConfig, experience: Experience) -> Tensor:
-    """Set the critic's head by regression; return the values [B, T] of fits that have not seen their prompts.
+    """Set the critic's head by regression; return held-out values [B, T], from fits without their prompts.
 
-    A head that starts at 0 knows nothing for many updates: all advantages of a response are then its return, whatever
-    was likely from the prompt. The states that the head reads predict returns linearly to some degree. How strongly the
-    head is held to 0 is chosen by cross-validation over prompts, since the tokens of a response have nearly the same
+    A head that starts at 0 predicts nothing for many updates: all advantages of a response are then its return,
+    whatever was to be expected of the prompt. The states that the head reads predict returns linearly to some degree.
+    The ridge penalty is chosen by cross-validation over prompts, since the tokens of a response have nearly the same
     return.
     """
     assert state.critic is not None
     rollout, mask = experience.rollout, experience.mask
     model = state.policy if state.critic.trunk is None else state.critic.trunk
-    rows_of, found = mask.nonzero()[:, 0], torch.zeros(*mask.shape, state.critic.head.in_features, device=mask.device)
+    rows_of, features = (
+        mask.nonzero()[:, 0],
+        torch.zeros(*mask.shape, state.critic.head.in_features, device=mask.device),
+    )
     for rows in length_batches(mask, torch.arange(len(mask)), config.micro_batch_size):
         responses = rollout.responses.rows(rows)
         encoded = None if rollout.encoded is None else rollout.encoded[rows]
         states = trunk_states(model, rollout.prompts.rows(rows), responses, encoded)
-        found[rows.to(mask.device), : states.shape[1]] = states.float()
+        features[rows.to(mask.device), : states.shape[1]] = states.float()
     targets = discounted_returns(experience, config)[mask]
-    weight, bias, held_out = ridge(found[mask].double(), targets.double(), _first_places(experience)[rows_of])
+    weight, bias, held_out = ridge(features[mask].double(), targets.double(), _first_places(experience)[rows_of])
     state.critic.head.weight.copy_(weight)
     state.critic.head.bias.copy_(bias)
     values = torch.zeros_like(experience.rewards)
@@ -478,18 +483,18 @@ def fit_head(state: TrainState, config: ActorCriticConfig, experience: Experienc
 
 
 def _first_places(experience: Experience) -> Tensor:
-    """Return for each response the row of the first one to its prompt, [B]: an update may have a prompt twice."""
+    """Return for each response the row of the first response to its prompt, [B]: an update may have a prompt twice."""
     positions = experience.responses.positions
     return (positions.unsqueeze(0) == positions.unsqueeze(1)).int().argmax(1).to(experience.mask.device)
 
 
 def ridge(features: Tensor, targets: Tensor, groups: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Fit a linear function by ridge regression, as strong as cross-validation over groups finds best.
+    """Fit a linear function by ridge regression, with the penalty chosen by cross-validation over groups.
 
     Args:
         features: [M, H].
         targets: [M].
-        groups: [M], a whole number for each; those of a group are held out together.
+        groups: [M], the number of each row's group, which is held out as a whole.
 
     Returns:
         Weight [1, H], bias [1], and the predictions [M] of fits without the group. With a single group, the function
@@ -503,9 +508,9 @@ def ridge(features: Tensor, targets: Tensor, groups: Tensor) -> tuple[Tensor, Te
     for strength in STRENGTHS:
         predicted = torch.empty_like(targets)
         for fold in folds.unique():
-            here = folds == fold
-            weight, bias = _fit(features[~here], targets[~here], strength)
-            predicted[here] = features[here] @ weight + bias
+            in_fold = folds == fold
+            weight, bias = _fit(features[~in_fold], targets[~in_fold], strength)
+            predicted[in_fold] = features[in_fold] @ weight + bias
         error = float((predicted - targets).square().mean())
         if best is None or error < best[0]:
             best = (error, strength, predicted)

@@ -1,7 +1,7 @@
 """The formulas of reinforcement learning on text: tensors in, tensors out, no state.
 
 B = batch, T = response time, V = vocabulary. `mask` [B, T] is True where a response token counts; `support` [B, T, V]
-is True where the sampler's vocabulary was open, and None where all of it was. Everything is computed in float32.
+is True where the sampler could draw, and None if it could draw everything. Everything is computed in float32.
 """
 
 import math
@@ -27,16 +27,17 @@ def kl_k3(log_p: Tensor, log_q: Tensor) -> Tensor:
 def kl_loss(new: Tensor, reference: Tensor, log_ratio: Tensor, estimator: str, corrected: bool) -> Tensor:
     """Return an estimate of KL(π‖π_0) of the drawn tokens, [B, T], as a term of a loss.
 
-    Its gradient on samples of π_old is that of KL(π‖π_0) at the token's place only where it is corrected: k1 and k3
-    times π/π_old, k2 times its value. Not corrected, and with π_old = π, k2's is right too; k3's is that of KL(π_0‖π)
-    and k1's is 0 on average [Tang and Munos 2025; DeepSeek-V3.2's "unbiased KL estimate" is the corrected k3].
+    On samples of π_old, its gradient is that of KL(π‖π_0) at the token's position only if it is corrected: k1 and k3
+    times π/π_old, k2 times that value without gradient. Without the correction and with π_old = π, k2's gradient is
+    right, too; k3's is that of KL(π_0‖π), and k1's is 0 on average [Tang and Munos 2025; DeepSeek-V3.2's "unbiased KL
+    estimate" is the corrected k3].
 
     Args:
         new: log π [B, T], with gradients.
         reference: log π_0.
         log_ratio: log π − log π_old, with gradients.
         estimator: "k1", "k2" or "k3".
-        corrected: Whether it is weighted by π/π_old.
+        corrected: Whether to weight it by π/π_old.
     """
     if estimator == "k2":
         kl = 0.5 * (new - reference).square()
@@ -84,29 +85,31 @@ def row_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
 
 
-def token_rewards(scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float, own: Tensor | None = None) -> Tensor:
+def token_rewards(
+    scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float, token_scores: Tensor | None = None
+) -> Tensor:
     """Return −β·KL at every token that counts, plus the score at the last of them, [B, T] (the paper's Eq. 1).
 
     Args:
         scores: [B].
         kl: [B, T] per-token estimates.
-        own: [B, T], what of the score falls on its own token; the last gets the rest.
+        token_scores: [B, T], the parts of the scores that belong to single tokens; the last token gets the rest.
     """
     rewards = -coefficient * kl * mask
-    if own is not None:
-        own = own * mask
-        rewards, scores = rewards + own, scores - own.sum(1)
+    if token_scores is not None:
+        token_scores = token_scores * mask
+        rewards, scores = rewards + token_scores, scores - token_scores.sum(1)
     last = (mask.sum(1) - 1).clamp(min=0).unsqueeze(1)
     return rewards.scatter_add(1, last, (scores * mask.any(1)).unsqueeze(1).to(rewards.dtype))
 
 
 def rewards_to_go(rewards: Tensor) -> Tensor:
-    """Return the sum of each token's reward and of those behind it, [B, T]."""
+    """Return the sum of each token's reward and those after it, [B, T]."""
     return rewards.flip(1).cumsum(1).flip(1)
 
 
 def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> tuple[Tensor, Tensor]:
-    """Return generalised advantage estimates and the returns they imply, both [B, T] and 0 where nothing counts.
+    """Return generalised advantage estimates and the returns they imply, both [B, T] and 0 where no token counts.
 
     Schulman et al. (2016), Eq. 16. The episode ends with the last token that counts: the value after it is 0.
     """
@@ -137,8 +140,8 @@ def clipped_policy_loss(
 ) -> Tensor:
     """Return the loss of each token, [B, T]: −min(r·A, clip(r, 1 − ε, 1 + ε_high)·A) with r = π_new/π_old.
 
-    Schulman et al. (2017), Eq. 7. `clip_high` is DAPO's, else ε. With `dual` = c, a negative advantage costs at most
-    −c·A (Ye et al. 2020, Eq. 5).
+    Schulman et al. (2017), Eq. 7. `clip_high` is DAPO's, else ε. With `dual` = c, the loss for a negative advantage
+    is at most −c·A (Ye et al. 2020, Eq. 5).
     """
     ratio = (new - old).exp()
     high = clip if clip_high is None else clip_high
@@ -151,7 +154,7 @@ def clipped_policy_loss(
 def ratio_figures(
     new: Tensor, old: Tensor, weights: Tensor, clip: float, clip_high: float | None = None
 ) -> dict[str, Tensor]:
-    """Return what is logged of the ratio r = π_new/π_old, for tokens that count `weights` [B, T] each.
+    """Return the logged figures of the ratio r = π_new/π_old, over tokens weighted by `weights` [B, T].
 
     Returns:
         Weighted sums of k3's estimate of KL(old‖new) and of the tokens with r outside [1 − clip, 1 + clip_high], and
@@ -174,7 +177,7 @@ def ratio_errors(log_ratio: Tensor, weights: Tensor) -> dict[str, Tensor]:
 
 
 def value_loss(values: Tensor, returns: Tensor, old_values: Tensor, clip: float | None = None) -> Tensor:
-    """Return the squared error of a token's value, [B, T]; with `clip`, the worse of it and the clipped value's."""
+    """Return the squared error of each value, [B, T]; with `clip`, the larger of it and the clipped value's."""
     error = (values - returns).square()
     if clip is None:
         return error
@@ -196,17 +199,17 @@ def overlong(lengths: Tensor, limit: int, buffer: int) -> Tensor:
     return ((lengths.float() - (limit - buffer)) / buffer).clamp(0.0, 1.0)
 
 
-def share_below(scores: Tensor, among: Tensor) -> Tensor:
-    """Return the share of other scores that lie below each, ties by half, [B]; NaN where a score has none to compare.
+def share_below(scores: Tensor, compared: Tensor) -> Tensor:
+    """Return the share of the compared scores below each score, ties counting half, [B]; NaN without any to compare.
 
     Args:
         scores: [B].
-        among: [B, N]; NaN does not count.
+        compared: [B, N]; NaN does not count.
     """
-    known = ~among.isnan()
+    comparable = ~compared.isnan()
     own = scores.unsqueeze(1)
-    below = ((among < own).float() + 0.5 * (among == own).float()) * known
-    return torch.where(scores.isnan(), scores, below.sum(1) / known.sum(1))
+    below = ((compared < own).float() + 0.5 * (compared == own).float()) * comparable
+    return torch.where(scores.isnan(), scores, below.sum(1) / comparable.sum(1))
 
 
 def tilted(share: Tensor, tilt: float) -> Tensor:
@@ -221,12 +224,12 @@ def leave_one_out(scores: Tensor, size: int) -> Tensor:
     """Return each score less the mean of the others of its group, [B] (Kool et al. 2019; Ahmadian et al. 2024, Eq. 6).
 
     Args:
-        scores: [B], those of a group side by side.
+        scores: [B], a group's scores adjacent.
         size: Scores of one group, at least 2.
     """
     groups = _from_the_first(scores, size)
-    others = (groups.sum(1, keepdim=True) - groups) / (size - 1)
-    return (groups - others).flatten()
+    other_means = (groups.sum(1, keepdim=True) - groups) / (size - 1)
+    return (groups - other_means).flatten()
 
 
 def centre_groups(scores: Tensor, size: int) -> Tensor:
@@ -238,33 +241,33 @@ def centre_groups(scores: Tensor, size: int) -> Tensor:
 def standardise_groups(scores: Tensor, size: int) -> Tensor:
     """Return `centre_groups` over the group's standard deviation, [B] (Shao et al. 2024, §4.1.2).
 
-    The deviation is the sample's, with size − 1 below the line, and 1e-4 is added to it; both as in TRL.
+    The deviation is the sample's, with the denominator size − 1, and 1e-4 is added to it; both as in TRL.
     """
     deviations = _from_the_first(scores, size).std(1, correction=1, keepdim=True)
     return (centre_groups(scores, size).view(-1, size) / (deviations + 1e-4)).flatten()
 
 
-def among(counts: Tensor, judge: Callable[[Tensor, int], Tensor], scores: Tensor, size: int) -> Tensor:
-    """Return how `judge` finds the scores that count, as if the others of their groups had not been drawn, [B].
+def judge_counted(counts: Tensor, judge: Callable[[Tensor, int], Tensor], scores: Tensor, size: int) -> Tensor:
+    """Apply `judge` to the scores that count, as if the others of their groups had not been drawn; return [B].
 
     Args:
-        counts: [B], True where a score counts; the others are found to be 0, and so is one alone in its group.
+        counts: [B], True where a score counts; the others become 0, and so does one alone in its group.
         judge: One of the functions above.
-        scores: [B], those of a group side by side.
+        scores: [B], a group's scores adjacent.
         size: Scores of one group.
     """
     if counts.all():
         return judge(scores, size)
-    found = torch.zeros_like(scores, dtype=torch.float32)
+    judged = torch.zeros_like(scores, dtype=torch.float32)
     for group in torch.arange(len(scores), device=scores.device).split(size):
         rows = group[counts[group]]
         if len(rows) > 1:
-            found[rows] = judge(scores[rows], len(rows))
-    return found
+            judged[rows] = judge(scores[rows], len(rows))
+    return judged
 
 
 def _from_the_first(scores: Tensor, size: int) -> Tensor:
-    """Return scores [B / size, size] counted from the first of each group, so that equal ones are 0 and stay it."""
+    """Return scores [B / size, size] less the first of each group, so that equal scores are exactly 0."""
     groups = scores.float().view(-1, size)
     return groups - groups[:, :1]
 
@@ -281,15 +284,15 @@ def softmax_fisher_product(logits: Tensor, vector: Tensor) -> Tensor:
 def conjugate_gradient(
     product: Callable[[Tensor], Tensor], target: Tensor, steps: int, tolerance: float = 1e-10
 ) -> tuple[Tensor, Tensor]:
-    """Solve H x = target for a positive definite H of which only products with vectors are known.
+    """Solve H x = target for a positive definite H that is given by its products with vectors.
 
     Hestenes and Stiefel (1952), from x = 0.
 
     Args:
         product: v → H v, [N] → [N].
         target: [N].
-        steps: Products at most.
-        tolerance: Ends the search once ‖target − H x‖² is no more than this share of ‖target‖².
+        steps: Most products.
+        tolerance: Stop once ‖target − H x‖² is no more than this share of ‖target‖².
 
     Returns:
         x and the residual target − H x, [N] each.

@@ -1,7 +1,7 @@
 """Groups: several scored responses to a prompt, drawn or from a file, and steps on losses that compare them.
 
-The algorithms that learn from groups differ in their loss of a group alone. A file's responses are encoded, and the
-initial policy's log-probabilities of them computed, once, before the first update.
+The algorithms that learn from groups differ only in the loss of a group. A file's responses are encoded once, before
+the first update, and so are the initial policy's log-probabilities computed.
 
 P = groups of an update, b = some of them, K = responses of a group, T = response time.
 """
@@ -37,9 +37,9 @@ class Groups:
     """Scored responses to some prompts.
 
     Attributes:
-        positions: [P], where the example of each prompt stands among the training examples.
-        prompts: One a group, [P, L].
-        responses: [P·K, T]; those of a group stand side by side.
+        positions: [P], the position of each prompt's example in the training examples.
+        prompts: One per group, [P, L].
+        responses: [P·K, T]; a group's responses are adjacent.
         scores: [P, K], higher is better.
         counts: [P, K], True where there is a response with a score.
         reference: [P, K, T], log π_0 of the tokens; None until it is computed.
@@ -59,7 +59,7 @@ class Groups:
 
     @property
     def flat(self) -> Tensor:
-        """Where all scores of a group are equal, [P]: nothing in it is better than anything else."""
+        """Whether all scores of a group are equal, [P]."""
         low = self.scores.masked_fill(~self.counts, torch.inf).amin(1)
         return low >= self.scores.masked_fill(~self.counts, -torch.inf).amax(1)
 
@@ -68,11 +68,11 @@ class Groups:
         return self.pick(index, torch.arange(self.scores.shape[1]).expand(len(index), -1))
 
     def columns(self, chosen: Tensor) -> "Groups":
-        """Return some responses of each group, by their places [P, m]."""
+        """Return some responses of each group, by their indices [P, m]."""
         return self.pick(torch.arange(len(self.scores)), chosen)
 
     def pick(self, index: Tensor, chosen: Tensor) -> "Groups":
-        """Return some responses, by their places [p, m], of the groups at `index`, [p]."""
+        """Return some responses, by their indices [p, m], of the groups at `index`, [p]."""
         index, chosen = index.to(self.scores.device), chosen.to(self.scores.device)
         whole = index.unsqueeze(1), chosen
         responses = (index.unsqueeze(1) * self.scores.shape[1] + chosen).flatten()
@@ -86,25 +86,25 @@ class Groups:
         )
 
     def best(self) -> Tensor:
-        """Return the place of the best response of each group, [P]; of equals, the first."""
+        """Return the index of the best response of each group, [P]; of equals, the first."""
         return self.scores.masked_fill(~self.counts, -torch.inf).argmax(1)
 
     def worst(self) -> Tensor:
-        """Return the place of the worst response of each group, [P]; of equals, the first."""
+        """Return the index of the worst response of each group, [P]; of equals, the first."""
         return self.scores.masked_fill(~self.counts, torch.inf).argmin(1)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupBatch:
-    """Some groups, and what the policy says of their responses now; 0 where nothing counts.
+    """Some groups, with the current policy's log-probabilities; 0 where no token counts.
 
     Attributes:
         tokens: log π of each token with gradients, [b, K, T].
-        reference: log π_0 of each token; None if it was not asked for.
+        reference: log π_0 of each token; None unless requested.
         lengths: Tokens of each response, [b, K].
         scores: [b, K].
         counts: [b, K], True where there is a response with a score.
-        rows: [b], which groups of the update these are.
+        rows: [b], the groups' rows in the update.
     """
 
     tokens: Tensor
@@ -122,25 +122,25 @@ class GroupBatch:
     @property
     def log_ratios(self) -> Tensor:
         """H = log π − log π_0 of each response, [b, K]."""
-        assert self.reference is not None, "the loss did not ask for the reference's log-probabilities"
+        assert self.reference is not None, "the loss did not request the reference's log-probabilities"
         return (self.tokens - self.reference).sum(-1)
 
 
-# Some groups → the loss of each [b], and what is logged of each [b].
+# Some groups → the loss of each [b], and the figures to log of each [b].
 GroupLoss = Callable[[GroupBatch], tuple[Tensor, Mapping[str, Tensor]]]
 
 
-# --- where groups are from -------------------------------------------------------------------------------------------
+# --- sources of groups ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class FixedGroups:
-    """What a run learns from of a file.
+    """The groups of a file that a run learns from.
 
     Attributes:
         lines: How many groups the file has.
-        row: Line → its row of `groups`, for the lines that the run comes to.
-        budget: What making the file took.
+        row: Line → its row of `groups`, for the lines that the run reaches.
+        budget: What making the file cost.
     """
 
     lines: int
@@ -150,7 +150,7 @@ class FixedGroups:
 
 
 def start(trainer: Trainer, config: ScoredConfig, reference: bool = True) -> TrainState:
-    """Return the state before the first update, with the file's responses where the settings name one.
+    """Return the state before the first update, with the file's responses if the settings name a file.
 
     Args:
         reference: Whether the initial policy's log-probabilities are needed.
@@ -161,12 +161,12 @@ def start(trainer: Trainer, config: ScoredConfig, reference: bool = True) -> Tra
     state = base.start(trainer, config)
     if config.data is not None:
         data = trainer.data or read_data(config, trainer.task, trainer.examples)
-        state.fixed = fix(trainer, state, config, data, reference)
+        state.fixed = encode_file(trainer, state, config, data, reference)
     return state
 
 
 def read_data(config: ScoredConfig, task: Task, examples: Sequence[Example]) -> ScoredData:
-    """Return what a run learns from of the file that its settings name.
+    """Return the part to learn from of the file that the settings name.
 
     Raises:
         DataError: The file cannot be read, or states what cannot be learnt from.
@@ -175,60 +175,62 @@ def read_data(config: ScoredConfig, task: Task, examples: Sequence[Example]) -> 
     data = learnable(read_scored(Path(config.data), task, examples))
     if config.needs_rewards and not data.rewards:
         raise DataError(
-            f"{config.data}: states which response is better, and no rewards, which this algorithm learns from; "
-            'take dpo, tpo, rft or pro with temperature = "constant", or a file of responses with rewards.'
+            f"{config.data}: orders its responses but has no rewards, which this algorithm needs; "
+            'use dpo, tpo, rft or pro with temperature = "constant", or a file of responses with rewards.'
         )
     return data
 
 
 def learnable(data: ScoredData) -> ScoredData:
-    """Return the content of a file without what is held out.
+    """Return a file's content without the held-out lines.
 
     Raises:
-        DataError: All of it is.
+        DataError: All lines are held out.
     """
     if not data.learned:
-        raise DataError(f"{data.path}: all of its lines are held out; learn from a file with a part train.")
+        raise DataError(f"{data.path}: all of its lines are held out; use a file with lines of the part train.")
     return replace(data, groups=data.learned)
 
 
-def fix(trainer: Trainer, state: TrainState, config: ScoredConfig, data: ScoredData, reference: bool) -> FixedGroups:
-    """Encode what a run comes to of a file, with the initial policy's log-probabilities."""
+def encode_file(
+    trainer: Trainer, state: TrainState, config: ScoredConfig, data: ScoredData, reference: bool
+) -> FixedGroups:
+    """Encode the lines of a file that a run reaches, with the initial policy's log-probabilities if needed."""
     lines = len(data.groups)
-    seen = sorted({at for n in range(config.updates) for at in line_numbers(lines, config, trainer.seed, n)})
-    groups = encode_groups(trainer, data, seen)
+    used = sorted({line for n in range(config.updates) for line in line_numbers(lines, config, trainer.seed, n)})
+    groups = encode_groups(trainer, data, used)
     if reference:
-        groups = with_reference(trainer, state, config, groups, by_length(trainer, config, groups))
-    return FixedGroups(lines, {line: row for row, line in enumerate(seen)}, groups, data.budget)
+        groups = with_reference_log_probs(trainer, state, config, groups, by_length(trainer, config, groups))
+    return FixedGroups(lines, {line: row for row, line in enumerate(used)}, groups, data.budget)
 
 
 def line_numbers(lines: int, config: ScoredConfig, seed: int, n: int) -> list[int]:
-    """Return the lines of a file that update `n` learns from: each comes once before any comes twice."""
-    return [int(at) for at in draw_positions(lines, config.prompts, seed, n)]
+    """Return the lines of a file that update `n` learns from: no line repeats before all have come once."""
+    return [int(line) for line in draw_positions(lines, config.prompts, seed, n)]
 
 
 def encode_groups(trainer: Trainer, data: ScoredData, lines: list[int]) -> Groups:
-    """Return some lines of a file as groups; a response longer than the task allows is cut there."""
+    """Return some lines of a file as groups; responses are cut at the task's limit."""
     policy, tokenizer, task = trainer.policy, trainer.tokenizer, trainer.task
-    position = {example.id: at for at, example in enumerate(trainer.examples)}
-    found = [data.groups[line] for line in lines]
-    size = max(len(group.texts) for group in found)
+    position = {example.id: index for index, example in enumerate(trainer.examples)}
+    chosen = [data.groups[line] for line in lines]
+    size = max(len(group.texts) for group in chosen)
     filler = ScoredResponse("", 0.0)
-    rows = [one for group in found for one in (*group.responses, *[filler] * (size - len(group.responses)))]
-    counts = torch.tensor([[k < len(group.texts) for k in range(size)] for group in found], device=policy.device)
+    rows = [response for group in chosen for response in (*group.responses, *[filler] * (size - len(group.responses)))]
+    counts = torch.tensor([[k < len(group.texts) for k in range(size)] for group in chosen], device=policy.device)
     responses = encode_responses(
         policy,
         tokenizer,
-        [one.text for one in rows],
+        [response.text for response in rows],
         task.rollout.max_new_tokens,
-        [one.truncated for one in rows],
-        [one.token_ids for one in rows],
+        [response.truncated for response in rows],
+        [response.token_ids for response in rows],
         task.rollout.stop,
     )
-    scores = [[*group.scores, *[0.0] * (size - len(group.scores))] for group in found]
+    scores = [[*group.scores, *[0.0] * (size - len(group.scores))] for group in chosen]
     return Groups(
-        torch.tensor([position[group.example.id] for group in found], device=policy.device),
-        encode_prompts(policy, tokenizer, [group.example.prompt for group in found], task.prompt),
+        torch.tensor([position[group.example.id] for group in chosen], device=policy.device),
+        encode_prompts(policy, tokenizer, [group.example.prompt for group in chosen], task.prompt),
         Tokens(responses.ids, responses.mask & counts.view(-1, 1)),
         torch.tensor(scores, device=policy.device),
         counts,
@@ -238,7 +240,7 @@ def encode_groups(trainer: Trainer, data: ScoredData, lines: list[int]) -> Group
 def collect_groups(
     trainer: Trainer, state: TrainState, config: ScoredConfig, n: int
 ) -> tuple[Groups, Mapping[str, float]]:
-    """Return the groups of update `n`, and figures for the log."""
+    """Return the groups of update `n` and figures for the log."""
     if state.fixed is not None:
         fixed: FixedGroups = state.fixed
         index = torch.tensor([fixed.row[line] for line in line_numbers(fixed.lines, config, trainer.seed, n)])
@@ -254,7 +256,7 @@ def collect_groups(
 
 
 def flat_share(groups: Groups) -> dict[str, float]:
-    """Return the share of groups whose scores are all equal; nothing where no group has two to compare."""
+    """Return the share of groups whose scores are all equal; nothing if no group has two to compare."""
     if not (groups.counts.sum(1) > 1).any():
         return {}
     return {"objective/flat_groups": float(groups.flat.float().mean())}
@@ -273,7 +275,7 @@ def grouped(drawn: Responses, config: RewardedConfig) -> Groups:
 
 
 def describe_groups(groups: Groups) -> dict[str, float]:
-    """Return the figures of groups that a file stated; what they took is counted once, with the file."""
+    """Return the figures of groups of a file, whose cost is counted once, with the file."""
     scores = groups.scores[groups.counts]
     return {
         "objective/reward": float(scores.mean()),
@@ -288,24 +290,24 @@ def describe_groups(groups: Groups) -> dict[str, float]:
 
 
 def with_references(trainer: Trainer, groups: Groups, n: int) -> Groups:
-    """Return groups with a reference of each example as another response, the last, that does not count.
+    """Return groups with a reference of each example appended as a last response that does not count.
 
-    Chance draws one of several; where an example has none, no token of it counts.
+    One of several references is drawn at random; if an example has none, no token of that response counts.
     """
     chance = torch.rand(len(groups.scores), generator=generator(trainer.seed, "references", n)).tolist()
-    references = [trainer.examples[at].references for at in groups.positions.tolist()]
-    texts = [found[int(u * len(found))] if found else "" for u, found in zip(chance, references, strict=True)]
+    references = [trainer.examples[position].references for position in groups.positions.tolist()]
+    texts = [choices[int(u * len(choices))] if choices else "" for u, choices in zip(chance, references, strict=True)]
     new = encode_responses(trainer.policy, trainer.tokenizer, texts, trainer.task.rollout.max_new_tokens)
-    some = torch.tensor([bool(found) for found in references], device=new.ids.device)
+    present = torch.tensor([bool(choices) for choices in references], device=new.ids.device)
     count, size = groups.scores.shape
     rows = torch.arange(count * (size + 1)).view(count, -1)
     old, last = rows[:, :-1].flatten(), rows[:, -1]
 
-    def beside(values: Tensor, more: Tensor) -> Tensor:
+    def append(values: Tensor, more: Tensor) -> Tensor:
         return replace_rows(replace_rows(values.new_zeros(count * (size + 1), 1), old, values), last, more)
 
-    ids, mask = (beside(getattr(groups.responses, key), getattr(new, key)) for key in ("ids", "mask"))
-    mask[last] &= some.unsqueeze(1)
+    ids, mask = (append(getattr(groups.responses, key), getattr(new, key)) for key in ("ids", "mask"))
+    mask[last] &= present.unsqueeze(1)
     return replace(
         groups,
         responses=Tokens(ids, mask),
@@ -318,21 +320,21 @@ def with_references(trainer: Trainer, groups: Groups, n: int) -> Groups:
 # --- log-probabilities -----------------------------------------------------------------------------------------------
 
 
-def with_reference(
+def with_reference_log_probs(
     trainer: Trainer, state: TrainState, config: RewardedConfig, groups: Groups, batches: Sequence[Tensor]
 ) -> Groups:
-    """Return groups with the log-probabilities of π_0: the initial policy, or what `reference` names in its place.
+    """Return groups with the log-probabilities of π_0: the initial policy, or what the setting `reference` names.
 
     Args:
-        batches: The groups that this rank reads together; what no rank reads stays 0.
+        batches: The groups that this rank scores together; groups that no rank scores stay 0.
     """
     count, size = groups.scores.shape
-    found = torch.zeros(count, size, groups.responses.ids.shape[1], device=groups.scores.device)
+    log_probs = torch.zeros(count, size, groups.responses.ids.shape[1], device=groups.scores.device)
     with state.reference_policy() as policy, torch.no_grad(), trainer.autocast():
         for part in batches:
             tokens = response_log_probs(policy, groups, part, config)
-            found[part.to(found.device), :, : tokens.shape[-1]] = tokens.float()
-    return replace(groups, reference=trainer.distributed.sum(found))
+            log_probs[part.to(log_probs.device), :, : tokens.shape[-1]] = tokens.float()
+    return replace(groups, reference=trainer.distributed.sum(log_probs))
 
 
 def by_length(trainer: Trainer, config: RewardedConfig, groups: Groups) -> list[Tensor]:
@@ -344,23 +346,23 @@ def by_length(trainer: Trainer, config: RewardedConfig, groups: Groups) -> list[
 
 
 def response_log_probs(policy: PreTrainedModel, groups: Groups, rows: Tensor, config: RewardedConfig) -> Tensor:
-    """Return log π of the tokens of some groups, [b, K, t] with t of the longest; with gradients if enabled.
+    """Return log π of the tokens of some groups, [b, K, t] with t the longest; with gradients if enabled.
 
-    An encoder reads each prompt once, for all responses to it.
+    An encoder reads each prompt once for all of its responses.
     """
     size = groups.scores.shape[1]
     prompts = groups.prompts.rows(rows)
     encoded = encode(policy, prompts).repeat_interleave(size, 0) if is_seq2seq(policy) else None
     repeated = Tokens(prompts.ids.repeat_interleave(size, 0), prompts.mask.repeat_interleave(size, 0))
     responses = groups.responses.rows((rows.unsqueeze(1) * size + torch.arange(size)).flatten())
-    said = token_log_probs(
+    scores = token_log_probs(
         policy, repeated, responses, 1.0, chunk=config.log_prob_chunk, want_plain=False, encoded=encoded
     )
-    return said.restricted.view(len(rows), size, -1)
+    return scores.restricted.view(len(rows), size, -1)
 
 
 def _longest(groups: Groups) -> Tensor:
-    """Return where any response of a group has a token, [P, T]."""
+    """Return whether any response of a group has a token at each position, [P, T]."""
     return groups.responses.mask.view(*groups.scores.shape, groups.responses.ids.shape[1]).any(1)
 
 
@@ -377,12 +379,12 @@ def improve(
     counts: Tensor,
     reference: bool = False,
 ) -> dict[str, float]:
-    """Take the optimiser steps of update `n` on groups; return the means of what was measured at each.
+    """Take the optimiser steps of update `n` on groups; return the mean figures over the steps.
 
     Args:
-        counts: [P], what each group counts in the mean of the losses; one that counts 0 is left out.
-        reference: Whether the loss compares with π_0. In bfloat16 that reads drawn groups in the very micro-batches
-            that learning reads first, so that a policy that has not moved does not seem to have.
+        counts: [P], weight of each group in the mean of the losses; groups of weight 0 are left out.
+        reference: Whether the loss compares with π_0. In bfloat16, π_0 scores drawn groups in the micro-batches of the
+            first epoch, so that rounding does not look like a change of the policy.
     """
     size = groups.scores.shape[1]
     weights = _longest(groups) * counts.unsqueeze(1)
@@ -392,7 +394,7 @@ def improve(
             first = next(epochs(trainer, config, rows_that_count(weights), n, size), ())
             micro_batch = max(1, config.micro_batch_size // size)
             batches = [part for rows in first for part in micro_batches(trainer, weights, rows, micro_batch)]
-        groups = with_reference(trainer, state, config, groups, batches)
+        groups = with_reference_log_probs(trainer, state, config, groups, batches)
     losses_of = partial(_losses, trainer, state, config, groups, loss)
     return optimize(trainer, state, config, weights, losses_of, n, counts, size)
 
@@ -403,25 +405,25 @@ def _losses(
     with trainer.autocast():
         tokens = response_log_probs(state.policy, groups, rows, config).float()
     reference = groups.reference
-    at = rows.to(tokens.device)
+    index = rows.to(tokens.device)
     batch = GroupBatch(
         tokens=tokens,
-        reference=None if reference is None else reference[at, :, : tokens.shape[-1]],
-        lengths=groups.lengths[at],
-        scores=groups.scores[at],
-        counts=groups.counts[at],
-        rows=at,
+        reference=None if reference is None else reference[index, :, : tokens.shape[-1]],
+        lengths=groups.lengths[index],
+        scores=groups.scores[index],
+        counts=groups.counts[index],
+        rows=index,
     )
     losses, figures = loss(batch)
     return {"loss": losses.sum(), **{name: value.detach().sum() for name, value in figures.items()}}
 
 
 def pair_figures(log_ratios: Tensor, better: Tensor) -> dict[str, Tensor]:
-    """Return of each group how its pairs stand: the mean gap of their log-ratios, and the share that is in order, [b].
+    """Return for each group the mean gap of its pairs' log-ratios, and the share of pairs in the right order, [b].
 
     Args:
         log_ratios: [b, K].
-        better: [b, K, K], True where the first response of a pair is the better one.
+        better: [b, K, K], True where the first response of a pair is better.
     """
     gaps = (log_ratios.unsqueeze(2) - log_ratios.unsqueeze(1)).detach()
     pairs = better.sum((1, 2)).clamp(min=1)
@@ -432,7 +434,7 @@ def pair_figures(log_ratios: Tensor, better: Tensor) -> dict[str, Tensor]:
 
 
 def better_pairs(scores: Tensor, counts: Tensor) -> Tensor:
-    """Return where the first response of a pair has the higher score, and both count, [b, K, K]."""
+    """Return whether the first response of a pair has the higher score, and both count, [b, K, K]."""
     both = counts.unsqueeze(2) & counts.unsqueeze(1)
     return (scores.unsqueeze(2) > scores.unsqueeze(1)) & both
 

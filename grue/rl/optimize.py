@@ -1,11 +1,11 @@
 """An update's optimiser steps: epochs of minibatches, the exact gradient of each, and when to stop early.
 
-Before the first step, sampling and learning must see the same policy: nothing has changed but how log π is computed.
-The sampler goes token by token with a cache, the pass that learns over whole responses, and scoring, which gives the
-old log π of the ratio, lies in between. In float32 they agree to five digits. In bfloat16 a hidden state is rounded to
-eight bits whenever it is stored, so what sums are split into depends on the shape of the matrices and moves log π: by
-.03 nats a token on average and .13 at most for Gemma 3 270M, up and down alike. A mask that is not replayed, another
-temperature or a shifted position moves it more, or in one direction.
+Before the first step, sampling and training must see the same policy: only the way of computing log π differs. The
+sampler decodes token by token with a cache; training, and scoring, which gives the old log π of the ratio, run over
+whole responses. In float32 they agree to five digits. In bfloat16 a hidden state is rounded to eight bits whenever it
+is stored, so the shape of the matrices, which decides how sums are split, changes log π: by .03 nats a token on average
+and .13 at most for Gemma 3 270M, in both directions alike. A mask that is not replayed, another temperature or a
+shifted position changes it more, or in one direction.
 
 B = responses, b = rows of a micro-batch, T = response time.
 """
@@ -32,21 +32,21 @@ from grue.rl.trainer import Trainer, TrainState
 # --- the exact gradient, in micro-batches and over processes, and the step --------------------------------------------
 
 
-# Rows of a minibatch → sums over their tokens, each weighted: "loss", which is minimised, and what is logged of
-# the policy: those in `MAXIMA` are maxima, "approx_kl" can end an update.
+# Rows of a minibatch → weighted sums over their tokens: "loss", which is minimised, and figures to log. Those in
+# `MAXIMA` are maxima instead; "approx_kl" can end an update.
 TokenLosses = Callable[[Tensor], Mapping[str, Tensor]]
 MAXIMA = ("ratio_error", "mismatch_max")
-COUNTED = ("mismatch", "mismatch_bias", "mismatch_kl", "mismatch_tokens")  # sums that are logged over their own count
+COUNTED = ("mismatch", "mismatch_bias", "mismatch_kl", "mismatch_tokens")  # sums that are divided by their own count
 
 
 def epochs(
     trainer: Trainer, config: RewardedConfig, learnt: Tensor, n: int, sequences: int = 1
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Yield the minibatches of each epoch of update `n`, as rows; chance shuffles them anew.
+    """Yield the minibatches of each epoch of update `n`, as rows, reshuffled for each epoch.
 
     Args:
-        learnt: The rows that something is learnt from.
-        sequences: How many responses a row stands for.
+        learnt: The rows to learn from.
+        sequences: Responses per row.
     """
     chance = generator(trainer.seed, "minibatches", n)
     for _ in range(config.epochs if len(learnt) else 0):
@@ -69,16 +69,16 @@ def rows_that_count(weights: Tensor) -> Tensor:
 
 
 def step(trainer: Trainer, optimizer: torch.optim.Optimizer, config: Common, where: str) -> Tensor:
-    """Sum the gradients over the processes, clip them jointly, take one step, clear them; return their norm before.
+    """Sum the gradients over the processes, clip them, take one step and clear them; return their norm before clipping.
 
-    No step is taken where the gradient is exactly 0, as where no advantage and no penalty is left: momentum would move
-    the weights, and weight decay shrink them, for nothing. The norm is that of all processes, so that they agree.
+    If the gradient is exactly 0, say because all advantages and penalties are, no step is taken: momentum would move
+    the weights and weight decay shrink them for no reason. The norm is over all processes, so that they agree.
 
     Raises:
         TrainingError: The gradients are not finite; the weights are as they were.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    if trainer.sharded is None:  # else the backward pass has summed them
+    if trainer.sharded is None:  # else the backward pass has already summed them
         trainer.distributed.sum_gradients(parameters)
     norm = whole(nn.utils.clip_grad_norm_(parameters, config.max_grad_norm))
     if not norm.isfinite():
@@ -100,21 +100,20 @@ def minibatch_gradient(
     micro_batch_size: int,
     counts: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """Accumulate this rank's part of the gradient of a minibatch's mean loss, exactly, in micro-batches.
+    """Accumulate this rank's part of the exact gradient of a minibatch's mean loss, in micro-batches.
 
-    Each micro-batch adds its sum over the whole minibatch's weight; a mean of means would favour short responses.
-    Where weights are sharded, the gradient is summed over the ranks at once, and each keeps its part.
+    Each micro-batch's sum is divided by the weight of the whole minibatch; a mean of means would favour short
+    responses. If weights are sharded, the gradient is summed over the ranks at once, and each keeps its part.
 
     Args:
         weights: [B, T], not 0 where a token counts.
-        counts: [B], what each row adds to what the sums are divided by; None for the sum of its weights.
+        counts: [B], each row's share of the divisor; None for the sum of its weights.
     """
     distributed, sharded = trainer.distributed, trainer.sharded
     total = (weights if counts is None else counts)[rows].sum()
     sums: dict[str, Tensor] = {}
     parts = [(part, 1.0) for part in micro_batches(trainer, weights, rows, micro_batch_size)]
-    # A rank without rows, or with fewer passes than others who can make them only together, runs one row that counts
-    # nothing.
+    # A rank without rows, or with fewer passes than other ranks if weights are sharded, runs a row of weight 0.
     passes = max(1, len(parts)) if sharded is None else int(distributed.maximum(torch.tensor(len(parts))))
     parts += [(rows[:1], 0.0)] * (passes - len(parts))
     for part, real in parts:
@@ -141,49 +140,49 @@ def _over_ranks(sums: Mapping[str, Tensor], total: Tensor, distributed: Distribu
     }
 
 
-# --- whether sampling and learning see the same policy ----------------------------------------------------------------
+# --- whether sampling and training see the same policy ----------------------------------------------------------------
 
 
 EXACT = 1e-3
-"""Largest |ratio − 1| and |log π − log π_sampler| of any token that float32 may have."""
+"""Largest |ratio − 1| and |log π − log π_sampler| of any token allowed in float32."""
 NOISE = 0.12
-"""Largest mean of the same that bfloat16 may have."""
+"""Largest mean of the same allowed in bfloat16."""
 DRIFT = 0.01
-"""Farthest that the mean of log π − log π_sampler, with its sign, may be from 0 in bfloat16, beyond `ERRORS`."""
+"""Largest |mean of log π − log π_sampler| allowed in bfloat16, beyond `ERRORS`."""
 ERRORS = 5.0
-"""Standard errors of that mean which are noise."""
+"""Standard errors of that mean that are taken for noise."""
 
 FIGURES = tuple(f"policy/{name}" for name in ("ratio_error", "ratio_error_mean", "mismatch_max", *COUNTED))
-"""What of a minibatch tells something only in the first."""
+"""Figures that are meaningful only for the first minibatch."""
 
 
-def mismatch(now: Tensor, drawn: Tensor, mask: Tensor) -> dict[str, Tensor]:
-    """Return sums over the tokens of a minibatch that count, and a maximum: how far log π is from the sampler's.
+def mismatch(current: Tensor, drawn: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """Return how far log π is from the sampler's, as sums over the tokens of a minibatch that count, and a maximum.
 
     Args:
-        now: log π over the sampler's supports, [b, T].
-        drawn: What the sampler said, [b, T].
+        current: log π over the sampler's supports, [b, T].
+        drawn: The sampler's log π, [b, T].
         mask: [b, T], True where a token counts.
 
     Returns:
         Sums of |log π − log π_sampler|, of the same with its sign, of k3's estimate of KL(sampler‖π), and of 1; and
         the largest |log π − log π_sampler|.
     """
-    gap = (now.detach() - drawn).masked_fill(~mask, 0.0)
+    gap = (current.detach() - drawn).masked_fill(~mask, 0.0)
     sums = (gap.abs().sum(), gap.sum(), rl.kl_k3(drawn, drawn + gap).sum(), mask.sum())
     return {"mismatch_max": gap.abs().max(), **dict(zip(COUNTED, sums, strict=True))}
 
 
 def importance_weights(policy: Tensor, drawn: Tensor, config: RewardedConfig, cap: float | None) -> Tensor:
-    """Return min(π_old/π_sampler, cap) of each token, [B, T]; 1 in float32, and where nothing is to be corrected.
+    """Return min(π_old/π_sampler, cap) of each token, [B, T]; 1 in float32 and without a cap.
 
-    Truncated importance sampling (Ionides 2008), which makes up for drawing from another policy than the one that
+    Truncated importance sampling (Ionides 2008), which corrects for sampling from another policy than the one that
     learns: Yao et al. 2025; TRL's `vllm_importance_sampling_correction` in the mode `token_truncate`, verl's
     `rollout_is = "token"`.
 
     Args:
         policy: log π_old over the sampler's supports, [B, T].
-        drawn: What the sampler said, [B, T].
+        drawn: The sampler's log π, [B, T].
     """
     if config.precision == "float32" or cap is None:
         return torch.ones_like(policy)
@@ -191,7 +190,7 @@ def importance_weights(policy: Tensor, drawn: Tensor, config: RewardedConfig, ca
 
 
 def figures_of(measured: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return what the log says of the first minibatch, as far as the loss told it."""
+    """Return the log's figures of the first minibatch, those that the loss has measured."""
     figures = {name: float(measured[name]) for name in FIGURES[:3] if name in measured}
     if "policy/mismatch_tokens" in measured:
         figures |= {f"policy/{name}": _mean(measured, name) for name in ("mismatch", "mismatch_kl")}
@@ -199,44 +198,44 @@ def figures_of(measured: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def check_ratio(measured: Mapping[str, Tensor], config: RewardedConfig, n: int) -> None:
-    """Make sure that the policy about to learn is the one that was sampled, where a loss has a ratio.
+    """Check that the policy about to be trained is the one that was sampled.
 
     Args:
-        measured: Of the first minibatch of update `n`.
+        measured: Figures of the first minibatch of update `n`.
 
     Raises:
-        TrainingError: Sampler, scoring and learning see different policies.
+        TrainingError: Sampler, scoring and training see different policies.
     """
-    found = _disagreement(measured, config.precision == "float32")
-    if found is None:
+    disagreement = _disagreement(measured, config.precision == "float32")
+    if disagreement is None:
         return
     cure = "This is a bug; please report it with config.toml."
     if config.precision != "float32":
-        cure += ' Or this model is too coarse in bfloat16: then it runs with precision = "float32".'
-    raise TrainingError(f"update {n}: {found}: sampling and training see different policies. {cure}")
+        cure += ' If this model is too coarse in bfloat16, set precision = "float32".'
+    raise TrainingError(f"update {n}: {disagreement}: sampling and training see different policies. {cure}")
 
 
 def _disagreement(measured: Mapping[str, Tensor], exact: bool) -> str | None:
-    """Return what is farther off than rounding can be; None where nothing is. What is no number is off."""
-    limit, how = (EXACT, "") if exact else (NOISE, " on average")
+    """Return the first deviation larger than rounding explains, or None; NaN is a deviation."""
+    limit, qualifier = (EXACT, "") if exact else (NOISE, " on average")
     ratio = float(measured.get(f"policy/ratio_error{'' if exact else '_mean'}", 0.0))
     if not ratio <= limit:
-        return f"the first policy ratio is off 1 by {ratio:.2g}{how}, where rounding explains {limit:g}"
+        return f"the first policy ratio is off 1 by {ratio:.2g}{qualifier}, where rounding explains {limit:g}"
     if "policy/mismatch_tokens" not in measured:
         return None
     tokens = int(measured["policy/mismatch_tokens"])
     gap = float(measured["policy/mismatch_max"]) if exact else _mean(measured, "mismatch")
     if not gap <= limit:
         return (
-            f"log π of {tokens} drawn tokens differs from what the sampler said by {gap:.2g}"
-            f"{how or ' at most'}, where rounding explains {limit:g}"
+            f"log π of {tokens} drawn tokens differs from the sampler's by {gap:.2g}"
+            f"{qualifier or ' at most'}, where rounding explains {limit:g}"
         )
     drift, noise = _mean(measured, "mismatch_bias"), DRIFT + ERRORS * gap / math.sqrt(tokens)
     if exact or abs(drift) <= noise:
         return None
     return (
-        f"log π of {tokens} drawn tokens differs from what the sampler said by {drift:+.2g} with its sign, of which "
-        f"rounding, up and down alike, explains {noise:.2g}"
+        f"log π of {tokens} drawn tokens differs from the sampler's by {drift:+.2g} on average, where rounding, "
+        f"which has no direction, explains {noise:.2g}"
     )
 
 
@@ -245,15 +244,15 @@ def _mean(measured: Mapping[str, Tensor], name: str) -> float:
     return float(measured[f"policy/{name}"] / measured["policy/mismatch_tokens"])
 
 
-# --- references as what is learnt: their negative log-likelihood, given their prompts ---------------------------------
+# --- the negative log-likelihood of references, given their prompts ---------------------------------------------------
 
 
 def encode_pairs(trainer: Trainer, pairs: Tensor) -> tuple[Tokens, Tokens]:
     """Return prompts and references of some pairs [N, 2], tokenised; see `Trainer.pairs`."""
     policy, tokenizer, task = trainer.policy, trainer.tokenizer, trainer.task
-    found = [(trainer.examples[example], reference) for example, reference in pairs.tolist()]
-    prompts = encode_prompts(policy, tokenizer, [example.prompt for example, _ in found], task.prompt)
-    texts = [example.references[reference] for example, reference in found]
+    chosen = [(trainer.examples[example], reference) for example, reference in pairs.tolist()]
+    prompts = encode_prompts(policy, tokenizer, [example.prompt for example, _ in chosen], task.prompt)
+    texts = [example.references[reference] for example, reference in chosen]
     return prompts, encode_responses(policy, tokenizer, texts, task.rollout.max_new_tokens)
 
 
@@ -271,7 +270,7 @@ def pair_losses(
 def supervised_gradient(
     trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, step: int, count: int
 ) -> Tensor:
-    """Add the gradient of the weighted negative log-likelihood of `count` references that chance draws; return it.
+    """Add the gradient of the weighted negative log-likelihood of `count` random references; return the loss.
 
     Args:
         step: Optimiser step of update `n`.
@@ -283,9 +282,9 @@ def supervised_gradient(
     pairs = trainer.pairs[torch.randint(len(trainer.pairs), (count,), generator=chance)]
     prompts, responses = encode_pairs(trainer, pairs)
     losses_of = partial(pair_losses, trainer, prompts, responses, weight=config.supervised_coefficient)
-    everyone, weights = torch.arange(count), responses.mask.float()
+    rows, weights = torch.arange(count), responses.mask.float()
     with recomputing(state.policy):
-        return minibatch_gradient(trainer, everyone, weights, losses_of, config.micro_batch_size)["loss/total"]
+        return minibatch_gradient(trainer, rows, weights, losses_of, config.micro_batch_size)["loss/total"]
 
 
 # --- the steps of an update -------------------------------------------------------------------------------------------
@@ -301,43 +300,43 @@ def optimize(
     counts: Tensor | None = None,
     sequences: int = 1,
 ) -> dict[str, float]:
-    """Take the optimiser steps of update `n`; return the means of what was measured in each minibatch.
+    """Take the optimiser steps of update `n`; return the mean figures over the minibatches.
 
-    Each minibatch is judged by itself: one without a gradient makes no step, whatever the others do.
+    A minibatch without a gradient makes no step, whatever the others do.
 
     Args:
-        weights: [B, T], what each token counts in the mean that is minimised: 1 or 0 for the mean over tokens.
-        counts: [B], what each row counts in the mean; None for the sum of its weights.
-        sequences: How many a row stands for: the responses of a group.
+        weights: [B, T], weight of each token in the mean that is minimised: 1 or 0 for the mean over tokens.
+        counts: [B], each row's share of the divisor; None for the sum of its weights.
+        sequences: Responses per row: the size of a group.
 
     Raises:
-        TrainingError: The first minibatch does not find the policy that was sampled, or a gradient is not finite.
+        TrainingError: The policy of the first minibatch is not the one that was sampled, or a gradient is not finite.
     """
-    seen: list[dict[str, Tensor]] = []
+    history: list[dict[str, Tensor]] = []
     micro_batch = max(1, config.micro_batch_size // sequences)
     stop_kl = config.stop_kl if isinstance(config, RolloutConfig) else None
     for minibatches in epochs(trainer, config, rows_that_count(weights), n, sequences):
         for rows in minibatches:
-            seed = derived_seed(trainer.seed, "dropout", n, len(seen), trainer.distributed.rank)
+            seed = derived_seed(trainer.seed, "dropout", n, len(history), trainer.distributed.rank)
             with recomputing(state.policy, state.critic), dropping_out(state.policy, config.dropout, seed):
                 measured = minibatch_gradient(trainer, rows, weights, losses_of, micro_batch, counts)
-            if not seen and not config.dropout:  # with dropout, the ratio differs from 1 by what was dropped
+            if not history and not config.dropout:  # with dropout, the ratio is not 1
                 check_ratio(measured, config, n)
-            if stop_kl is not None and seen and measured["policy/approx_kl"] > stop_kl:
+            if stop_kl is not None and history and measured["policy/approx_kl"] > stop_kl:
                 state.optimizer.zero_grad(set_to_none=True)
-                return _means(seen)
+                return _means(history)
             if config.supervised_coefficient:
                 count = len(rows) * sequences
-                measured["loss/supervised"] = supervised_gradient(trainer, state, config, n, len(seen), count)
+                measured["loss/supervised"] = supervised_gradient(trainer, state, config, n, len(history), count)
             measured["policy/grad_norm"] = step(trainer, state.optimizer, config, f"update {n}")
-            seen.append(measured)
-    return _means(seen)
+            history.append(measured)
+    return _means(history)
 
 
-def _means(seen: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
-    names = [name for name in (seen[0] if seen else ()) if name not in FIGURES]
-    means = {name: float(torch.stack([one[name].detach().float() for one in seen]).mean()) for name in names}
-    if seen:
-        means |= figures_of(seen[0])
-    steps = float(sum(bool(one["policy/grad_norm"] > 0) for one in seen))
+def _means(history: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+    names = [name for name in (history[0] if history else ()) if name not in FIGURES]
+    means = {name: float(torch.stack([figures[name].detach().float() for figures in history]).mean()) for name in names}
+    if history:
+        means |= figures_of(history[0])
+    steps = float(sum(bool(figures["policy/grad_norm"] > 0) for figures in history))
     return means | {"policy/steps": steps, "steps": steps}

@@ -1,8 +1,8 @@
-"""Responses: what the sampler draws to an update's prompts, and their scores.
+"""Responses: drawn by the sampler for an update's prompts, and scored.
 
 Every rank samples and scores its own share of the prompts; then everything is gathered, so that what follows is
-computed alike everywhere, over the whole batch. A response without a score, to which no term of the reward applies,
-takes no part.
+computed identically on all ranks, over the whole batch. A response to which no term of the reward applies has no score
+and is ignored.
 
 B = responses of an update, K = terms of the reward, T = response time.
 """
@@ -23,7 +23,7 @@ from grue.lm.distributed import DistributedContext
 from grue.lm.forward import encode
 from grue.lm.log_probs import TokenLogProbs
 from grue.lm.model import cast_once, eos_id, is_seq2seq
-from grue.lm.sampling import Kept, Mask, Rollout, sample_responses
+from grue.lm.sampling import KeptScores, Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.sharding import gathered, whole
 from grue.lm.stops import find_stops
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rewarded:
-    """What the reward's K terms gave to responses.
+    """The values of the reward's K terms for responses.
 
     Attributes:
         sums: [B], their weighted sum; NaN where no term applies.
         terms: [B, K], not weighted; NaN where a term does not apply.
-        tokens: [B, T, K], what of it was given to single tokens.
+        tokens: [B, T, K], the parts of the terms that belong to single tokens.
     """
 
     sums: Tensor
@@ -56,26 +56,26 @@ class Rewarded:
 
 
 def reward_responses(trainer: Trainer, examples: Sequence[Example], rollout: Rollout, n: int) -> Rewarded:
-    """Return what the reward gives to a rollout of responses to some examples, in update `n`."""
+    """Return the rewards of a rollout of responses to some examples, in update `n`."""
     responses = rollout.responses
     parts = trainer.reward.parts(
         examples,
-        said(trainer, rollout),
+        response_texts(trainer, rollout),
         token_ids=responses.lists(),
         truncated=rollout.truncated.tolist(),
         step=n,
     )
-    sums = [math.nan if one is None else one for one in trainer.reward.sums(parts)]
+    sums = [math.nan if total is None else total for total in trainer.reward.sums(parts)]
     return as_rewarded(sums, parts, responses)
 
 
-def said(trainer: Trainer, rollout: Rollout) -> list[str]:
+def response_texts(trainer: Trainer, rollout: Rollout) -> list[str]:
     """Return the texts of a rollout's responses."""
     return decode_responses(trainer.tokenizer, rollout.responses, rollout.truncated, trainer.task.rollout.stop)
 
 
 def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], responses: Tokens) -> Rewarded:
-    """Return what the reward's terms gave to responses as tensors.
+    """Return the values of the reward's terms as tensors.
 
     Args:
         sums: Of each response.
@@ -93,63 +93,65 @@ def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], respo
     return Rewarded(torch.tensor(sums, dtype=torch.float32, device=device), terms.to(device), tokens.to(device))
 
 
-def summed(given: Rewarded, weights: Sequence[float], config: RewardedConfig) -> tuple[Tensor, Tensor]:
-    """Return the weighted sums of the terms, [B], and what of them falls on single tokens, [B, T].
+def summed(rewarded: Rewarded, weights: Sequence[float], config: RewardedConfig) -> tuple[Tensor, Tensor]:
+    """Return the weighted sums of the terms, [B], and the parts of them that belong to single tokens, [B, T].
 
-    With `normalize_terms` each term is standardised before, within the samples to a prompt if there are several and no
-    critic, else over the batch; and the sum after, over the batch (GDPO: Liu et al. 2026, arXiv 2601.05242). What was
-    given to single tokens then counts by its sum.
+    With `normalize_terms`, each term is standardised first, within the samples of a prompt if there are several and no
+    critic, else over the batch; then their sum, over the batch (GDPO: Liu et al. 2026, arXiv 2601.05242). Rewards of
+    single tokens then count by their sum.
     """
-    scored = ~given.sums.isnan()
+    scored = ~rewarded.sums.isnan()
     if not config.normalize_terms:
-        own = given.tokens @ given.tokens.new_tensor(weights)
-        return given.sums.masked_fill(~scored, 0.0), own
-    batch = len(given.sums)
+        token_scores = rewarded.tokens @ rewarded.tokens.new_tensor(weights)
+        return rewarded.sums.masked_fill(~scored, 0.0), token_scores
+    batch = len(rewarded.sums)
     alone = config.samples_per_prompt == 1 or isinstance(config, ActorCriticConfig)
     size = batch if alone else config.samples_per_prompt
-    sums = torch.zeros_like(given.sums)
-    for weight, values in zip(weights, given.terms.unbind(1), strict=True):
-        sums = sums + weight * rl.among(~values.isnan(), rl.standardise_groups, values, size)
-    return rl.among(scored, rl.standardise_groups, sums, batch), torch.zeros_like(given.tokens[..., 0])
+    sums = torch.zeros_like(rewarded.sums)
+    for weight, values in zip(weights, rewarded.terms.unbind(1), strict=True):
+        sums = sums + weight * rl.judge_counted(~values.isnan(), rl.standardise_groups, values, size)
+    return rl.judge_counted(scored, rl.standardise_groups, sums, batch), torch.zeros_like(rewarded.tokens[..., 0])
 
 
 def scaled_scores(
-    scores: Tensor, own: Tensor, scored: Tensor, state: TrainState, config: RewardedConfig
+    scores: Tensor, token_scores: Tensor, scored: Tensor, state: TrainState, config: RewardedConfig
 ) -> tuple[Tensor, Tensor]:
-    """Return scores [B], and what of them falls on single tokens [B, T], scaled as the configuration says.
+    """Return scores [B], and their parts that belong to single tokens [B, T], scaled as the configuration says.
 
-    Both are divided by the standard deviation of the scores so far. Clipping is of a score as a whole: what it takes
-    off is missing at the last token.
+    Both are divided by the standard deviation of the scores so far. A score is clipped as a whole; the difference is
+    taken off at the last token.
     """
     if config.reward_scale == "running":
         state.moments.add(scores[scored])
-        scores, own = scores / state.moments.deviation, own / state.moments.deviation
-    return (scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)), own
+        scores, token_scores = scores / state.moments.deviation, token_scores / state.moments.deviation
+    return (
+        scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)
+    ), token_scores
 
 
-def gather_rewarded(given: Rewarded, distributed: DistributedContext) -> Rewarded:
-    """Return what the reward gave to the responses of all ranks as one."""
-    return Rewarded(*(distributed.gather_rows(getattr(given, field.name)) for field in fields(given)))
+def gather_rewarded(rewarded: Rewarded, distributed: DistributedContext) -> Rewarded:
+    """Return the rewards of all ranks."""
+    return Rewarded(*(distributed.gather_rows(getattr(rewarded, field.name)) for field in fields(rewarded)))
 
 
 # --- masks of the sampler ---------------------------------------------------------------------------------------------
 
 
 def mask_of_update(trainer: Trainer, state: TrainState, config: RewardedConfig) -> Mask | None:
-    """Return the mask that an update samples the policy with, refreshed where it is due; None where nothing is.
+    """Return the mask with which an update samples the policy, refreshed if due; None without a mask.
 
     Ramamurthy et al. (2023), §4 and Algorithm 1: the masking policy is a copy of the policy, refreshed every μ updates;
-    RL4LMs' own never was (`mask_source = "frozen"`).
+    RL4LMs' code never refreshed it (`mask_source = "frozen"`).
     """
     if config.mask is None:
         return None
     refresh(state, config)
-    # A masking policy that was just refreshed is the policy itself, and need not be run beside it.
+    # A masking policy that was just refreshed equals the policy, so it need not be run.
     return _mask(trainer, config, None if not state.mask_age else state.mask_model)
 
 
 def mask_of_start(trainer: Trainer, config: RewardedConfig) -> Mask | None:
-    """Return the mask that the start samples with, which is its own masking policy; None where nothing is masked."""
+    """Return the mask with which the initial policy is sampled, as its own masking policy; None without a mask."""
     return None if config.mask is None else _mask(trainer, config, None)
 
 
@@ -166,7 +168,7 @@ def refresh(state: TrainState, config: RewardedConfig) -> None:
 
 
 def mask_rule(config: RewardedConfig) -> Callable[[Tensor], Tensor]:
-    """Return the rule that turns logits [B, V] into what stays open, [B, V] bool."""
+    """Return the rule that maps logits [B, V] to the open tokens, [B, V] bool."""
     if config.mask == "learned_top_p":
         return partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
     return partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
@@ -178,36 +180,40 @@ def mask_rule(config: RewardedConfig) -> Callable[[Tensor], Tensor]:
 def calibrated(
     trainer: Trainer, state: TrainState, config: RewardedConfig, examples: list[Example], sums: Tensor, n: int
 ) -> tuple[Tensor, Tensor]:
-    """Return what rewards are worth among those of the initial policy, [B], NaN where there is none; and what it took.
+    """Return rewards calibrated against the initial policy's, [B], NaN where there is none, and the cost, [3].
 
-    InfAlign (Balashankar et al. 2024, arXiv 2412.19792), Eq. 9 and §4: a reward that prompts disagree on the scale of
-    becomes a share, and a transformation of it prepares the policy for how it is decoded (best of n, say).
+    InfAlign (Balashankar et al. 2024, arXiv 2412.19792), Eq. 9 and §4: a reward whose scale differs between
+    prompts becomes a share, which is then transformed to suit how the policy is decoded (best of n, say).
 
-    The samples to a prompt depend on the run's seed and the example alone.
+    The samples for a prompt depend only on the run's seed and the example.
 
     Args:
-        examples: Of each response; those to the same prompt stand side by side.
+        examples: Of each response; those of the same prompt are adjacent.
         sums: [B], the rewards.
     """
     count, settings = config.calibration_samples, rollout_settings(trainer.task, config)
     prompted = examples[:: config.samples_per_prompt]
     eos, rewards, tokens = eos_id(trainer.policy, trainer.tokenizer), [], 0.0
     stops = find_stops(trainer.tokenizer, settings.stop)
-    together = max(1, config.rollouts // count)  # prompts, so that no more is drawn at once than in an update
+    together = max(1, config.rollouts // count)  # prompts at once, so that no more is drawn together than in an update
     with state.initial_policy() as policy, torch.no_grad():
         for start in range(0, len(prompted), together):
             part = prompted[start : start + together]
-            asked = [example for example in part for _ in range(count)]
+            repeated = [example for example in part for _ in range(count)]
             chances = [generator(trainer.seed, "calibration", example.id) for example in part]
             draws = [torch.rand(count, settings.max_new_tokens, generator=chance) for chance in chances]
-            prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in asked], trainer.task.prompt)
+            prompts = encode_prompts(
+                policy, trainer.tokenizer, [example.prompt for example in repeated], trainer.task.prompt
+            )
             with trainer.autocast():
                 rollout = sample_responses(policy, prompts, settings, torch.cat(draws), eos, stops=stops)
-            rewards.append(reward_responses(trainer, asked, rollout, n).sums.view(-1, count))
+            rewards.append(reward_responses(trainer, repeated, rollout, n).sums.view(-1, count))
             tokens += float(rollout.responses.mask.sum())
-    among = torch.cat(rewards).repeat_interleave(config.samples_per_prompt, 0)
-    worth = rl.tilted(rl.share_below(sums, among), config.calibration_tilt)
-    return worth, torch.tensor([0.0, tokens, float(among.numel() / config.samples_per_prompt)], dtype=torch.float64)
+    initial_rewards = torch.cat(rewards).repeat_interleave(config.samples_per_prompt, 0)
+    worth = rl.tilted(rl.share_below(sums, initial_rewards), config.calibration_tilt)
+    return worth, torch.tensor(
+        [0.0, tokens, float(initial_rewards.numel() / config.samples_per_prompt)], dtype=torch.float64
+    )
 
 
 # --- responses --------------------------------------------------------------------------------------------------------
@@ -218,35 +224,36 @@ SHOWN_SAMPLES = 2
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Responses as they were drawn and rewarded.
+    """Responses with their rewards, before scoring.
 
     Attributes:
-        positions: [B], where the example of each stands among the training examples.
-        given: What the reward gave to them.
-        worth: [B], its sums, calibrated where that is asked for; NaN where no term applies, or nothing is comparable.
-        spent: [3], prompts, tokens drawn and texts rewarded, those that were drawn again included.
+        positions: [B], the position of each response's example in the training examples.
+        rewarded: Their rewards.
+        worth: [B], sums of the rewards, calibrated if the settings say so; NaN where no term applies or nothing can be
+            compared.
+        spent: [3], prompts, tokens drawn and texts rewarded, including those that were redrawn.
     """
 
     positions: Tensor
     rollout: Rollout
-    given: Rewarded
+    rewarded: Rewarded
     worth: Tensor
     spent: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """Responses with their scores; those to the same prompt stand side by side.
+    """Responses with their scores; those to the same prompt are adjacent.
 
     Attributes:
-        positions: [B], where the example of each stands among the training examples.
+        positions: [B], the position of each response's example in the training examples.
         scored: [B], True where a response has a score.
         terms: The reward's terms by name, [B] each, not weighted; NaN where a term does not apply.
         raw_scores: [B], the reward function's values; 0 without a score.
-        scores: [B], the same less the penalties of those that never ended or are overlong, scaled and clipped; with
+        scores: [B], the raw scores less the penalties for missing ends and excess length, scaled and clipped; with
             `normalize_terms`, made of standardised terms.
-        own: [B, T], what of the scores falls on single tokens.
-        spent: What it took: "prompts", "generated_tokens" and "reward_calls".
+        token_scores: [B, T], the parts of the scores that belong to single tokens.
+        spent: The cost: "prompts", "generated_tokens" and "reward_calls".
         mask_age: Updates since the masking policy was last equal to the policy; None without a mask.
     """
 
@@ -256,7 +263,7 @@ class Responses:
     terms: Mapping[str, Tensor]
     raw_scores: Tensor
     scores: Tensor
-    own: Tensor
+    token_scores: Tensor
     spent: Mapping[str, float]
     mask_age: int | None = None
 
@@ -269,13 +276,13 @@ class Responses:
 def draw(
     trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, policy: PreTrainedModel | None = None
 ) -> Responses:
-    """Sample responses to the prompts of update `n` and score them; of all ranks.
+    """Sample responses to the prompts of update `n` and score them; return those of all ranks.
 
     Args:
-        policy: What to sample from, masked by itself: the start; None takes the policy that learns.
+        policy: The initial policy, to sample from it, masked by itself; None samples the policy that learns.
 
     Raises:
-        TrainingError: No response has a score, or one has what cannot be a score.
+        TrainingError: No response has a score, or a reward is not a valid score.
     """
     mask = mask_of_update(trainer, state, config) if policy is None else mask_of_start(trainer, config)
     with gathered(trainer.sharded):
@@ -290,48 +297,48 @@ def sample(
     n: int,
     mask: Mask | None,
     policy: PreTrainedModel | None = None,
-    keep: Kept | None = None,
+    keep: KeptScores | None = None,
 ) -> Sampled:
-    """Return this rank's share of an update's responses, and what the reward gave to them.
+    """Return this rank's share of an update's responses, with their rewards.
 
-    A group whose rewards are all equal is drawn again, to a prompt that the update does not have, up to `redraws` times
+    A group whose rewards are all equal is redrawn with a prompt that the update does not have, up to `redraws` times
     (DAPO).
 
     Args:
-        keep: What the rollout keeps of what the policy says of the drawn tokens.
+        keep: Which of the policy's scores of the drawn tokens the rollout keeps.
     """
     policy = state.policy if policy is None else policy
     size = config.samples_per_prompt
     first = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n)
     positions = first.repeat_interleave(size)
     mine = torch.arange(len(positions))[_share(trainer.distributed, config)]
-    found = _sample_rows(trainer, policy, config, n, mask, positions[mine], mine, 0, keep)
+    sampled = _sample_rows(trainer, policy, config, n, mask, positions[mine], mine, 0, keep)
     for attempt in range(1, config.redraws + 1):
-        flat = flat_rows(found.given.sums, size).cpu()
+        flat = flat_rows(sampled.rewarded.sums, size).cpu()
         if not len(flat):
             break
-        again = redraw_positions(first, len(trainer.examples), trainer.seed, n, attempt).repeat_interleave(size)
+        redrawn = redraw_positions(first, len(trainer.examples), trainer.seed, n, attempt).repeat_interleave(size)
         places = mine[flat]
-        new = _sample_rows(trainer, policy, config, n, mask, again[places], places, attempt, keep)
-        found = _replaced(found, flat, new, _padded(policy))
+        new = _sample_rows(trainer, policy, config, n, mask, redrawn[places], places, attempt, keep)
+        sampled = _replaced(sampled, flat, new, _padded(policy))
     if config.calibration_samples:
-        examples = [trainer.examples[position] for position in found.positions.tolist()]
-        worth, spent = calibrated(trainer, state, config, examples, found.given.sums, n)
-        found = replace(found, worth=worth, spent=found.spent + spent)
-    show(trainer, found, size)
-    return found
+        examples = [trainer.examples[position] for position in sampled.positions.tolist()]
+        worth, spent = calibrated(trainer, state, config, examples, sampled.rewarded.sums, n)
+        sampled = replace(sampled, worth=worth, spent=sampled.spent + spent)
+    show(trainer, sampled, size)
+    return sampled
 
 
-def show(trainer: Trainer, found: Sampled, size: int = 1) -> None:
-    """Show a few of the responses that this rank drew, one of each group of `size`."""
-    texts = said(trainer, found.rollout)
-    shown = list(zip(found.positions.tolist(), texts, found.given.sums.tolist(), strict=True))
+def show(trainer: Trainer, sampled: Sampled, size: int = 1) -> None:
+    """Report a few of the responses that this rank drew, one of each group of `size`."""
+    texts = response_texts(trainer, sampled.rollout)
+    shown = list(zip(sampled.positions.tolist(), texts, sampled.rewarded.sums.tolist(), strict=True))
     for position, text, value in shown[::size][:SHOWN_SAMPLES]:
         trainer.shown(trainer.examples[position], text, value)
 
 
 def shares_groups(config: RewardedConfig) -> bool:
-    """Whether a process draws whole groups: they may be drawn again, or are calibrated by their prompt."""
+    """Whether a process draws whole groups: because they may be redrawn, or are calibrated per prompt."""
     return bool(config.redraws or config.calibration_samples)
 
 
@@ -352,129 +359,129 @@ def _sample_rows(
     positions: Tensor,
     rows: Tensor,
     attempt: int,
-    keep: Kept | None,
+    keep: KeptScores | None,
 ) -> Sampled:
-    """Sample and reward responses to the examples at `positions`, which are these rows of the update's."""
-    settings, again = rollout_settings(trainer.task, config), [attempt] if attempt else []
-    chance = generator(trainer.seed, "rollout", n, *again)
+    """Sample and reward responses to the examples at `positions`, which are the update's rows `rows`."""
+    settings, attempt_key = rollout_settings(trainer.task, config), [attempt] if attempt else []
+    chance = generator(trainer.seed, "rollout", n, *attempt_key)
     uniforms = torch.rand(config.rollouts, settings.max_new_tokens, generator=chance)[rows]
     examples = [trainer.examples[position] for position in positions.tolist()]
-    prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
+    prompts = encode_prompts(policy, trainer.tokenizer, [example.prompt for example in examples], trainer.task.prompt)
     eos, stops = eos_id(policy, trainer.tokenizer), find_stops(trainer.tokenizer, settings.stop)
     with torch.no_grad(), trainer.autocast(), cast_once(policy, None if mask is None else mask.model):
         encoded = encode(policy, prompts) if config.freeze_encoder else None
         rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded, keep, stops)
-    given = reward_responses(trainer, examples, rollout, n)
+    rewarded = reward_responses(trainer, examples, rollout, n)
     prompts_drawn = len(rows) / config.samples_per_prompt
     spent = torch.tensor([prompts_drawn, float(rollout.responses.mask.sum()), len(rows)], dtype=torch.float64)
-    return Sampled(positions.to(given.sums.device), rollout, given, given.sums, spent)
+    return Sampled(positions.to(rewarded.sums.device), rollout, rewarded, rewarded.sums, spent)
 
 
 def gather(trainer: Trainer, sampled: Sampled) -> Sampled:
-    """Return the responses of all ranks as one."""
+    """Return the responses of all ranks."""
     distributed = trainer.distributed
     return Sampled(
         distributed.gather_rows(sampled.positions),
         gather_rollout(sampled.rollout, distributed, _padded(trainer.policy)),
-        gather_rewarded(sampled.given, distributed),
+        gather_rewarded(sampled.rewarded, distributed),
         distributed.gather_rows(sampled.worth),
         distributed.sum(sampled.spent),
     )
 
 
 def score(trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, sampled: Sampled) -> Responses:
-    """Return gathered responses with their scores; the mask that they were drawn with grows an update older.
+    """Score gathered responses, and count one update more since the mask was refreshed.
 
     Raises:
         TrainingError: No response has a score.
     """
-    given, rollout = sampled.given, sampled.rollout
-    trainer.graded([trainer.examples[place] for place in sampled.positions.tolist()], given.sums.tolist())
+    rewarded, rollout = sampled.rewarded, sampled.rollout
+    trainer.graded([trainer.examples[place] for place in sampled.positions.tolist()], rewarded.sums.tolist())
     scored = ~sampled.worth.isnan()
     if not scored.any():
         raise TrainingError(
-            f"update {n}: the reward applies to none of {len(scored)} responses (None for all of them), so there is "
-            "nothing to learn from. Add a term that applies to every text, or raise rollouts."
+            f"update {n}: the reward applies to none of {len(scored)} responses (it returned None for all), so there "
+            "is nothing to learn from. Add a term that applies to every text, or raise rollouts."
         )
     if config.calibration_samples:
-        scores, own = sampled.worth.masked_fill(~scored, 0.0), torch.zeros_like(given.tokens[..., 0])
+        scores, token_scores = sampled.worth.masked_fill(~scored, 0.0), torch.zeros_like(rewarded.tokens[..., 0])
     else:
-        scores, own = summed(given, [term.weight for term in trainer.reward.terms], config)
+        scores, token_scores = summed(rewarded, [term.weight for term in trainer.reward.terms], config)
     scores = scores - config.missing_eos_penalty * rollout.truncated
     if config.overlong_buffer:
         limit = rollout_settings(trainer.task, config).max_new_tokens
         overlong = rl.overlong(rollout.responses.mask.sum(1), limit, config.overlong_buffer)
         scores = scores - config.overlong_penalty * overlong
-    scores, own = scaled_scores(scores, own, scored, state, config)
+    scores, token_scores = scaled_scores(scores, token_scores, scored, state, config)
     age = None if config.mask is None else state.mask_age
-    # A mask that the policy itself makes is never older than it.
+    # A mask computed from the policy itself never ages.
     state.mask_age += config.mask is not None and state.mask_model is not None
     return Responses(
         positions=sampled.positions,
         rollout=rollout,
         scored=scored,
-        terms={term.name: given.terms[:, k] for k, term in enumerate(trainer.reward.terms)},
-        raw_scores=given.sums.masked_fill(~scored, 0.0),
+        terms={term.name: rewarded.terms[:, k] for k, term in enumerate(trainer.reward.terms)},
+        raw_scores=rewarded.sums.masked_fill(~scored, 0.0),
         scores=scores,
-        own=own,
+        token_scores=token_scores,
         spent=dict(zip(("prompts", "generated_tokens", "reward_calls"), sampled.spent.round().tolist(), strict=True)),
         mask_age=age,
     )
 
 
 def draw_positions(total: int, count: int, seed: int, n: int) -> Tensor:
-    """Return the positions of the examples of update `n`, [count]: every one comes once before any comes twice.
+    """Return the positions of the examples of update `n`, [count]: none repeats before all have come once.
 
-    The order is a function of seed and update alone, so that an interrupted run resumes exactly.
+    The order depends only on seed and update, so that an interrupted run resumes exactly.
 
     Args:
-        total: Examples that there are.
+        total: Number of examples.
     """
     return torch.tensor(_turns(total, count, n, seed))
 
 
 def redraw_positions(first: Tensor, total: int, seed: int, n: int, attempt: int) -> Tensor:
-    """Return the positions that stand in where groups of update `n` are drawn again, [count], as a function of these.
+    """Return the positions that replace those of update `n` whose groups are redrawn, [count].
 
-    They are of the examples that the update does not have: over its attempts, every one of them comes once before any
-    comes twice. Where it has all, they are of all.
+    They are of examples that the update does not have; over its attempts, none repeats before all have come once. If
+    the update has all examples, they are of any.
 
     Args:
         first: [count], the update's own positions.
-        total: Examples that there are.
+        total: Number of examples.
         attempt: From 1.
     """
-    own = set(first.tolist())
-    others = [position for position in range(total) if position not in own] or range(total)
-    return torch.tensor([others[place] for place in _turns(len(others), len(first), attempt - 1, seed, n)])
+    used = set(first.tolist())
+    unused = [position for position in range(total) if position not in used] or range(total)
+    return torch.tensor([unused[place] for place in _turns(len(unused), len(first), attempt - 1, seed, n)])
 
 
-def _turns(total: int, count: int, turn: int, seed: int, *again: int) -> list[int]:
-    """Return the `count` numbers below `total` of a turn: over the turns, every one comes once before any twice."""
+def _turns(total: int, count: int, turn: int, seed: int, *key: int) -> list[int]:
+    """Return the `count` numbers below `total` of a turn: over the turns, none repeats before all have come once."""
     places = (divmod(place, total) for place in range(turn * count, (turn + 1) * count))
-    return [_order(total, seed, epoch, *again)[index] for epoch, index in places]
+    return [_order(total, seed, epoch, *key)[index] for epoch, index in places]
 
 
-@lru_cache(maxsize=2)  # an update may reach over the end of an epoch
-def _order(total: int, seed: int, epoch: int, *again: int) -> tuple[int, ...]:
-    """Return the order of an epoch, or that of what is drawn again in an update."""
-    return tuple(torch.randperm(total, generator=generator(seed, "order", epoch, *again)).tolist())
+@lru_cache(maxsize=2)  # an update may cross the end of an epoch
+def _order(total: int, seed: int, epoch: int, *key: int) -> tuple[int, ...]:
+    """Return the order of an epoch, or of the redraws of an update."""
+    return tuple(torch.randperm(total, generator=generator(seed, "order", epoch, *key)).tolist())
 
 
 def flat_rows(sums: Tensor, size: int) -> Tensor:
-    """Return the rows of the groups whose rewards are all equal, as far as they have any; `sums` is [B]."""
+    """Return the rows of the groups whose rewards, apart from NaN, are all equal; `sums` is [B]."""
     groups = sums.view(-1, size)
     low, high = groups.nan_to_num(nan=math.inf).amin(1), groups.nan_to_num(nan=-math.inf).amax(1)
     return (low >= high).repeat_interleave(size).nonzero()[:, 0]
 
 
 def gather_rollout(rollout: Rollout, distributed: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
-    """Return the rollouts of all ranks as one, with prompts `padded` on the side that they are padded on already.
+    """Return the rollouts of all ranks, with prompts `padded` on the side where they are already padded.
 
-    What the policy said when it drew them is left out: each rank has read its share of it before.
+    The sampler's scores are left out: each rank has used its share of them before.
     """
     if distributed.size == 1:
-        return replace(rollout, said=None)
+        return replace(rollout, sampler_scores=None)
 
     def whole(tokens: Tokens, side: Literal["left", "right"]) -> Tokens:
         return Tokens(distributed.gather_rows(tokens.ids, side=side), distributed.gather_rows(tokens.mask, side=side))
@@ -492,8 +499,8 @@ def _padded(policy: PreTrainedModel) -> Literal["left", "right"]:
     return "right" if is_seq2seq(policy) else "left"
 
 
-def _replaced(found: Sampled, rows: Tensor, new: Sampled, padded: Literal["left", "right"]) -> Sampled:
-    """Return what was sampled with some rows replaced by others; what both took is added up."""
+def _replaced(sampled: Sampled, rows: Tensor, new: Sampled, padded: Literal["left", "right"]) -> Sampled:
+    """Return `sampled` with some rows replaced by those of `new`; their costs are added up."""
 
     def put(old: Tensor | None, by: Tensor | None, side: Literal["left", "right"] = "right") -> Tensor | None:
         return None if old is None or by is None else replace_rows(old, rows, by, side)
@@ -501,27 +508,32 @@ def _replaced(found: Sampled, rows: Tensor, new: Sampled, padded: Literal["left"
     def put_tokens(old: Tokens, by: Tokens, side: Literal["left", "right"]) -> Tokens:
         return Tokens(replace_rows(old.ids, rows, by.ids, side), replace_rows(old.mask, rows, by.mask, side))
 
-    old, by = found.rollout, new.rollout
+    old, by = sampled.rollout, new.rollout
     names = ("support", "truncated", "mask_size", "disagreement", "encoded")
-    said = None
-    if old.said is not None and by.said is not None:
-        both = ((getattr(old.said, name), getattr(by.said, name)) for name in TokenLogProbs.__slots__)
-        said = TokenLogProbs(*(put(*pair) for pair in both))  # type: ignore[arg-type]
+    sampler_scores = None
+    if old.sampler_scores is not None and by.sampler_scores is not None:
+        both = (
+            (getattr(old.sampler_scores, name), getattr(by.sampler_scores, name)) for name in TokenLogProbs.__slots__
+        )
+        sampler_scores = TokenLogProbs(*(put(*pair) for pair in both))  # type: ignore[arg-type]
     rollout = Rollout(
         put_tokens(old.prompts, by.prompts, padded),
         put_tokens(old.responses, by.responses, "right"),
         **{name: put(getattr(old, name), getattr(by, name)) for name in names},  # type: ignore[arg-type]
-        said=said,
+        sampler_scores=sampler_scores,
     )
-    given = Rewarded(
-        *(replace_rows(getattr(found.given, name), rows, getattr(new.given, name)) for name in Rewarded.__slots__)
+    rewarded = Rewarded(
+        *(
+            replace_rows(getattr(sampled.rewarded, name), rows, getattr(new.rewarded, name))
+            for name in Rewarded.__slots__
+        )
     )
-    positions = replace_rows(found.positions, rows, new.positions)
-    return Sampled(positions, rollout, given, given.sums, found.spent + new.spent)
+    positions = replace_rows(sampled.positions, rows, new.positions)
+    return Sampled(positions, rollout, rewarded, rewarded.sums, sampled.spent + new.spent)
 
 
 def replace_rows(old: Tensor, rows: Tensor, by: Tensor, side: Literal["left", "right"] = "right") -> Tensor:
-    """Return [B, ...] with `rows` replaced by [b, ...]; what is narrower in the second dimension is widened with 0."""
+    """Return [B, ...] with `rows` replaced by [b, ...]; the one narrower in the second dimension is padded with 0."""
     if old.ndim == 1:
         return old.index_copy(0, rows.to(old.device), by)
     width = max(old.shape[1], by.shape[1])
@@ -534,27 +546,27 @@ def replace_rows(old: Tensor, rows: Tensor, by: Tensor, side: Literal["left", "r
     return wide(old).index_copy(0, rows.to(old.device), wide(by))
 
 
-def describe_responses(found: Responses) -> dict[str, float]:
-    """Return the figures of responses, by the names that the field knows."""
-    rollout, scored = found.rollout, found.scored
+def describe_responses(responses: Responses) -> dict[str, float]:
+    """Return the logged figures of responses, by name."""
+    rollout, scored = responses.rollout, responses.scored
     mask = rollout.responses.mask
     line = {
-        "objective/reward": float(found.raw_scores[scored].mean()),
-        "objective/reward_sd": float(found.raw_scores[scored].std(correction=0)),
+        "objective/reward": float(responses.raw_scores[scored].mean()),
+        "objective/reward_sd": float(responses.raw_scores[scored].std(correction=0)),
         "objective/length": float(mask.sum(1).float().mean()),
         "objective/ended": 1.0 - float(rollout.truncated.float().mean()),
         "mask/size": float(rl.masked_mean(rollout.mask_size, mask)),
         "tokens": float(mask.sum()),
         "episodes": float(len(mask)),
-        **found.spent,
+        **responses.spent,
     }
     if rollout.disagreement is not None:
         line["mask/disagreement"] = float(rl.masked_mean(rollout.disagreement, mask))
-    if found.mask_age is not None:
-        line["mask/age"] = float(found.mask_age)
+    if responses.mask_age is not None:
+        line["mask/age"] = float(responses.mask_age)
     if not scored.all():
         line["objective/scored"] = float(scored.float().mean())
-    if len(found.terms) > 1:
-        means = {name: float(values.nanmean()) for name, values in found.terms.items()}
+    if len(responses.terms) > 1:
+        means = {name: float(values.nanmean()) for name, values in responses.terms.items()}
         line |= {f"reward/{name}": value for name, value in means.items() if not math.isnan(value)}
     return line

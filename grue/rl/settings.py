@@ -1,7 +1,7 @@
-"""Settings that algorithms share; each algorithm's file extends one of these classes with its own.
+"""Settings that algorithms share; the file of each algorithm extends one of these classes.
 
 Defaults are the paper's values where it states one. `runs/recipes.py` fills a class from a task's recipe, a preset, a
-file and the command line; bounds stand on the fields.
+file and the command line; the fields carry their bounds.
 """
 
 import math
@@ -17,19 +17,19 @@ from grue.errors import ConfigError, escaped
 from grue.lm.settings import ModelSettings
 from grue.tasks import Generation, Task
 
-# --- what `select` and `reference` say --------------------------------------------------------------------------------
+# --- the values of `select` and `reference` ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class HardPrompts:
-    """`hard:K`: the prompts that the start answers worst."""
+    """`hard:K`: the K prompts that the initial policy answers worst."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class ImpactPrompts:
-    """`limr:THETA:RUN`: the prompts whose rewards followed the mean of an earlier run."""
+    """`limr:THETA:RUN`: the prompts whose rewards followed the mean reward of an earlier run."""
 
     threshold: float
     run: Path
@@ -39,7 +39,7 @@ def parse_select(text: str | None) -> HardPrompts | ImpactPrompts | None:
     """Read `select`.
 
     Raises:
-        ConfigError: It has another form, or a number that keeps no prompt.
+        ConfigError: It is malformed, or its number leaves no prompt.
     """
     if text is None:
         return None
@@ -58,10 +58,10 @@ def parse_select(text: str | None) -> HardPrompts | ImpactPrompts | None:
 
 
 def parse_reference(text: str | None) -> tuple[Path, ...]:
-    """Read `reference`: the folders whose weights are averaged; none where there is nothing to read.
+    """Read `reference`: the folders whose weights are averaged; none if it is not set.
 
     Raises:
-        ConfigError: It has another form.
+        ConfigError: It is malformed.
     """
     if text is None:
         return ()
@@ -101,18 +101,18 @@ class Common(ModelSettings):
         weight_decay: On matrices; biases and norms have none.
         adam_epsilon: Added to the denominator of AdamW and RMSprop.
         max_grad_norm: Clipping norm, over policy and critic jointly.
-        micro_batch_size: Sequences in one forward pass of scoring and learning, whole groups of scored responses; it
-            changes only memory. The samples of an update are drawn as one batch.
-        train_share: Share of the training examples to learn from, drawn by the seed; none takes all. A smaller share is
-            part of a larger one.
+        micro_batch_size: Sequences in one forward pass of scoring and training, whole groups of scored responses; it
+            affects only memory. The samples of an update are drawn as one batch.
+        train_share: Share of the training examples to learn from, drawn with the seed; none takes all. A smaller share
+            is a subset of a larger one.
         validation_examples: Examples of the validation split that checkpoints are compared on.
-        validate_on: What answers they are compared by: "decoding", drawn as in evaluation, or "rollouts", sampled as
-            rollouts are, without a mask.
+        validate_on: Which answers are compared: "decoding", drawn as in evaluation, or "rollouts", sampled like
+            rollouts, without a mask.
         validate_every: Updates (reinforcement learning) or epochs (supervised) between two validations.
-        keep: Which policy becomes the run's checkpoint: the "best" on validation, the start among them and the earlier
-            of equals, or the "last".
+        keep: Which policy becomes the run's checkpoint: the "best" on validation, including the initial policy (of
+            equals, the earlier), or the "last".
         save_every: Updates between two saved states, from which an interrupted run resumes.
-        keep_last: Saved states that are kept.
+        keep_last: How many saved states are kept.
     """
 
     learning_rate: Annotated[float, POSITIVE]
@@ -133,18 +133,18 @@ class Common(ModelSettings):
 
     @property
     def length(self) -> int:
-        """How long a run is, in updates (reinforcement learning) or epochs (supervised)."""
+        """The length of a run, in updates (reinforcement learning) or epochs (supervised)."""
         raise NotImplementedError(f"{type(self).__name__} must define length")
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together, each with its cure; bounds of single values are on the fields."""
+        """Yield invalid combinations of values, each with its cure; bounds of single values are on the fields."""
         if self.sharded and self.lora_rank:
-            yield "sharded does not go with lora_rank; set sharded = false."
+            yield "sharded cannot be combined with lora_rank; set sharded = false."
 
     def idle(self) -> Iterator[tuple[str, str]]:
-        """Yield settings that do nothing beside the others, by name, each with its cure.
+        """Yield settings that the others make ineffective, by name, each with its cure.
 
-        They are refused where a user sets them, and not where a recipe or a preset does.
+        They are refused if a user sets them, but not if a recipe or a preset does.
         """
         yield from ()
 
@@ -154,38 +154,37 @@ class RewardedConfig(Common):
     """Settings of algorithms with a reward.
 
     Attributes:
-        updates: How often responses are collected and learnt from.
+        updates: How many times responses are collected and learnt from.
         rollouts: Sequences of one update.
         samples_per_prompt: Sequences drawn for the same prompt; `rollouts` is a multiple of it.
-        select: Which of the training prompts to learn from; none takes all. "hard:K" keeps the K on which the start's
-            answers have the lowest reward (BLEUBERI: Chang et al. 2025). "limr:THETA:RUN" keeps those whose rewards
-            followed the mean of the finished run in the folder RUN, with an impact above THETA (LIMR: Li et al. 2025).
-            What the choice took counts as training.
-        reference: What the KL penalty and other terms of the loss compare the policy with; none takes the start.
-            "soup:A,B" takes the mean of the weights of two or more runs or checkpoints (SALSA: Chegini et al. 2024),
-            one more model in memory. Validation's KL stays from the start.
+        select: Which training prompts to learn from; none takes all. "hard:K" keeps the K on which the initial
+            policy's answers have the lowest rewards (BLEUBERI: Chang et al. 2025). "limr:THETA:RUN" keeps those whose
+            rewards followed the mean of the finished run in the folder RUN, with an impact above THETA (LIMR: Li et al.
+            2025). The cost of the selection counts as training.
+        reference: What the KL penalty and other terms of the loss compare the policy with; none takes the initial
+            policy. "soup:A,B" takes the mean of the weights of two or more runs or checkpoints (SALSA: Chegini et al.
+            2024), one more model in memory. Validation's KL is still from the initial policy.
         rollout_temperature: Temperature of the rollouts' sampler; none takes the task's.
         rollout_top_k: Top-k of the rollouts' sampler, 0 for no truncation; none takes the task's.
-        mask: Restricts the sampler as NLPO does: "learned_top_p" and "learned_top_k" take the mask from the masking
-            policy, "top_k" from the policy itself; none masks nothing.
+        mask: Restricts the sampler as in NLPO: "learned_top_p" and "learned_top_k" take the mask from the masking
+            policy, "top_k" from the policy itself; none uses no mask.
         top_p: The nucleus of the mask.
         top_k: Tokens that a top-k mask keeps.
-        min_tokens_to_keep: Likeliest tokens that stay open in any case; RL4LMs keeps 100.
+        min_tokens_to_keep: How many of the likeliest tokens stay open in any case; RL4LMs keeps 100.
         always_open: Tokens that no mask closes: the end token, or every special token, as in RL4LMs.
         mask_updates: μ, the updates between two refreshes of the masking policy.
         mask_source: "periodic" refreshes the masking policy from the policy every μ updates, as the paper says;
-            "frozen" keeps the initial policy, as RL4LMs really did.
-        redraws: How often a group whose rewards are all equal is drawn again, to another prompt if there is one (DAPO's
-            dynamic sampling: Yu et al. 2025, §3.2); a group that stays flat teaches nothing.
-        calibration_samples: Samples of the initial policy to each prompt. The reward becomes the share of them that
-            score lower, ties by half (InfAlign: Balashankar et al. 2024); 0 leaves it as it is.
+            "frozen" keeps the initial policy, as RL4LMs' code did.
+        redraws: How many times a group whose rewards are all equal is redrawn, with another prompt if there is one
+            (DAPO's dynamic sampling: Yu et al. 2025, §3.2); a group that stays flat has no effect.
+        calibration_samples: Samples of the initial policy per prompt. The reward becomes the share of them that score
+            lower, ties counting half (InfAlign: Balashankar et al. 2024); 0 leaves it as it is.
         calibration_tilt: t of InfAlign's transformation of that share u, sign(t)·exp(t·u): above 0 for best-of-n,
             below 0 for worst-of-n; 0 leaves u.
         epochs: Passes over the rollouts of one update.
-        minibatch_size: Sequences of one optimiser step; of scored responses, whole groups that are compared, such as
-            pairs, at least one.
-        dropout: Rate of every dropout layer of the policy while it learns from responses, and only then. The paper saw
-            training diverge with it (§5.4).
+        minibatch_size: Sequences of one optimiser step; of scored responses, whole groups, such as pairs, at least one.
+        dropout: Rate of every dropout layer of the policy while it learns from responses, and only then. In the paper,
+            training diverged with it (§5.4).
         supervised_coefficient: Weight of the references' negative log-likelihood, a mean over tokens (PPO-ptx: Ouyang
             et al. 2022).
         missing_eos_penalty: Subtracted from the score of a response that never ended.
@@ -193,7 +192,7 @@ class RewardedConfig(Common):
             `overlong_penalty`, linearly (DAPO: Yu et al. 2025, Eq. 13); 0 turns it off.
         overlong_penalty: Subtracted from the score of a response that fills the limit.
         normalize_terms: Standardise each term of the reward before they are added, and then their sum over the batch
-            (GDPO: Liu et al. 2026). A term is compared within the samples to a prompt if there are several and no
+            (GDPO: Liu et al. 2026). A term is standardised within the samples of a prompt if there are several and no
             critic, else over the batch.
         reward_scale: "running" divides the scores by their standard deviation so far; none leaves them as they are.
         reward_clip: Largest absolute value of a scaled score; none does not clip.
@@ -230,7 +229,7 @@ class RewardedConfig(Common):
 
     @property
     def length(self) -> int:
-        """How many updates a run has."""
+        """Number of updates of a run."""
         return self.updates
 
     @property
@@ -240,33 +239,33 @@ class RewardedConfig(Common):
 
     @property
     def greedy(self) -> bool:
-        """Whether rollouts take the likeliest token at each step, and no chance."""
+        """Whether rollouts always take the likeliest token."""
         return False
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from Common.problems(self)
-        yield from self._unread_switches()
+        yield from self._malformed()
         if self.freeze_encoder and self.reference is not None:
-            yield "reference does not go with freeze_encoder, under which the start's encoder serves all models."
+            yield "reference cannot be combined with freeze_encoder, under which all models use the initial encoder."
         if self.minibatch_size > self.rollouts:
             yield f"minibatch_size {self.minibatch_size} exceeds rollouts {self.rollouts}."
         if self.rollouts % self.samples_per_prompt:
-            yield f"rollouts {self.rollouts} is no multiple of samples_per_prompt {self.samples_per_prompt}."
+            yield f"rollouts {self.rollouts} is not a multiple of samples_per_prompt {self.samples_per_prompt}."
         if self.normalize_terms and self.rollouts < 2:
             yield "normalize_terms needs at least 2 rollouts to compare; raise rollouts."
         if self.normalize_terms and self.calibration_samples:
-            yield "calibration_samples does not go with normalize_terms: both say what a reward is compared with."
+            yield "calibration_samples cannot be combined with normalize_terms: each compares rewards in its own way."
         defaults = {setting.name: setting.default for setting in fields(RewardedConfig)}
         for name in OF_A_MASK if self.mask is None else ():
             if getattr(self, name) != defaults[name]:
-                yield f"{name} is about the mask, and there is none; set mask, or leave it out."
+                yield f"{name} applies only to a mask; set mask, or leave it out."
         for name, switch in OF_A_SWITCH.items():
-            read = name not in getattr(self, "unread", ())  # what a file leaves unread is refused as that
+            read = name not in getattr(self, "unread", ())  # `problems` of ScoredConfig refuses the unread ones
             if read and getattr(self, name) != defaults[name] and not getattr(self, switch):
                 yield f"{name} does nothing where {switch} is 0; set {switch}, or leave it out."
         if self.redraws and self.samples_per_prompt == 1:
-            yield "redraws is about groups whose rewards are all equal; set samples_per_prompt to 2 or more."
+            yield "redraws needs groups of several samples; set samples_per_prompt to 2 or more."
 
     def idle(self) -> Iterator[tuple[str, str]]:
         """Yield settings that do nothing; see `Common.idle`."""
@@ -279,8 +278,8 @@ class RewardedConfig(Common):
                 'mask_updates does nothing with mask_source = "frozen"; set mask_source = "periodic", or leave it out.',
             )
 
-    def _unread_switches(self) -> Iterator[str]:
-        """Yield why `select` or `reference` cannot be read."""
+    def _malformed(self) -> Iterator[str]:
+        """Yield the error of a malformed `select` or `reference`."""
         try:
             parse_select(self.select)
             parse_reference(self.reference)
@@ -294,51 +293,51 @@ LATER: Mapping[str, Any] = {
     **{"ratio_of": "tokens", "kl_estimator": "k3", "kl_corrected": False, "importance_cap": 2.0},
     **{"validate_on": "decoding", "keep": "best"},
 }
-"""Settings that came after runs were recorded, and the values with which they change nothing."""
+"""Settings that were added after runs had been recorded, with the values that change nothing."""
 OF_A_MASK = ("top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source")
-"""Settings that say nothing where there is no mask."""
+"""Settings without effect if there is no mask."""
 UNREAD_BY_MASK = {
     "learned_top_p": ("top_k",),
     "learned_top_k": ("top_p",),
     "top_k": ("top_p", "mask_updates", "mask_source"),
 }
-"""Mask → the settings of masks that it does not read."""
+"""Mask → the mask settings that it does not read."""
 OF_A_SWITCH = {"overlong_penalty": "overlong_buffer", "calibration_tilt": "calibration_samples"}
-"""Setting → the one that turns on what it is about."""
+"""Setting → the setting that enables it."""
 OF_DRAWS = ("sample_from", "mask", "redraws", "reward_scale", "normalize_terms")
-"""Settings that only the samples of an update read."""
+"""Settings that only affect the samples of an update."""
 OF_SAMPLES = (
     *("rollout_temperature", "rollout_top_k", "calibration_samples", "calibration_tilt", "missing_eos_penalty"),
     *("overlong_buffer", "overlong_penalty", "reward_clip"),
 )
-"""Settings that every drawing and rewarding of samples reads, be it once before the first update."""
+"""Settings that affect all sampling and rewarding, even before the first update."""
 
 
 def recorded(config: Common) -> dict[str, Any]:
-    """Return settings as the record of a run keeps them."""
-    return that_matter(files.plain(config))
+    """Return settings as a run's record keeps them."""
+    return effective_settings(files.plain(config))
 
 
-def that_matter(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without the later ones that change nothing, so that the hashes of older runs hold."""
-    masked = found.get("mask") is not None
+def effective_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without those of `LATER` that change nothing, so that the hashes of older runs stay valid."""
+    masked = settings.get("mask") is not None
     return {
         key: value
-        for key, value in found.items()
+        for key, value in settings.items()
         if not (key in LATER and value == LATER[key])
         and (masked or key not in (*OF_A_MASK, "mask", "mass_coefficient"))
     }
 
 
 def rollout_settings(task: Task, config: RewardedConfig) -> Generation:
-    """Return how rollouts are sampled: the task's settings, overridden by the algorithm's where it has any.
+    """Return how rollouts are sampled: by the task's settings, overridden by the algorithm's.
 
-    Where an algorithm is greedy, equally likely tokens stay open, of which uniforms of 0 take the first.
+    If the algorithm is greedy, equally likely tokens stay open, and uniforms of 0 take the first.
     """
     if config.greedy:
         return replace(task.rollout, temperature=1.0, top_k=1, top_p=1.0)
-    own = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
-    return replace(task.rollout, **{key: value for key, value in own.items() if value is not None})  # type: ignore[arg-type]
+    overrides = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
+    return replace(task.rollout, **{key: value for key, value in overrides.items() if value is not None})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,9 +347,9 @@ class ScoredConfig(RewardedConfig):
     The likelihood of a response is the model's own: over the whole vocabulary, at temperature 1.
 
     Attributes:
-        sample_from: Who draws the responses of an update: the policy as it is ("policy"), or as it was before the first
-            update ("start").
-        data: File of responses that were scored before, to learn from instead of samples; an update takes `rollouts` /
+        sample_from: Which policy draws the responses of an update: the current one ("policy") or the initial one
+            ("start").
+        data: File of scored responses to learn from instead of samples; an update takes `rollouts` /
             `samples_per_prompt` of its lines. Settings of sampling and scoring are then refused.
     """
 
@@ -361,30 +360,30 @@ class ScoredConfig(RewardedConfig):
 
     @property
     def needs_rewards(self) -> bool:
-        """Whether a file to learn from must state rewards, and not an order alone."""
+        """Whether a file to learn from must have rewards, not only an order."""
         return False
 
     @property
     def draws_beside_data(self) -> bool:
-        """Whether the start's samples are drawn and rewarded, too, where a file is learned from."""
+        """Whether samples of the initial policy are also drawn and rewarded if a file is learnt from."""
         return False
 
     @property
     def unread(self) -> frozenset[str]:
-        """The settings of samples that say nothing, since a file is learned from; none where none is."""
+        """The settings of samples that have no effect because a file is learnt from."""
         if self.data is None:
             return frozenset()
         return frozenset(OF_DRAWS if self.draws_beside_data else (*OF_DRAWS, *OF_SAMPLES))
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from RewardedConfig.problems(self)
         for setting in fields(self):
             name = setting.name
             if name in self.unread and getattr(self, name) != setting.default:
-                yield f"{name} is about samples that are drawn, and data has its own; leave {name} out."
+                yield f"{name} applies to drawn samples, and the responses come from data; leave {name} out."
         if self.data is not None and (self.select is not None or self.train_share is not None):
-            yield "data says what is learnt from; leave out select and train_share, or choose its lines beforehand."
+            yield "data already defines what is learnt from; leave out select and train_share, or filter its lines."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,22 +391,22 @@ class RolloutConfig(RewardedConfig):
     """Settings of policy-gradient algorithms.
 
     Attributes:
-        entropy_coefficient: Weight of the entropy over what the sampler could draw; TRPO's is over what its ratio is,
-            the whole vocabulary with `ratio_over = "vocabulary"`.
-        mass_coefficient: Weight of −log(probability inside the mask) in the loss, which keeps the tokens outside, which
+        entropy_coefficient: Weight of the entropy over the tokens that the sampler could draw; TRPO's is over the set
+            of its ratio, the whole vocabulary with `ratio_over = "vocabulary"`.
+        mass_coefficient: Weight of −log(probability inside the mask) in the loss. It keeps the tokens outside, which
             get no gradient, from becoming likelier. 0 in the paper.
-        kl_coefficient: First value of β; 0 turns the penalty off.
-        kl_target: Nats that the controller steers to, in the controller's unit; none keeps β fixed. Not the
-            `target_kl` of CleanRL and SB3, which is `stop_kl` here.
+        kl_coefficient: Initial value of β; 0 turns the penalty off.
+        kl_target: KL that the controller aims for, in nats per token or sequence as it counts; none keeps β fixed. Not
+            the `target_kl` of CleanRL and SB3, which is `stop_kl` here.
         kl_controller: "rl4lms": per token, small steps; "ziegler": per sequence, with a horizon.
         kl_gain: K_β of "rl4lms".
         kl_horizon: Samples over which "ziegler" closes a gap.
-        kl_over: "support": both policies renormalised over what the sampler could draw; "vocabulary": the full softmax,
-            as RL4LMs, which can be gamed where sampling is truncated.
+        kl_over: "support": both policies renormalised over the tokens that the sampler could draw; "vocabulary": the
+            full softmax, as in RL4LMs, which can be gamed if sampling is truncated.
         ratio_over: The same choice for the policy ratio.
         importance_cap: Largest weight of a token in truncated importance sampling: its policy loss is weighted by
-            min(π/π_sampler, cap), with π from the pass that learns before the first step (Yao et al. 2025; TRL's
-            `token_truncate`, verl's `rollout_is = "token"`); none weighs nothing. In float32 all weights are 1.
+            min(π/π_sampler, cap), with π of the training pass before the first step (Yao et al. 2025; TRL's
+            `token_truncate`, verl's `rollout_is = "token"`); none does not weight. In float32 all weights are 1.
         stop_kl: Approximate KL of a minibatch to the rollout policy at which the update stops early (`target_kl` in
             CleanRL and SB3); none never stops.
     """
@@ -425,10 +424,10 @@ class RolloutConfig(RewardedConfig):
     stop_kl: Annotated[float | None, POSITIVE] = None
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from RewardedConfig.problems(self)
         if self.mass_coefficient and self.mask is None:
-            yield "mass_coefficient is about the mask, and there is none; set mask, or leave it out."
+            yield "mass_coefficient applies only to a mask; set mask, or leave it out."
 
     def idle(self) -> Iterator[tuple[str, str]]:
         """Yield settings that do nothing; see `Common.idle`."""
@@ -448,15 +447,15 @@ class ActorCriticConfig(RolloutConfig):
     """Settings of algorithms with a critic.
 
     Attributes:
-        gamma: Discount a token.
-        gae_lambda: λ of generalised advantage estimation; 1 takes the whole return.
+        gamma: Discount per token.
+        gae_lambda: λ of generalised advantage estimation; 1 uses the whole return.
         value_model: "separate" starts a critic from the policy's weights, as the paper does; "shared" puts a value
             head on the policy's own trunk.
-        value_start: What the value head starts from: "zero", or "regression" on the states and returns of the first
+        value_start: How the value head is initialised: "zero", or "regression" on the states and returns of the first
             rollouts.
         value_learning_rate: Peak learning rate of the critic's own weights; none takes `learning_rate`.
         value_coefficient: Weight of the critic's loss.
-        value_clip: Widest step of a value within an update; none does not clip.
+        value_clip: Largest change of a value within an update; none does not clip.
         whiten_advantages: Give the advantages mean 0 and standard deviation 1 over the tokens that count.
         normalize_rewards: Give the tokens' rewards, the penalty included, mean 0 and standard deviation 1
             (RL4LMs' `norm_reward`).
@@ -473,13 +472,13 @@ class ActorCriticConfig(RolloutConfig):
     normalize_rewards: bool = False
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from RolloutConfig.problems(self)
         if self.sharded and self.value_start == "regression":
-            yield 'value_start = "regression" does not go with sharded weights; set value_start = "zero".'
+            yield 'value_start = "regression" cannot be combined with sharded; set value_start = "zero".'
 
 
-# What a controller of the KL penalty counts, and so the unit of its `kl_target`.
+# Controller of the KL penalty → the unit of its `kl_target`.
 KL_UNITS: Mapping[str, str] = {"rl4lms": "nats a token", "ziegler": "nats a sequence"}
 
 
@@ -491,7 +490,7 @@ C = TypeVar("C", bound=Common)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmCard(Generic[C]):
-    """`CARD` of a file of `grue/algorithms/cards`; the fields are those of `grue.rl.trainer.Algorithm`."""
+    """`CARD` of a module of `grue/algorithms/cards`; the fields are those of `grue.rl.trainer.Algorithm`."""
 
     settings: type[C]
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""What an algorithm is, what it is given, and what it changes: `Algorithm`, `Trainer` and `TrainState`.
+"""The interface of an algorithm: `Algorithm`, what it reads (`Trainer`) and what it changes (`TrainState`).
 
-An algorithm does not know the run that it is part of: `runs/train.py` calls `start` once and `update` again and again,
-and resumes, validates, logs and saves in between.
+An algorithm knows nothing of the run around it: `runs/train.py` calls `start` once and `update` for each update, and
+resumes, validates, logs and saves in between.
 """
 
 import math
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Common)
 
-# Called with an example, a response to it and its reward, which is NaN where the reward does not apply.
+# Called with an example, a response and its reward, NaN if the reward does not apply.
 Shown = Callable[[Example, str, float], None]
 
-# Called with examples and what the reward gave to a response to each, NaN where it does not apply; alike on all ranks.
+# Called on all ranks with examples and the rewards of their responses, NaN where the reward does not apply.
 Graded = Callable[[Sequence[Example], Sequence[float]], None]
 
 
 @dataclass
 class Trainer:
-    """What an algorithm may use of the run that it is part of; nothing here is the algorithm's to change.
+    """What an algorithm may use of its run; it must not change any of it.
 
     Attributes:
         policy: The model that learns, as loaded; on the device of this process.
         examples: The training examples.
-        seed: The run's; every draw takes a generator of its own from it (`lm.seeds`).
+        seed: The run's; every draw derives a generator of its own from it (`lm.seeds`).
         distributed: The processes that train together.
         sharded: Holds the trained weights where they are sharded over the processes.
         precision: Of forward passes.
         shown: Called with a few of an update's samples.
         graded: Called with the rewards of all of an update's samples.
-        anchor: What `reference` names, to compare the policy with; None where that is the initial policy.
-        data: The file of scored responses that the settings name, where it is read already.
+        anchor: The model that the setting `reference` names; None if that is the initial policy.
+        data: The content of the file of scored responses that the settings name, if it has been read.
     """
 
     task: Task
@@ -89,7 +89,7 @@ class Trainer:
     def autocast(self) -> torch.autocast:
         """Return the context of a forward pass in the run's precision.
 
-        It is entered anew for every pass: the casts of the weights that it caches are of one step only.
+        Enter it anew for every pass: the casts of the weights that it caches are valid for one step only.
         """
         half = self.precision == "bfloat16"
         return torch.autocast(self.policy.device.type, torch.bfloat16, enabled=half)
@@ -125,15 +125,15 @@ class TrainState:
 
     Attributes:
         critic: None for algorithms without one.
-        reference: The initial policy; None where nothing is compared with it, or where it is the policy with its
-            adapter switched off.
-        anchor: What the loss compares the policy with instead of the initial policy; None where that is the same.
+        reference: The initial policy; None if nothing is compared with it, or if it is the policy with its adapter
+            switched off.
+        anchor: What the loss compares the policy with in place of the initial policy; None if that is the same.
         kl_coefficient: β.
         moments: Of the scores, for `reward_scale = "running"`.
         mask_model: The masking policy of a learned mask, if it has one of its own.
         mask_age: Updates since the masking policy was last equal to the policy.
-        memory: What else an algorithm keeps, by name.
-        fixed: Responses of a file to learn from (`rl.groups.FixedGroups`); read again when a run resumes.
+        memory: Further tensors that an algorithm keeps, by name.
+        fixed: Responses of a file to learn from (`rl.groups.FixedGroups`); reread when a run resumes.
     """
 
     policy: PreTrainedModel
@@ -154,7 +154,7 @@ class TrainState:
 
     @contextmanager
     def initial_policy(self) -> Iterator[PreTrainedModel]:
-        """Lend the model that the run began from."""
+        """Yield the model that the run started from."""
         if self.reference is not None:
             yield self.reference
         else:
@@ -163,7 +163,7 @@ class TrainState:
 
     @contextmanager
     def reference_policy(self) -> Iterator[PreTrainedModel]:
-        """Lend the model that KL penalties, and every π₀ of a loss, are taken against."""
+        """Yield the model that is π₀ in KL penalties and losses."""
         if self.anchor is not None:
             yield self.anchor
         else:
@@ -171,7 +171,7 @@ class TrainState:
                 yield policy
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to resume, but the reference and the anchor, which never change."""
+        """Return everything needed to resume, except the reference and the anchor, which never change."""
         return {
             "policy": self.policy.state_dict(),
             "critic": None if self.critic is None else self.critic.state_dict(),
@@ -199,12 +199,12 @@ class TrainState:
 def make_optimizer(modules: Iterable[nn.Module], config: Common) -> torch.optim.Optimizer:
     """Return AdamW over every trainable parameter, without weight decay on biases and norms (vectors).
 
-    A group's "multiple" is what its learning rate is of `learning_rate`: a critic may have one of its own.
+    A group's "multiple" is its learning rate as a multiple of `learning_rate`: a critic may have its own.
     """
-    own = config.value_learning_rate if isinstance(config, ActorCriticConfig) else None
-    critics = 1.0 if own is None else own / config.learning_rate
-    # Keyed by identity: tied weights, and a critic's unused copy of a head, come up once.
-    found = {
+    value_rate = config.value_learning_rate if isinstance(config, ActorCriticConfig) else None
+    critics = 1.0 if value_rate is None else value_rate / config.learning_rate
+    # Keyed by identity: tied weights, and a critic's unused copy of a head, are listed once.
+    parameters = {
         id(p): (p, critics if isinstance(module, Critic) else 1.0)
         for module in modules
         for p in module.parameters()
@@ -212,7 +212,7 @@ def make_optimizer(modules: Iterable[nn.Module], config: Common) -> torch.optim.
     }.values()
     groups = [
         {
-            "params": [p for p, times in found if times == multiple and (p.ndim > 1) == matrices],
+            "params": [p for p, times in parameters if times == multiple and (p.ndim > 1) == matrices],
             "weight_decay": config.weight_decay if matrices else 0.0,
             "multiple": multiple,
         }
@@ -249,7 +249,7 @@ def start(trainer: Trainer, config: RewardedConfig) -> TrainState:
     mask_model = None
     of_start = isinstance(config, ScoredConfig) and config.sample_from == "start"  # which masks itself
     if config.mask in ("learned_top_p", "learned_top_k") and not of_start:
-        # A frozen mask is the initial policy, of which the reference is a copy already, where there is one.
+        # A frozen mask is the initial policy, of which the reference, if any, is already a copy.
         frozen = config.mask_source == "frozen" and reference is not None
         mask_model = reference if frozen else freeze(policy)
     return TrainState(
@@ -265,18 +265,17 @@ def start(trainer: Trainer, config: RewardedConfig) -> TrainState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm(Generic[C]):
-    """An algorithm: `ALGORITHM` of a file of `grue/algorithms`, or what an entry point of `grue.algorithms` names.
+    """An algorithm: `ALGORITHM` of a module of `grue/algorithms`, or named by an entry point of `grue.algorithms`.
 
     Attributes:
-        settings: Class of its settings; `length` of them is how long a run is.
-        update: (trainer, state, settings, n) → figures of the update, by the name that the log has them under. It
-            changes the state in place; n counts from 0. Those named in `grue.records.COSTS` are added up over the run;
-            what an update does not return of them stays unknown.
+        settings: Class of its settings, whose `length` is the length of a run.
+        update: (trainer, state, settings, n) → figures of the update, by their names in the log. It changes the state
+            in place; n counts from 0. Figures named in `grue.records.COSTS` are added up over the run; those that an
+            update does not return stay unknown.
         start: (trainer, settings) → the state before the first update. Copies of the policy are made here.
-        parts: (trainer, settings) → in how many updates it makes one unit of `length`; more than 1 where an epoch is
-            the unit.
+        parts: (trainer, settings) → updates per unit of `length`; more than 1 if the unit is an epoch.
         presets: Named values of settings, for `--preset`.
-        without_effect: Settings that it inherits and does not read; setting one is an error.
+        without_effect: Inherited settings that it does not read; setting one is an error.
     """
 
     settings: type[C]
@@ -288,9 +287,9 @@ class Algorithm(Generic[C]):
 
 
 def implement(
-    card: AlgorithmCard[C], update: Callable[[Trainer, TrainState, C, int], Mapping[str, float]], **others: Any
+    card: AlgorithmCard[C], update: Callable[[Trainer, TrainState, C, int], Mapping[str, float]], **more: Any
 ) -> Algorithm[C]:
-    """Return the algorithm of a card: its `update`, and `start` or `parts` where they are its own."""
+    """Return the algorithm of a card with its `update`, and its own `start` or `parts`, if any."""
     return Algorithm(
-        settings=card.settings, presets=card.presets, without_effect=card.without_effect, update=update, **others
+        settings=card.settings, presets=card.presets, without_effect=card.without_effect, update=update, **more
     )

@@ -129,7 +129,7 @@ def test_a_bug_is_told_from_the_noise_of_a_precision(precision, tmp_path, monkey
         with monkeypatch.context() as patch, torch.no_grad():
             patch.setattr(experience, "token_log_probs", of if bug is None else partial(bug, of))
             batch = experience.score_minibatch(trainer, state, config, found, torch.arange(16))
-        sums = optimize.mismatch(batch.now.restricted, batch.drawn, batch.mask)
+        sums = optimize.mismatch(batch.current.restricted, batch.drawn, batch.mask)
         old = batch.new if everywhere else batch.old
         sums |= rl.ratio_errors(batch.new - old, batch.mask / batch.mask.sum())
         optimize.check_ratio({f"policy/{name}": value for name, value in sums.items()}, config, 0)

@@ -116,7 +116,7 @@ def test_a_run_encodes_only_the_lines_that_it_comes_to(path, tmp_path):
 def test_what_pads_smaller_groups_counts_nothing(algorithm, path, tmp_path, monkeypatch):
     """Other ids and scores where nothing counts change no bit of a step."""
     settings = {"samples_per_prompt": 4, "rollouts": 24, "minibatch_size": 24, "epochs": 1}
-    found, fix = [], module.fix
+    found, fix = [], module.encode_file
     for score, token in ((99.0, 7), (-99.0, 9)):
 
         def other(*given, score=score, token=token):
@@ -128,7 +128,7 @@ def test_what_pads_smaller_groups_counts_nothing(algorithm, path, tmp_path, monk
             return fixed
 
         with monkeypatch.context() as patch:
-            patch.setattr(module, "fix", other)
+            patch.setattr(module, "encode_file", other)
             run, _, state = scored.begun(algorithm, tmp_path, data=path, **settings)
         state.memory = {"value_weight": torch.zeros(32), "value_bias": torch.tensor(-1.0)}
         scored.move(run.trainer.policy)

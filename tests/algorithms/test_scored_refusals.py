@@ -241,7 +241,7 @@ def test_what_a_file_leaves_unread_is_refused(name, refused):
     for algorithm in ("copg", "dpo", "pro", "rft", "tpo"):
         with pytest.raises(ConfigError) as caught:
             make_config(task, algorithm, given)
-        assert f"{name} is about samples that are drawn, and data has its own" in str(caught.value)
+        assert f"{name} applies to drawn samples, and the responses come from data" in str(caught.value)
     if name in OF_V_0:  # which is fitted to samples
         switches = {"overlong_penalty": {"overlong_buffer": 5}, "calibration_tilt": {"calibration_samples": 4}}
         assert getattr(make_config(task, "alol", given | switches.get(name, {})), name) == UNREAD[name]

@@ -149,7 +149,7 @@ def test_official_files_without_a_hash_are_pinned_by_what_they_held_first(hub, o
         assert archive.read_bytes() == packed, "fetched again"
     hub.plain["/master.zip"] = zipped({name: content + b" " for name, content in members.items()})
     archive.write_bytes(b"damaged")
-    with pytest.raises(DataError, match="the official files have changed since they were fetched first, 20"):
+    with pytest.raises(DataError, match="the official files have changed since they were first fetched, 20"):
         fetch(official)
 
 
@@ -181,7 +181,7 @@ def test_a_manifest_names_its_own_folder(official, tmp_path):
     load_examples(official, "test")
     (path,) = (tmp_path / "cache").rglob("manifest.json")
     path.write_text(path.read_text().replace(f'"revision": "{path.parent.name}"', '"revision": "../../\\u001b[2J"'))
-    with pytest.raises(DataError, match=r"it is of the revision \.\./\.\./\\x1b\[2J, not of that of its folder"):
+    with pytest.raises(DataError, match=r"its revision is \.\./\.\./\\x1b\[2J, not that of its folder"):
         load_examples(official, "test")
 
 

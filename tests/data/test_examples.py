@@ -102,7 +102,7 @@ def test_damage_a_failure_and_a_full_disk(tmp_path, monkeypatch, few):
     damaged = tmp_path / "damaged.arrow"
     damaged.write_bytes(few.path.read_bytes()[:-100])
     for path in (damaged, tmp_path / "missing.arrow"):
-        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it is rebuilt"):
+        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it will be rebuilt"):
             ExampleFile(path)
 
 

@@ -9,7 +9,7 @@ import pytest
 from support import hub_server
 from support.official import zipped
 
-from grue.data.archives import File, csv_rows, everywhere, lines, nearest, text, the_one
+from grue.data.archives import File, csv_rows, everywhere, lines, nearest, nearest_one, text
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
 from grue.data.load import load_examples
 from grue.data.sets.cnn_dailymail import read_story
@@ -75,8 +75,8 @@ def test_the_nearest_level_counts_and_archives_are_levels(tmp_path, refuse):
     assert [file.name for file in nearest(tmp_path, "*.txt", "*.md")] == ["x.md", "x.md"]
     assert nearest(tmp_path, "*.csv") == everywhere(tmp_path, "*.csv") == []
     write(tmp_path / "f", {"a/1.txt": "", "a/2.txt": "", "b/2.txt": "", "b/c/3.txt": ""})
-    assert the_one(tmp_path / "f", "3.txt", "1.txt", "2.txt").name == "1.txt"  # by level, then by pattern
-    refuse(the_one, tmp_path / "f", "2.txt", "1.txt")
+    assert nearest_one(tmp_path / "f", "3.txt", "1.txt", "2.txt").name == "1.txt"  # by level, then by pattern
+    refuse(nearest_one, tmp_path / "f", "2.txt", "1.txt")
 
 
 def test_only_line_feeds_end_lines_and_a_byte_order_mark_is_no_part_of_a_text(tmp_path):
@@ -93,9 +93,9 @@ def test_damaged_files_are_named(tmp_path, refuse):
     write(tmp_path, {"1/x.zip": "not one", "2/x.zip": archive[:-40], "3/a.txt": b"fine\n\xff\n"})
     write(tmp_path, {"4/x.zip": archive[:at] + b"\xff\xff" + archive[at + 2 :]})
     for folder in "123":
-        refuse(lambda folder: list(lines(the_one(folder, "a.txt"))), tmp_path / folder)
+        refuse(lambda folder: list(lines(nearest_one(folder, "a.txt"))), tmp_path / folder)
     with pytest.raises(DataError, match=r"x\.zip/a\.txt: cannot be read: "):
-        list(lines(the_one(tmp_path / "4", "a.txt")))
+        list(lines(nearest_one(tmp_path / "4", "a.txt")))
 
 
 def test_csv_fields_may_be_set_apart_be_long_and_hold_line_ends_but_not_be_missing(tmp_path, refuse):

@@ -90,21 +90,21 @@ def test_damage_is_reported_of_the_mirror_its_manifest_and_the_cache(wmt, folder
     path, manifest = folder / "test.parquet", folder / "manifest.json"
     (cached,) = (tmp_path / "cache" / "examples").glob("*.arrow")
     cached.write_bytes(cached.read_bytes()[:-50])
-    with pytest.raises(DataError, match=f"{cached}: cannot be read: .*. Delete it; it is rebuilt from the data"):
+    with pytest.raises(DataError, match=f"{cached}: cannot be read: .*. Delete it; it will be rebuilt from the data"):
         offline(wmt)
     cached.unlink()
     assert tuple(offline(wmt).examples) == before
     cached.unlink()
     content = path.read_bytes()
     path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
-    told = f"{path}: sha256 is .*, manifest.json says .*: it is damaged. Delete the folder and fetch"
+    told = f"{path}: sha256 is .*, but manifest.json says .*: it is damaged. Delete the folder and fetch"
     with pytest.raises(DataError, match=told):
         offline(wmt)
     path.unlink()
     with pytest.raises(DataError, match=f"{path}: is missing, though manifest.json lists it"):
         offline(wmt)
     manifest.write_text(manifest.read_text().replace('"schema": 1', '"schema": 2'))
-    with pytest.raises(DataError, match="manifest.json: schema 2, this version of grue reads 1"):
+    with pytest.raises(DataError, match="manifest.json: schema 2, but this version of grue reads 1"):
         offline(wmt)
 
 

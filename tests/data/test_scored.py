@@ -118,10 +118,12 @@ def test_a_file_that_is_none(refuse, refused, tmp_path):
 def test_damaged_lines(read, refuse):
     whole = json.dumps(PAIR)
     for cut in (1, 20, len(whole) - 1):
-        with pytest.raises(DataError, match="jsonl, line 2: not valid JSON: .* has no end: the file was cut off"):
+        with pytest.raises(DataError, match="jsonl, line 2: not valid JSON: .* is incomplete: the file was cut off"):
             read(PAIR, whole[:cut], end="")
     for line in ("{", "[" * 100_000):
-        with pytest.raises(DataError, match="jsonl, line 1: not valid JSON: .* Write one JSON object a line, or make"):
+        with pytest.raises(
+            DataError, match="jsonl, line 1: not valid JSON: .* Write one JSON object per line, or make"
+        ):
             read(line, PAIR)
     for line in (
         "[1]",

@@ -131,7 +131,7 @@ def test_a_kill_while_a_share_is_built_again_puts_nothing_of_another_into_it(sha
     ids = {example.id for example in first}
     first.path.unlink()  # as the error of a damaged file says
     with monkeypatch.context() as patch:
-        patch.setattr(load, "_kept", kill)
+        patch.setattr(load, "_selection", kill)
         with pytest.raises(Killed):
             load_examples(task, "train")
     again = {example.id for example in load_examples(task, "train").examples}

@@ -207,7 +207,10 @@ def test_sampling_goes_on_as_before_outside_of_recomputing(kind):
         assert not model.training, "a model without checkpointing is left alone"
     adapters.enable_checkpointing(model)
     assert torch.equal(sampling.sample_responses(model, prompts, settings, uniforms, eos=1).responses.ids, before)
-    with adapters.recomputing(model), pytest.raises(AssertionError, match="evaluation mode to decode step by step"):
+    with (
+        adapters.recomputing(model),
+        pytest.raises(AssertionError, match="decoding step by step needs evaluation mode"),
+    ):
         forwarding.Steps(model, prompts)
 
 

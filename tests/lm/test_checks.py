@@ -13,7 +13,7 @@ tiny_models, model_families = late("support.tiny_models"), late("support.model_f
 
 CHOOSE = "choose a causal model with a key-value cache (GPT-2, OPT, Llama, …) or an encoder-decoder (T5, BART, …)."
 NO_CACHE = "decoding step by step with a cache fails (AttributeError: '{}' object has no attribute 'past_key_values')"
-NO_HEAD = "a pass without the language head, as a critic makes it, fails ({})"
+NO_HEAD = "a pass without the language head, which a critic needs, fails ({})"
 
 
 def task_of(family, prompt, response):
@@ -51,7 +51,7 @@ def test_relative_positions_have_no_limit(kind):
         ("recurrent_gemma", NO_CACHE.format("CausalLMOutput")),
         ("rwkv", "padding changes its logits"),
         ("xlnet", NO_CACHE.format("XLNetLMHeadModelOutput")),
-        ("electra", "its states are 32 wide, and its language head reads 16"),
+        ("electra", "its states are 32 wide, but its language head reads 16"),
         ("fsmt", NO_HEAD.format("AttributeError: 'FSMTDecoder' object has no attribute 'base_model'")),
         (
             "switch",

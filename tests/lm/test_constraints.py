@@ -73,7 +73,7 @@ def test_what_may_be_drawn_is_what_transformers_lets_be_drawn(given, tmp_path):
         assert not ends & set(ids[:-1]) and cut == (ids[-1] not in ends)
     # What the update replays is what was drawn from.
     found = scoring.token_log_probs(model, prompts, rollout.responses, 1.0, rollout.support)
-    torch.testing.assert_close(found.restricted.detach(), rollout.said.restricted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found.restricted.detach(), rollout.sampler_scores.restricted, atol=1e-5, rtol=1e-5)
     assert found.restricted[rollout.responses.mask].isfinite().all()
 
 

@@ -99,7 +99,7 @@ def test_a_file_has_one_folder_wherever_it_lies(written, cache, tmp_path):
     assert (locate_model(str(copy)), loading.weights_id(str(copy))) == (place, sha256)
     assert os.stat(f"{place}/model.safetensors").st_mtime_ns == before
     assert {path.name for path in (cache / "gguf").iterdir()} == {sha256, f"{sha256}.lock"}, "nothing is left behind"
-    assert scorers.signed(str(copy)) == f"model:copy.gguf|revision:sha256-{sha256[:16]}"
+    assert scorers.model_signature(str(copy)) == f"model:copy.gguf|revision:sha256-{sha256[:16]}"
 
 
 def changed(content, before, after):

@@ -141,7 +141,7 @@ def test_pickles_are_never_opened_and_read_once_converted_as_the_error_says(mode
     for name in names:
         (model / name).unlink()
     torch.save(state, model / "pytorch_model.bin")
-    program, option, code, *folders = shlex.split(refusal(model).partition("convert it once: ")[2])
+    program, option, code, *folders = shlex.split(refusal(model).partition("convert them once: ")[2])
     assert (program, option) == ("python", "-c")
     monkeypatch.setattr(sys, "argv", ["-c", *folders])
     exec(code)

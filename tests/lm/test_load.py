@@ -261,11 +261,11 @@ def test_policies_are_fresh_and_scorers_are_shared(name):
 def test_a_folder_that_was_written_anew_is_read_anew(tmp_path):
     folder = shutil.copytree(locate_model("mini:sentiment"), tmp_path / "model")
     name = str(folder)
-    before, known, sign = scorers.load_classifier(name)[0], loading.weights_id(name), scorers.signed(name)
+    before, known, sign = scorers.load_classifier(name)[0], loading.weights_id(name), scorers.model_signature(name)
     assert scorers.load_classifier(name)[0] is before
     changed = loading.load_pretrained(hf.AutoModelForSequenceClassification, name, "")[0]
     with torch.no_grad():
         changed.classifier.weight.neg_()
     changed.save_pretrained(folder)
     assert torch.equal(scorers.load_classifier(name)[0].classifier.weight, -before.classifier.weight)
-    assert loading.weights_id(name) != known and scorers.signed(name) != sign
+    assert loading.weights_id(name) != known and scorers.model_signature(name) != sign

@@ -88,7 +88,7 @@ def test_the_sampler_keeps_what_the_model_says_of_each_row_alone(kind, sampler):
     settings = Generation(max_new_tokens=8, do_sample=True, **sampler)
     chance = torch.rand(3, 8, generator=torch.Generator().manual_seed(1))
     found = sampling.sample_responses(model, prompts, settings, chance, eos=1, keep="states")
-    kept, size = found.said, lm.vocabulary_size(model)
+    kept, size = found.sampler_scores, lm.vocabulary_size(model)
     opened = found.open_vocabulary(torch.arange(3), found.responses.ids.shape[1], size)
     assert (opened is None) == ("top_k" not in sampler)
     for row in range(3):

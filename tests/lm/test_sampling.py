@@ -112,8 +112,10 @@ def test_what_has_ended_leaves_the_batch_and_every_draw_stays_what_it_was(kind, 
     for name in ("mask_size", "disagreement"):
         assert torch.equal(getattr(cut, name)[counted], getattr(whole, name)[counted])
     for name in ("plain", "restricted", "entropy", "states"):
-        torch.testing.assert_close(getattr(cut.said, name)[counted], getattr(whole.said, name)[counted])
-        assert not getattr(cut.said, name)[~counted].isnan().any()
+        torch.testing.assert_close(
+            getattr(cut.sampler_scores, name)[counted], getattr(whole.sampler_scores, name)[counted]
+        )
+        assert not getattr(cut.sampler_scores, name)[~counted].isnan().any()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -98,7 +98,7 @@ def test_a_mask_leaves_end_tokens_open_and_no_other_that_stops():
 def test_settings_with_stop_strings_are_not_sampled_without_them():
     model, tokenizer = tiny.model("causal"), tiny.tokenizer("causal")
     prompts = tokens.encode_prompts(model, tokenizer, ["the dog"], Prompt(max_tokens=10, truncation="left"))
-    with pytest.raises(AssertionError, match="stop strings are of the settings"):
+    with pytest.raises(AssertionError, match="must be those of the settings"):
         sampling.sample_responses(model, prompts, Generation(2, stop=("dog",)), torch.zeros(1, 2), EOS)
 
 

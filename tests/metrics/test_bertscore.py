@@ -265,6 +265,6 @@ def test_signature(encoder):
     metric = make_metric("bertscore", model=encoder[0], layer=2, idf=True, part="recall", batch_size=3)
     assert metric.direction == "higher"
     assert metric.signature == (
-        f"bertscore|{scorers.signed(encoder[0])}|layer:2|idf:prepared|part:recall"
+        f"bertscore|{scorers.model_signature(encoder[0])}|layer:2|idf:prepared|part:recall"
         f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
     )

@@ -260,4 +260,4 @@ def test_other_models_acts_and_documents_are_errors(models, refused):
 def test_signatures(models, name, options, signature):
     folder = models[KINDS.get(name, "classifier")][0]
     metric = make_metric(name, model=folder, batch_size=3, **options)
-    assert (metric.signature, metric.direction) == (signature.format(scorers.signed(folder)), "higher")
+    assert (metric.signature, metric.direction) == (signature.format(scorers.model_signature(folder)), "higher")

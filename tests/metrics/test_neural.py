@@ -166,7 +166,7 @@ def test_policy_on_references_by_hand(language_model, tmp_path):
 def test_what_policy_on_references_has_no_value_for(language_model, damaged, refused):
     folder = language_model[0]
     metric = make_metric(NAME, model=folder, stride=5)
-    assert metric.signature == f"{NAME}|{scorers.signed(folder)}|of:whole|stride:5|window:{WINDOW}|mean:rl4lms"
+    assert metric.signature == f"{NAME}|{scorers.model_signature(folder)}|of:whole|stride:5|window:{WINDOW}|mean:rl4lms"
     with refused(OfCorpusOnly):
         metric.per_example(metric.statistics(REFERRED, [""] * 4))
     for example in (REFERRED[1], Example("e", "", ("",)), Example("e", "", ("a",))):
@@ -201,10 +201,13 @@ def test_bounded_perplexity_folds_what_is_too_low_and_clips_what_is_too_high(lan
 def test_signatures_of_perplexities_and_what_is_typical(language_model, refused):
     folder = language_model[0]
     signature = make_metric("perplexity", model=folder).signature
-    assert signature == f"perplexity|{scorers.signed(folder)}|of:text given prompt|empty:end of text"
+    assert signature == f"perplexity|{scorers.model_signature(folder)}|of:text given prompt|empty:end of text"
     for typical, printed in (50.0, "50"), (50, "50"), (2.6, "2.6"), (2.6000001, "2.6000001"):
         signature = make_metric(BOUNDED, model=folder, typical=typical).signature
-        assert signature == f"{BOUNDED}|{scorers.signed(folder)}|typical:{printed}|of:text given prompt|mean:texts"
+        assert (
+            signature
+            == f"{BOUNDED}|{scorers.model_signature(folder)}|typical:{printed}|of:text given prompt|mean:texts"
+        )
     for typical in (0.5, 0.0, -1.0, math.nan, math.inf):
         with refused(ConfigError):
             make_metric(BOUNDED, model=folder, typical=typical)

@@ -189,7 +189,7 @@ def test_the_doctor_checks_rows_and_models_and_does_not_need_what_does_not_ship(
     monkeypatch.setattr("grue.doctor.read_manifest", lambda: read_manifest(package))
     monkeypatch.setattr("grue.doctor.assets.locate", partial(assets.locate, folder=package))
     monkeypatch.setattr(assets, "rows_path", lambda task, *rest: path("none" if task == "imdb" else task, *rest))
-    found = {finding.what: (finding.fine, finding.needed) for finding in examine()}
+    found = {finding.subject: (finding.fine, finding.needed) for finding in examine()}
     assert (found["mini:causal"], found["mini:causal-m"]) == ((True, True), (False, False))
     assert found["mini:sentiment"] == (False, True)
     assert (found["rows of mini/imdb"][0], found["rows of mini/wmt16"][0]) == (False, True)

@@ -154,7 +154,7 @@ def test_a_file_of_fresh_rows_is_a_split_and_is_not_replaced_unless_that_is_aske
     assert gzip.decompress(first) == path.read_bytes()
     assert len(load_examples(load_task("imdb"), str(path)).examples) == 7
     again = held_back("--seed", 6, "--out", other)
-    assert str(again.exception) == f"{other}: is there already; choose another file, or replace it with --force."
+    assert str(again.exception) == f"{other}: already exists; choose another file, or replace it with --force."
     assert other.read_bytes() == first
     assert held_back("--seed", 6, "--count", 7, "--out", other, "--force").exit_code == 0
     assert other.read_bytes() != first

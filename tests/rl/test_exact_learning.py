@@ -31,7 +31,7 @@ def test_formulas_are_float32_under_autocast(tmp_path):
     run, learner, found = exactness.world("causal", tmp_path, "all of them", masked=False, precision="bfloat16")
     config = run.plan.config
     parts = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in APART}
-    parts |= {name: getattr(found.responses, name) for name in ("raw_scores", "scores", "own")}
+    parts |= {name: getattr(found.responses, name) for name in ("raw_scores", "scores", "token_scores")}
     said = {f.name: getattr(found.policy, f.name) for f in dataclasses.fields(found.policy)}
     advantages, returns = experience.advantages_and_returns(found, config)
     loss = losses.of_ppo(run, learner, config, found, advantages, returns, torch.arange(12))

@@ -184,7 +184,7 @@ def test_what_a_trained_model_says_token_by_token_it_says_of_the_whole(name):
         said = exactness.real(found.responses, row)
         logits = torch.tensor(exactness.alone(model, exactness.real(prompts, row), said)).double()
         now = (logits / task.rollout.temperature).log_softmax(-1)
-        errors += (found.said.plain[row, : len(said)] - now[torch.arange(len(said)), said]).abs().tolist()
+        errors += (found.sampler_scores.plain[row, : len(said)] - now[torch.arange(len(said)), said]).abs().tolist()
     print(f"{len(errors)} tokens, largest error {max(errors):.1e}")
     assert max(errors) < 5e-5
 
@@ -219,7 +219,7 @@ def test_the_policy_reads_its_responses_again_only_in_half_precision(
         )
         for name in ("plain", "restricted", "entropy", "values"):
             assert torch.allclose(getattr(kept, name), getattr(again, name), atol=1e-5), name
-        assert kept.values.std() > 0.1 and found.rollout.said is None
+        assert kept.values.std() > 0.1 and found.rollout.sampler_scores is None
 
 
 @pytest.mark.parametrize("family", ["causal", "seq2seq"])

@@ -94,8 +94,28 @@ def test_the_others_are_judged_as_if_it_had_not_been_drawn():
     # 1, –, 4 is 1, 4: means 2.5, others' 4 and 1, deviation 3/√2. One alone has nobody to be compared with.
     scores = torch.tensor([1.0, 9.0, 4.0, 9.0, 7.0, 9.0, 0.0, 3.0, 6.0])
     counts = torch.tensor([True, False, True, False, True, False, True, True, True])
-    assert rl.among(counts, rl.centre_groups, scores, 3).tolist() == [-1.5, 0.0, 1.5, 0.0, 0.0, 0.0, -3.0, 0.0, 3.0]
-    assert rl.among(counts, rl.leave_one_out, scores, 3).tolist() == [-3.0, 0.0, 3.0, 0.0, 0.0, 0.0, -4.5, 0.0, 4.5]
+    assert rl.judge_counted(counts, rl.centre_groups, scores, 3).tolist() == [
+        -1.5,
+        0.0,
+        1.5,
+        0.0,
+        0.0,
+        0.0,
+        -3.0,
+        0.0,
+        3.0,
+    ]
+    assert rl.judge_counted(counts, rl.leave_one_out, scores, 3).tolist() == [
+        -3.0,
+        0.0,
+        3.0,
+        0.0,
+        0.0,
+        0.0,
+        -4.5,
+        0.0,
+        4.5,
+    ]
     unit = 1.5 / (3 / math.sqrt(2) + 1e-4)
     found = grpo.group_advantages(scores, counts, config := GRPOConfig(samples_per_prompt=3))
     last = 3 / (3 + 1e-4)
@@ -103,7 +123,7 @@ def test_the_others_are_judged_as_if_it_had_not_been_drawn():
     assert grpo.flat_share(found, config) == pytest.approx(1 / 3)
     mean = (1 + 4 + 7 + 0 + 3 + 6) / 6
     wanted = [score - mean if count else 0.0 for score, count in zip(scores.tolist(), counts.tolist(), strict=True)]
-    assert rl.among(counts, rl.centre_groups, scores, 9).tolist() == pytest.approx(wanted)
+    assert rl.judge_counted(counts, rl.centre_groups, scores, 9).tolist() == pytest.approx(wanted)
 
 
 def of_those_that_end(examples, texts, truncated):

@@ -149,7 +149,7 @@ def test_the_log_says_what_is_maximised_and_what_the_critic_explains_if_anything
 
 def test_sharded_weights_start_at_zero():
     found = list(ActorCriticConfig(sharded=True, value_start="regression").problems())
-    assert found == ['value_start = "regression" does not go with sharded weights; set value_start = "zero".']
+    assert found == ['value_start = "regression" cannot be combined with sharded; set value_start = "zero".']
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -170,7 +170,7 @@ def test_the_settings_say_what_cannot_be_read_or_does_not_go_together():
         assert "write soup:A,B" in problem, text
     assert not list(RewardedConfig(reference="soup:a, b,c:d/e").problems())
     (problem,) = RewardedConfig(reference="soup:a,b", freeze_encoder=True).problems()
-    assert problem.startswith("reference does not go with freeze_encoder")
+    assert problem.startswith("reference cannot be combined with freeze_encoder")
 
 
 def test_the_identity_of_a_run_covers_the_weights(tmp_path):

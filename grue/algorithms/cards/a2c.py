@@ -12,7 +12,7 @@ from grue.rl.settings import ActorCriticConfig, AlgorithmCard
 class A2CConfig(ActorCriticConfig):
     """Advantage actor-critic (Mnih et al. 2016): one step of the plain policy gradient on each update's rollouts.
 
-    RL4LMs' values: λ = 1, RMSprop, advantages as they are.
+    RL4LMs' values: λ = 1, RMSprop, advantages not whitened.
     """
 
     gae_lambda: Annotated[float, UNIT] = 1.0
@@ -22,7 +22,7 @@ class A2CConfig(ActorCriticConfig):
     whiten_advantages: bool = False
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; a minibatch is always all rollouts."""
+        """Yield invalid combinations of values; a minibatch is always all rollouts."""
         yield from ActorCriticConfig.problems(replace(self, minibatch_size=self.rollouts))
 
 

@@ -13,12 +13,12 @@ class ALoLConfig(ScoredConfig):
     """Advantage-leftover Lunch (A-LoL: Baheti et al. 2023): likelihood of responses weighted by their advantage.
 
     Attributes:
-        variant: What a response's weight is besides its advantage; "r_lol" weighs by the reward.
+        variant: The weight of a response besides its advantage; "r_lol" weights by the reward instead.
         clip: ε of the ratio to the initial policy; none does not clip.
         beta: β of the variant "kl".
-        priority: Draw responses in proportion to their advantage, with replacement, as many as have one above 0; else
+        priority: Draw as many responses as have an advantage above 0, with replacement and in proportion to it; else
             each is learnt once.
-        value_prompts: Training prompts to which the initial policy answers once, to fit V_0.
+        value_prompts: Training prompts that the initial policy answers once, to fit V_0.
     """
 
     samples_per_prompt: Annotated[int, POSITIVE] = 8
@@ -31,16 +31,16 @@ class ALoLConfig(ScoredConfig):
 
     @property
     def needs_rewards(self) -> bool:
-        """Advantages are made of them."""
+        """True: advantages are computed from rewards."""
         return True
 
     @property
     def draws_beside_data(self) -> bool:
-        """V_0 is fitted to samples of the start."""
+        """Whether V_0 is fitted to samples of the initial policy."""
         return self.variant != "r_lol"
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from ScoredConfig.problems(self)
         if self.reward_scale or self.normalize_terms:
             yield "reward_scale and normalize_terms change what V_0 predicts from update to update; leave both out."

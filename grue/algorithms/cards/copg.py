@@ -19,7 +19,7 @@ class CoPGConfig(ScoredConfig):
 
     @property
     def needs_rewards(self) -> bool:
-        """Their differences are what is learnt."""
+        """True: the loss uses differences of rewards."""
         return True
 
 

@@ -14,7 +14,7 @@ class DPOConfig(ScoredConfig):
     Attributes:
         loss: "sigmoid" is DPO's, "ipo" the squared one of Azar et al. (2023).
         beta: β, the strength of the regularisation (τ in IPO).
-        pairs: "extremes": the best and the worst response to a prompt; "all": every two with different scores.
+        pairs: "extremes": the best and the worst response to a prompt; "all": all pairs with different scores.
         per_token: Divide a response's log-ratio by its tokens, as in IPO's experiments.
     """
 

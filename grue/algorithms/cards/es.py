@@ -18,17 +18,17 @@ WITHOUT_EFFECT = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ESConfig(RewardedConfig):
-    """Evolution strategies (Salimans et al. 2017): weights move towards noise whose greedy answers score higher.
+    """Evolution strategies (Salimans et al. 2017): weights move along noise whose greedy answers score higher.
 
     An update takes `rollouts` responses in all, as with any other algorithm: 2 · perturbations members answer
     rollouts / (2 · perturbations) prompts each.
 
     Attributes:
-        learning_rate: About how far a step moves each weight. A recipe that all learners share has a gradient's, which
-            is too small here: set it beside `noise`.
-        perturbations: Pairs of perturbed policies of an update, each θ + σε and θ − σε.
-        noise: σ, the standard deviation of a weight's perturbation. With too little, members answer alike (`es/tied`
-            near 1), above all in bfloat16; with too much, none answers well.
+        learning_rate: Roughly how far a step moves each weight. A shared recipe's rate suits gradients and is too small
+            here: set it together with `noise`.
+        perturbations: Pairs of perturbed policies per update, each θ + σε and θ − σε.
+        noise: σ, the standard deviation of a weight's perturbation. With too little, members give the same answers
+            (`es/tied` near 1), above all in bfloat16; with too much, none answers well.
     """
 
     learning_rate: Annotated[float, POSITIVE, Paper("0.01; Qiu et al. 5e-4")] = 5e-4
@@ -42,26 +42,26 @@ class ESConfig(RewardedConfig):
 
     @property
     def greedy(self) -> bool:
-        """Members differ by their weights alone."""
+        """True: members differ only in their weights."""
         return True
 
     @property
     def read(self) -> "ESConfig":
-        """These settings without those of other learners, which a recipe that all share may set."""
+        """These settings with the defaults of those that have no effect here, which a shared recipe may set."""
         own: dict[str, Any] = {field.name: field.default for field in fields(self) if field.name in WITHOUT_EFFECT}
         return replace(self, **{**own, "samples_per_prompt": 1, "epochs": 1, "minibatch_size": 1})
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from RewardedConfig.problems(self.read)
         members = 2 * self.perturbations
         if self.rollouts % members:
             yield (
-                f"rollouts {self.rollouts} is no multiple of 2 · perturbations = {members}: every member answers the "
-                "same prompts; change one of them."
+                f"rollouts {self.rollouts} is not a multiple of 2 · perturbations = {members}: every member answers "
+                "the same prompts; change one of them."
             )
         if self.sharded:
-            yield "sharded does not go with evolution strategies, which perturb whole weights; set sharded = false."
+            yield "sharded cannot be combined with es, which perturbs whole weights; set sharded = false."
 
 
 CARD = AlgorithmCard(settings=ESConfig, without_effect=WITHOUT_EFFECT)

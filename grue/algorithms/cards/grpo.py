@@ -16,16 +16,16 @@ class GRPOConfig(RolloutConfig):
         kl_coefficient: Weight of the k3 estimate against the reference in the loss; scores carry no penalty.
         clip: ε below 1.
         clip_high: ε above 1 (DAPO's clip-higher); none takes `clip`.
-        scale_by: What an advantage is divided by: the group's standard deviation, or nothing (Dr. GRPO). With
-            `normalize_terms` the terms are divided instead.
-        ratio_of: What has a ratio, and is clipped: each token, or a response by the mean of its tokens' log-ratios
-            (GSPO, whose ε is about 3e-4).
+        scale_by: Divisor of an advantage: the group's standard deviation, or nothing (Dr. GRPO). With `normalize_terms`
+            the terms are divided instead.
+        ratio_of: The unit of the clipped ratio: each token, or a response, by the mean of its tokens' log-ratios (GSPO,
+            whose ε is about 3e-4).
         loss_over: Mean over all tokens of the batch (DAPO), or of each response's mean (the paper's), or of each
             response's sum over the longest length that the task allows ("constant", Dr. GRPO).
         kl_estimator: The penalty of a token by its log-ratio ℓ against the reference: k1 = ℓ, k2 = ℓ²/2,
             k3 = exp(−ℓ) − 1 + ℓ (Schulman 2020).
-        kl_corrected: Weight it by the policy ratio, so that its gradient is that of the KL divergence: without, k3's is
-            that of the divergence the other way round, and k1's none.
+        kl_corrected: Weight it by the policy ratio, so that its gradient is that of the KL divergence; else k3's is
+            that of the reverse divergence, and k1's is 0 on average.
     """
 
     samples_per_prompt: Annotated[int, SEVERAL] = 8
@@ -40,15 +40,15 @@ class GRPOConfig(RolloutConfig):
     kl_corrected: bool = False
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from RolloutConfig.problems(self)
         if self.normalize_terms and self.scale_by == "nothing":
-            yield 'scale_by = "nothing" does not go with normalize_terms, which divides each term; drop one of them.'
+            yield 'scale_by = "nothing" cannot be combined with normalize_terms, which divides each term; drop one.'
         if self.kl_estimator == "k1" and self.kl_coefficient and not self.kl_corrected:
-            yield 'kl_estimator = "k1" has no gradient on average unless kl_corrected = true; set it, or take k2 or k3.'
+            yield 'kl_estimator = "k1" has no gradient on average unless kl_corrected = true; set it, or use k2 or k3.'
         if self.ratio_of == "responses" and self.loss_over != "responses":
             yield (
-                'ratio_of = "responses" gives a response one loss, which another mean would weigh by its length; '
+                'ratio_of = "responses" gives a response one loss, which another mean would weight by its length; '
                 'set loss_over = "responses".'
             )
 

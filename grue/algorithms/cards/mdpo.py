@@ -9,11 +9,11 @@ from grue.rl.settings import ActorCriticConfig, AlgorithmCard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MDPOConfig(ActorCriticConfig):
-    """Mirror descent policy optimisation (Tomar et al. 2020): advantages, less the KL from the policy that was sampled.
+    """Mirror descent policy optimisation (Tomar et al. 2020): advantages, less the KL from the sampled policy.
 
     Attributes:
         step_size: t of the first update.
-        anneal: Let t fall in a straight line to 0 behind the last update, as in the paper.
+        anneal: Decrease t linearly to 0 after the last update, as in the paper.
     """
 
     epochs: Annotated[int, POSITIVE] = 10

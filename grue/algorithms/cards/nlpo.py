@@ -10,14 +10,14 @@ from grue.rl.settings import AlgorithmCard, MaskName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NLPOConfig(PPOConfig):
-    """Natural language policy optimisation: PPO whose sampler a masking policy restricts (paper §4)."""
+    """Natural language policy optimisation: PPO with a sampler restricted by a masking policy (paper §4)."""
 
     mask: Annotated[MaskName | None, Paper("learned_top_p")] = "learned_top_p"
 
 
 CARD = AlgorithmCard(
     settings=NLPOConfig,
-    presets={  # as the paper describes it, as the published code really ran it, and as it is stable
+    presets={  # as in the paper, as the published code ran, and as training is stable
         "paper": {"mask_source": "periodic", "mass_coefficient": 0.0, "kl_over": "vocabulary", "ratio_over": "support"},
         "rl4lms": {
             "mask_source": "frozen",

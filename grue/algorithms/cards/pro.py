@@ -12,8 +12,8 @@ class PROConfig(ScoredConfig):
     """Preference ranking optimisation (Song et al. 2023) on the ranks of several responses to a prompt.
 
     Attributes:
-        temperature: What multiplies a response's log-likelihood: "rewards", the differences of the scores, as in the
-            paper; or "constant", 1.
+        temperature: Factor of a response's log-likelihood: "rewards", the differences of the scores, as in the paper;
+            or "constant", 1.
         best_coefficient: Weight of the best response's negative log-likelihood, times (K − 1)².
     """
 
@@ -22,7 +22,7 @@ class PROConfig(ScoredConfig):
 
     @property
     def needs_rewards(self) -> bool:
-        """A temperature by rewards needs a file that states them."""
+        """Whether temperatures are differences of rewards."""
         return self.temperature == "rewards"
 
 

@@ -14,7 +14,7 @@ class ReinforceConfig(RolloutConfig):
     The KL penalty is part of a response's score, as in RLOO.
 
     Attributes:
-        clip: ε of a token's policy ratio; it acts where `epochs` or minibatches leave the policy that was sampled.
+        clip: ε of a token's policy ratio; it matters only after the first step on a rollout.
         whiten_advantages: Give the advantages mean 0 and standard deviation 1 over the responses.
     """
 

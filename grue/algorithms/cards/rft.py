@@ -13,14 +13,14 @@ class RFTConfig(ScoredConfig):
     """Rejection sampling fine-tuning (RAFT: Dong et al. 2023): maximum likelihood of the best of several samples.
 
     Attributes:
-        train_from: What a round's learning begins from: the policy as the last round left it, or the initial policy.
+        train_from: The policy that a round starts training from: that of the last round, or the initial one.
     """
 
     epochs: Annotated[int, POSITIVE] = 2
     train_from: Literal["last", "start"] = "last"
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from ScoredConfig.problems(self)
         if self.train_from == "start" and (self.lora_rank or self.sharded):
             yield 'train_from = "start" needs a whole copy of the initial policy; leave out lora_rank and sharded.'

@@ -26,7 +26,7 @@ class SupervisedConfig(Common):
 
     @property
     def length(self) -> int:
-        """How many epochs a run has."""
+        """Number of epochs of a run."""
         return self.epochs
 
 

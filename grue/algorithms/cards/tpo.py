@@ -15,7 +15,7 @@ class TPOConfig(ScoredConfig):
         beta: β of the pair.
         alpha: α, the weight of the reference's negative log-likelihood.
         per_token: Divide the pair's log-probabilities by their tokens (TPO-L).
-        margin: γ, what the better response shall be ahead by, after β (TPO-L).
+        margin: γ, the margin between better and worse response, after β (TPO-L).
     """
 
     beta: Annotated[float, POSITIVE] = 0.01

@@ -10,17 +10,17 @@ from grue.rl.settings import ActorCriticConfig, AlgorithmCard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TRPOConfig(ActorCriticConfig):
-    """Trust region policy optimisation (Schulman et al. 2015), with sb3-contrib's values, which RL4LMs took over.
+    """Trust region policy optimisation (Schulman et al. 2015), with sb3-contrib's values, which RL4LMs uses, too.
 
     Attributes:
         learning_rate: Of the critic; the policy's step comes from the trust region.
         trust_region: δ, the largest mean KL of a token between the policy before and after a step, in nats.
         cg_steps: Iterations of the conjugate gradient.
-        cg_damping: Added to the Fisher matrix' diagonal.
-        line_search_shrink: What the step is multiplied by until it improves and stays inside the region.
+        cg_damping: Added to the diagonal of the Fisher matrix.
+        line_search_shrink: Factor by which the step shrinks until it improves and stays inside the region.
         line_search_steps: Attempts before the update is given up.
         critic_epochs: Passes of the critic over an update's rollouts.
-        fisher_share: Share of the rollouts that the Fisher matrix is estimated on.
+        fisher_share: Share of the rollouts on which the Fisher matrix is estimated.
     """
 
     learning_rate: Annotated[float, POSITIVE] = 1e-3
@@ -34,12 +34,12 @@ class TRPOConfig(ActorCriticConfig):
     fisher_share: Annotated[float, SHARE] = 1.0
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
+        """Yield invalid combinations of values; see `Common.problems`."""
         yield from ActorCriticConfig.problems(self)
         if self.sharded:
-            yield "sharded does not go with TRPO, whose step takes all weights as one vector; set sharded = false."
+            yield "sharded cannot be combined with TRPO, whose step needs all weights as one vector; set it to false."
         if self.dropout:
-            yield "dropout does not go with TRPO, whose step needs the policy to be one function; leave it out."
+            yield "dropout cannot be combined with TRPO, whose step needs the policy to be one function; leave it out."
 
 
 CARD = AlgorithmCard(

@@ -1,4 +1,4 @@
-"""Which parquet files of a repository a split has, on the hub or in the hub's cache on this machine."""
+"""Finding a split's parquet files in a repository of the hub, or in the hub's cache on this machine."""
 
 import fnmatch
 import re
@@ -9,8 +9,8 @@ from grue.data.hub.errors import translate_hub_errors
 from grue.errors import DataError, escaped
 from grue.tasks import Source
 
-# Where the hub keeps a split's parquet files if the task file does not say it.
-USUAL = ("{config}/{split}-*.parquet", "data/{split}-*.parquet", "{config}/{split}/*.parquet", "{split}-*.parquet")
+# Where the hub keeps a split's parquet files unless the task file says so.
+PATTERNS = ("{config}/{split}-*.parquet", "data/{split}-*.parquet", "{config}/{split}/*.parquet", "{split}-*.parquet")
 COMMIT = re.compile("[0-9a-f]{40}")
 
 
@@ -47,7 +47,7 @@ def find_files(source: Source, split: str) -> Listing:
         listed = [HubFile(file.path, file.size) for file in tree if isinstance(file, RepoFile)]
     commit = str(info.sha)
     if not COMMIT.fullmatch(commit):  # it becomes the name of a folder
-        raise DataError(f"{_named(source)}: the hub gives its commit as {escaped(commit)}, which is none.")
+        raise DataError(f"{_named(source)}: the hub gives its commit as {escaped(commit)}, which is not a commit hash.")
     return Listing(commit, _matching(source, split, listed))
 
 
@@ -55,7 +55,7 @@ def find_local_files(source: Source, split: str) -> Listing:
     """Return a split's parquet files in the hub's cache on this machine; opens no connection.
 
     Raises:
-        DataError: They are not there.
+        DataError: There are none.
     """
     from huggingface_hub import snapshot_download
 
@@ -80,7 +80,7 @@ def _named(source: Source) -> str:
 def _patterns(source: Source, split: str) -> tuple[str, ...]:
     if split in source.files:
         return (source.files[split],)
-    return tuple(pattern.format(config=source.config or "default", split=split) for pattern in USUAL)
+    return tuple(pattern.format(config=source.config or "default", split=split) for pattern in PATTERNS)
 
 
 def _matching(source: Source, split: str, listed: list[HubFile]) -> tuple[HubFile, ...]:
@@ -100,7 +100,7 @@ def _matching(source: Source, split: str, listed: list[HubFile]) -> tuple[HubFil
 
 
 def _check_shards(source: Source, shards: list[HubFile]) -> None:
-    """Refuse an incomplete set of the files `name-00000-of-00003.parquet`, as an interrupted download leaves."""
+    """Refuse an incomplete set of files `name-00000-of-00003.parquet`, as left by an interrupted download."""
     for file in shards:
         numbered = re.search(r"-of-(\d+)\.parquet$", file.path)
         if numbered and len(shards) != int(numbered[1]):

@@ -9,7 +9,7 @@ PATIENCE = 3.0  # seconds to wait for a connection
 
 
 def describe() -> tuple[bool, str]:
-    """Return whether the hub can be reached, and a sentence that says where it is, with or without a token."""
+    """Return whether the hub can be reached, and a description with its address and whether there is a token."""
     if constants.HF_HUB_OFFLINE:
         return False, "not asked: HF_HUB_OFFLINE is set"
     place = urlsplit(constants.ENDPOINT)

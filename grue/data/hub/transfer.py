@@ -1,4 +1,4 @@
-"""A split's parquet files brought to this machine: only the byte ranges of the wanted columns."""
+"""Transferring a split's parquet files: only the byte ranges of the needed columns."""
 
 from pathlib import Path
 from typing import IO, Any, cast
@@ -14,7 +14,7 @@ BLOCK = 1 << 14  # bytes that are read ahead
 
 
 def save_columns(source: Source, listing: Listing, file: HubFile, target: Path, progress: Progress) -> None:
-    """Write the wanted columns of one of a split's files to a parquet file of its own, atomically.
+    """Write the needed columns of one of a split's files to a parquet file of its own, atomically.
 
     Args:
         progress: Called with (bytes done, bytes in all), once for each batch of rows.

@@ -1,6 +1,6 @@
-"""Files to a model's repository on the hub, all in one commit.
+"""Uploading files to a model's repository on the hub, in one commit.
 
-The token is the one of `hf auth login` or HF_TOKEN. It goes into the header of requests and nowhere else.
+The token is that of `hf auth login` or HF_TOKEN. It is used only in the header of requests.
 """
 
 import re
@@ -15,21 +15,21 @@ from grue.data.hub.errors import transport_error
 from grue.errors import ConfigError, DataError, escaped
 
 Content = Mapping[str, Path | bytes]
-"""Path in the repository → a file here, or what it holds."""
+"""Path in the repository → a local file, or content."""
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 HARMLESS = re.compile(r"\.gitattributes|\.gitignore|README\.md|LICENSE[\w.-]*|\.eval_results/.*")
-"""What a repository may hold and still be taken for an empty one."""
-AGAIN = "Nothing here was changed, and the same command goes on where it stopped."
+"""Files that a repository may have and still count as empty."""
+AGAIN = "Nothing was changed on this machine; rerun the command to continue."
 
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """What became of an upload.
+    """The outcome of an upload.
 
     Attributes:
         url: The repository's page.
         commit: Its newest commit.
-        changed: Whether that is ours; else all files were there already.
+        changed: Whether this upload made it; else all files were already there.
     """
 
     url: str
@@ -38,13 +38,13 @@ class Uploaded:
 
 
 def check_repository(name: str, endpoint: str = "") -> None:
-    """Refuse what is no repository's name, or no hub's address.
+    """Refuse an invalid repository name or hub address.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: One is invalid.
     """
     if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name or name.endswith((".git", ".ipynb")):
-        raise ConfigError(f"{name!r} is no repository's name: write OWNER/NAME, in letters, digits and _ . -")
+        raise ConfigError(f"{name!r} is not a repository name: write OWNER/NAME, in letters, digits and _ . -")
     if not endpoint:
         return
     address = urlsplit(endpoint)
@@ -70,18 +70,18 @@ def upload(
     private: bool = False,
     force: bool = False,
 ) -> Uploaded:
-    """Commit files to a model's repository, which is made if there is none; what is there already is not sent again.
+    """Commit files to a model's repository, which is created if needed; unchanged files are not sent again.
 
     Args:
-        mark: The file by which a repository is known to be ours to replace.
-        listed: From that file's content, the files of an earlier upload; those that are no longer wanted are deleted.
+        mark: A file that shows that a repository holds an earlier upload.
+        listed: From that file's content, the files of that upload; those that are not uploaded again are deleted.
         endpoint: The hub's address. [default: HF_ENDPOINT, or huggingface.co]
-        private: Whether a new repository is private. One that is there must be then, too.
+        private: Whether a new repository is private; an existing one then must be, too.
         force: Commit to a repository that holds something else.
 
     Raises:
-        ConfigError: There is no token or connection to be used, or the repository is public or holds something else.
-        DataError: The hub refuses, or does not deliver what was sent.
+        ConfigError: There is no token or connection, or the repository is public or holds something else.
+        DataError: The hub refuses the upload, or the commit lacks files.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 
@@ -94,13 +94,13 @@ def upload(
         )
     api = HfApi(endpoint=endpoint.rstrip("/") or None, token=token)
     with _translate_errors(name, token):
-        before = _found_or_made(api, name, private)
+        before = _get_or_create(api, name, private)
         held = _held(api, name, before)
         if mark not in held and not force:
             _refuse_foreign(name, held)
         earlier = set(listed(_read(api, name, mark, before))) if mark in held else set()
-        operations: list[Any] = [CommitOperationAdd(path, str(given) if isinstance(given, Path) else given)
-                                 for path, given in content.items()]  # fmt: skip
+        operations: list[Any] = [CommitOperationAdd(path, str(source) if isinstance(source, Path) else source)
+                                 for path, source in content.items()]  # fmt: skip
         stale = sorted(path for path in earlier & held.keys() if path not in content)
         operations += [CommitOperationDelete(path) for path in stale]
         made = api.create_commit(name, operations, commit_message=message, parent_commit=before)
@@ -108,14 +108,14 @@ def upload(
         lacking = _lacking(content, _held(api, name, commit))
     if lacking:
         raise DataError(
-            f"{name}: the commit {commit[:12]} lacks {escaped(', '.join(lacking[:3]))} or has it otherwise: a "
-            ".gitignore of the repository may leave it out. Correct that on the hub, and push again."
+            f"{name}: the commit {commit[:12]} lacks {escaped(', '.join(lacking[:3]))} or has other content there: "
+            "a .gitignore of the repository may exclude it. Correct that on the hub, and push again."
         )
     return Uploaded(page_of(name, endpoint), commit, commit != before)
 
 
-def _found_or_made(api: Any, name: str, private: bool) -> str:
-    """Return a repository's newest commit; it is made if there is none."""
+def _get_or_create(api: Any, name: str, private: bool) -> str:
+    """Return the newest commit of a repository, which is created if needed."""
     from huggingface_hub.errors import RepositoryNotFoundError
 
     try:
@@ -125,7 +125,7 @@ def _found_or_made(api: Any, name: str, private: bool) -> str:
         info = api.model_info(name, timeout=30)
     if private and not info.private:
         raise ConfigError(
-            f"{name} is public, and --private was asked for: nothing was sent. Make it private on the hub, choose "
+            f"{name} is public, but --private was given: nothing was sent. Make it private on the hub, choose "
             "another name, or leave --private out."
         )
     return str(info.sha)
@@ -143,7 +143,7 @@ def _refuse_foreign(name: str, held: Mapping[str, Any]) -> None:
     if foreign:
         shown = escaped(", ".join(foreign[:3])) + (", …" if len(foreign) > 3 else "")
         raise ConfigError(
-            f"{name} holds something else ({shown}), and no checkpoint of grue: nothing was sent. Choose another name; "
+            f"{name} holds something else ({shown}) and no checkpoint of grue: nothing was sent. Choose another name; "
             "--force adds the checkpoint to what is there."
         )
 
@@ -154,14 +154,16 @@ def _read(api: Any, name: str, path: str, commit: str) -> bytes:
 
 
 def _lacking(content: Content, held: Mapping[str, Any]) -> list[str]:
-    """Return the files that a commit does not have as they were sent."""
-    sizes = {path: given.stat().st_size if isinstance(given, Path) else len(given) for path, given in content.items()}
+    """Return the files that a commit lacks or has with another size."""
+    sizes = {
+        path: source.stat().st_size if isinstance(source, Path) else len(source) for path, source in content.items()
+    }
     return [path for path, size in sizes.items() if path not in held or held[path].size != size]
 
 
 @contextmanager
 def _translate_errors(name: str, token: str) -> Iterator[None]:
-    """Raise what the hub's library raises as one of ours, in which the token does not stand."""
+    """Translate the errors of the hub's library, without showing the token."""
     from huggingface_hub import errors as hub
 
     def reason(error: BaseException) -> str:

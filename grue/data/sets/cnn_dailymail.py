@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha1
 from pathlib import Path
 
-from grue.data.archives import File, FolderRows, csv_rows, everywhere, lines, split_names, text, the_one
+from grue.data.archives import File, FolderRows, csv_rows, everywhere, lines, nearest_one, split_names, text
 from grue.data.rows import Row, facts_of, numbered, short_hash, text_of, with_columns
 from grue.errors import DataError
 from grue.records import Example
@@ -43,8 +43,8 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 def read_folder(folder: Path, split: str) -> FolderRows:
     """Return the rows of the `.story` files that the list of addresses `all_<split>.txt` names, or of a csv table.
 
-    A story's file name is the sha1 of its address. Stories that the list names and the folder lacks are skipped, since
-    a folder may hold a part of the data; none at all is an error. A csv file is `<split>.csv` with the columns article,
+    A story's file name is the sha1 of its address. Listed stories that the folder lacks are skipped, since a folder
+    may hold a part of the data; if none exists, it is an error. A csv file is `<split>.csv` with the columns article,
     highlights and optionally id, or text and y.
 
     Raises:
@@ -52,14 +52,14 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     """
     names = split_names(split)
     tables = [pattern for name in names for pattern in (f"{name}.csv", f"*_{name}.csv", f"*_{name}_*.csv")]
-    source = the_one(folder, *(f"all_{name}.txt" for name in names), *tables)
+    source = nearest_one(folder, *(f"all_{name}.txt" for name in names), *tables)
     if source.name.endswith(".csv"):
         return FolderRows((source,), lambda: _articles(source))
-    wanted = {sha1(address.strip().encode("utf-8")).hexdigest() for address in lines(source) if address.strip()}
-    stories = [file for file in everywhere(folder, "*.story") if file.name.removesuffix(".story") in wanted]
+    hashes = {sha1(address.strip().encode("utf-8")).hexdigest() for address in lines(source) if address.strip()}
+    stories = [file for file in everywhere(folder, "*.story") if file.name.removesuffix(".story") in hashes]
     if not stories:
         raise DataError(
-            f"{folder}: none of the {len(wanted)} stories that {source} lists (<sha1 of the address>.story)."
+            f"{folder}: none of the {len(hashes)} stories that {source} lists (<sha1 of the address>.story)."
         )
     return FolderRows(tuple(stories), lambda: (row for story in stories if (row := read_story(story))))
 
@@ -74,8 +74,8 @@ def read_story(file: File) -> Row | None:
     """Return a `.story` file's article, highlights and id as the hub's version 3.0.0 has them.
 
     A line without final punctuation gets " .", because a caption would otherwise run into the next sentence; paragraphs
-    are joined by spaces, highlights by line ends. None for a story without article or without highlights, which the
-    hub leaves out.
+    are joined by spaces, highlights by line ends. None for a story without article or highlights, which the hub
+    leaves out.
 
     Source: See et al. 2017, the preparation of the data.
     """

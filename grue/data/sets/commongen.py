@@ -1,4 +1,4 @@
-"""CommonGen: a sentence that uses all of a few given concepts.
+"""CommonGen: a sentence that uses all of a few concepts.
 
 Source: Lin et al. 2020, "CommonGen: A Constrained Text Generation Challenge for Generative Commonsense Reasoning".
 """

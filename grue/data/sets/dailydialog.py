@@ -8,12 +8,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import File, FolderRows, lines, split_names, the_one
+from grue.data.archives import File, FolderRows, lines, nearest_one, split_names
 from grue.data.rows import Row, facts_of, numbered, short_hash, texts_of, with_columns
 from grue.errors import DataError
 from grue.records import Example
 
-CONTEXT = 5  # utterances in a prompt; an utterance with fewer before it makes no example
+CONTEXT = 5  # utterances in a prompt; an utterance with fewer before it is not an example
 END_OF_UTTERANCE = "<EOU>"
 
 
@@ -49,11 +49,11 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
             )
 
 
-def _labels(values: Any, what: str, known: range, count: int, where: str) -> list[int]:
-    if not isinstance(values, Sequence) or not all(type(value) is int and value in known for value in values):
-        raise DataError(f"{where}: {what} should be numbers from {known[0]} to {known[-1]}, found {values!r:.80}.")
+def _labels(values: Any, name: str, allowed: range, count: int, where: str) -> list[int]:
+    if not isinstance(values, Sequence) or not all(type(value) is int and value in allowed for value in values):
+        raise DataError(f"{where}: {name} should be numbers from {allowed[0]} to {allowed[-1]}, found {values!r:.80}.")
     if len(values) != count:
-        raise DataError(f"{where}: {count} utterances, but {len(values)} under {what}; the numbers should be equal.")
+        raise DataError(f"{where}: {count} utterances, but {len(values)} under {name}; the numbers should be equal.")
     return list(values)
 
 
@@ -67,7 +67,7 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     """
     names = split_names(split)
     patterns = [pattern for name in names for pattern in (f"dialogues_{name}.txt", f"{name}/dialogues.txt")]
-    dialogues = the_one(folder, *patterns)
+    dialogues = nearest_one(folder, *patterns)
     ending = dialogues.name.removeprefix("dialogues")
     acts, emotions = (dialogues.beside(f"dialogues_{kind}{ending}") for kind in ("act", "emotion"))
     return FolderRows((dialogues, acts, emotions), lambda: _dialogues(dialogues, acts, emotions))

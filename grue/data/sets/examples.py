@@ -1,4 +1,4 @@
-"""Ready-made examples, the format of your own files: prompt, references, id and meta."""
+"""The format of a user's own files: prompt, references, id and meta."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -30,10 +30,10 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         where = f"row {number}"
         for column in row:
             if column not in COLUMNS:
-                known = ", ".join(COLUMNS)
+                allowed = ", ".join(COLUMNS)
                 raise DataError(
-                    f"{where}: unknown column {column!r}.{did_you_mean(str(column), COLUMNS)} Known: {known}; put what "
-                    "else an example has into meta."
+                    f"{where}: unknown column {column!r}.{did_you_mean(str(column), COLUMNS)} Known: {allowed}; put "
+                    "other values into meta."
                 )
         if "prompt" not in row:
             raise DataError(f"{where}: the column 'prompt' is missing; found {', '.join(row) or 'nothing'}.")

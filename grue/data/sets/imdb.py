@@ -37,17 +37,17 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         first, second = halves(review)
         if not first:
             raise DataError(f"{where}: {review!r} has fewer than two words and cannot be halved.")
-        given = text_of(row.get("positive_continuation") or "", "positive_continuation", where)
+        continuation = text_of(row.get("positive_continuation") or "", "positive_continuation", where)
         yield Example(
             id=numbered(f"imdb-{short_hash(review)}", times),
             prompt=first,
-            references=(given,) if given else (second,) if row["label"] == 1 else (),
+            references=(continuation,) if continuation else (second,) if row["label"] == 1 else (),
             meta={"label": int(row["label"])},
         )
 
 
 def halves(review: str) -> tuple[str, str]:
-    """Return the first and the second half of a review, by words; the second has the odd one."""
+    """Return the first and the second half of a review, by words; of an odd number the second has one more."""
     words = words_of(review)
     half = len(words) // 2
     return " ".join(words[:half]), " ".join(words[half:])
@@ -67,7 +67,7 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     """
     root = next((parent for parent in (folder, folder / "aclImdb") if (parent / split).is_dir()), None)
     if root is None:
-        raise DataError(f"{folder}: no folder {split!r} with pos and neg in it, neither here nor under aclImdb.")
+        raise DataError(f"{folder}: no folder {split!r} with pos and neg in it, nor in aclImdb below it.")
     reviews = [
         (File(path), label)
         for label, name in enumerate(("neg", "pos"))

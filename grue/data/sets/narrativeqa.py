@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import File, FolderRows, csv_rows, parsed, split_names, text, the_one
+from grue.data.archives import File, FolderRows, csv_rows, nearest_one, parsed, split_names, text
 from grue.data.rows import Row, Rows, facts_of, numbered, short_hash, text_of, texts_of, within
 from grue.errors import DataError
 from grue.records import Example
@@ -22,7 +22,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     The form is UnifiedQA's, whose checkpoint the paper starts from: everything in lower case, answers too, and between
     question and summary a backslash and an n, not a line end. The question comes first, so that truncation on the right
     never removes it. White space becomes single spaces, and wrongly decoded letters are repaired (`repaired`). Answers
-    that are equal after that are kept once.
+    that are then equal are kept once.
 
     Rows are the hub's nested ones, those of the original csv files joined (`document_id`, `question`, `summary`,
     `answer1`, `answer2`), or tokenised ones (`_id`, `question.tokens`, `context.tokens`, `ground_truths`). An id is the
@@ -67,12 +67,12 @@ def _fields(row: Row, where: str) -> tuple[Any, Any, Any, Sequence[Any]]:
     )
 
 
-def _plain(value: Any, what: str, where: str) -> str:
-    return " ".join(repaired(text_of(value, what, where)).lower().split())
+def _plain(value: Any, name: str, where: str) -> str:
+    return " ".join(repaired(text_of(value, name, where)).lower().split())
 
 
 def repaired(source: str) -> str:
-    """Return a text in which UTF-8 that was decoded as Latin-1 or Latin-2 is decoded again, where that is certain.
+    """Return a text with UTF-8 that was decoded as Latin-1 or Latin-2 repaired, if that is certain.
 
     "â", U+0080 and U+0094 become a dash, "crĂ¨me" becomes "crème"; "Spaß«" and the Romanian "Ăştia" stay.
     """
@@ -92,26 +92,26 @@ def _decoded_again(match: re.Match[str], charset: str) -> str:
 
 
 def _is_broken(before: str, wrong: str, after: str, sign: str) -> bool:
-    """Whether a sequence cannot be what somebody wrote: of a control character, or a capital beside small letters.
+    """Whether a sequence cannot be intended: it has a control character, or a capital next to small letters.
 
     Args:
         before: The character before it; empty at the beginning.
-        after: That behind it; empty at the end.
-        sign: What it is, decoded again.
+        after: The character after it; empty at the end.
+        sign: The repaired character.
     """
     control = any("\x80" <= character <= "\x9f" for character in wrong)
     if len(wrong) > 2:
         return control and (unicodedata.category(sign)[0] in "PSZ" or not before.isalpha())
-    if not "\xa0" <= sign <= "\u024f":  # no Latin letter and none of its signs
+    if not "\xa0" <= sign <= "\u024f":  # not in Latin-1 Supplement or Latin Extended
         return False
     if before.isalpha():
         return before.islower() or after.islower() or (control and wrong[0] in "ÂÃĂ")
-    # But a letter in quotation marks, or the beginning of a Romanian word.
+    # It may be a letter in quotation marks, or the beginning of a Romanian word.
     return (wrong[0] in "ÂÃĂ" and wrong[1] not in "«»şŞ") or (control and after.isalpha())
 
 
 def _sequences(charset: str) -> re.Pattern[str]:
-    """Return what matches a character's bytes in UTF-8 where they were decoded by another charset."""
+    """Return a pattern of a character's UTF-8 bytes decoded by another charset."""
     two, three, four, more = (
         "".join(re.escape(bytes([byte]).decode(charset)) for byte in range(first, last))
         for first, last in ((0xC2, 0xE0), (0xE0, 0xF0), (0xF0, 0xF5), (0x80, 0xC0))
@@ -129,9 +129,9 @@ def read_folder(folder: Path, split: str) -> FolderRows:
         DataError: There is no such file, or a question without its summary.
     """
     names = split_names(split)
-    source = the_one(folder, "qaps.csv", *(f"{name}.json" for name in names))
+    source = nearest_one(folder, "qaps.csv", *(f"{name}.json" for name in names))
     if source.name == "qaps.csv":
-        summaries = the_one(folder, "summaries.csv")
+        summaries = nearest_one(folder, "summaries.csv")
         return FolderRows((source, summaries), lambda: _questions(source, summaries, names))
     return FolderRows((source,), lambda: _tokenised(source))
 
@@ -139,7 +139,7 @@ def read_folder(folder: Path, split: str) -> FolderRows:
 def _tokenised(source: File) -> Rows:
     rows = parsed(text(source), str(source))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{source}: expected a list of objects, one a question.")
+        raise DataError(f"{source}: expected a list of objects, one per question.")
     return rows
 
 
@@ -152,5 +152,7 @@ def _questions(questions: File, summaries: File, sets: tuple[str, ...]) -> Itera
     for row in csv_rows(questions, "document_id", "set", "question", "answer1", "answer2"):
         if row["set"] in sets:
             if row["document_id"] not in summary_of:
-                raise DataError(f"{summaries}: no summary of {row['document_id']}, which {questions} asks about.")
+                raise DataError(
+                    f"{summaries}: no summary of {row['document_id']}, to which {questions} has a question."
+                )
             yield {**row, "summary": summary_of[row["document_id"]]}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import FolderRows, json_lines, split_names, the_one
+from grue.data.archives import FolderRows, json_lines, nearest_one, split_names
 from grue.data.rows import Row, numbered, text_of, texts_of, with_columns, within
 from grue.errors import DataError
 from grue.records import Example
@@ -40,7 +40,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
     The prompt is what `linearise` returns. `meta` is what PARENT reads: under "table" all values with titles and text
     of the section, under "highlighted" the highlighted values with the titles, and under "overlap" whether training has
-    the table's headers, which training rows do not say; "facts" is what the metric of that name reads. The withheld
+    the table's headers, which training rows lack; "facts" is what the metric of that name reads. The withheld
     references of the test split are "" or, on the hub, "none".
 
     Raises:
@@ -92,7 +92,7 @@ def _cell(cell: Any, start: int, where: str) -> TableCell:
     if not isinstance(cell, Mapping):
         raise DataError(f"{where}: expected value, is_header and column_span, found {cell!r:.80}.")
     value, header, span = (cell.get(key) for key in ("value", "is_header", "column_span"))
-    if header not in (True, False) or not isinstance(span, int) or span < 0:  # 1 and 0 among them
+    if header not in (True, False) or not isinstance(span, int) or span < 0:  # 1 and 0 are accepted, too
         raise DataError(f"{where}: is_header should be true or false, column_span a number, found {cell!r:.80}.")
     return TableCell(" ".join(text_of(value, "value", where).split()), bool(header), start, start + span)
 
@@ -119,8 +119,8 @@ def _facts(table: CellTable, highlighted: Sequence[CellIndex], titles: str) -> d
     """Return the highlighted values as facts; those of other cells that no title repeats are wrong."""
     expected = dict.fromkeys(table[line][column].text for line, column in highlighted)
     right = _words(" ".join((titles, *expected)))
-    others = dict.fromkeys(cell.text for cells in table for cell in cells if not cell.is_header)
-    wrong = [text for text in others if _words(text).strip() and _words(text) not in right]
+    texts = dict.fromkeys(cell.text for cells in table for cell in cells if not cell.is_header)
+    wrong = [text for text in texts if _words(text).strip() and _words(text) not in right]
     return {"expected": [[text] for text in expected if _words(text).strip()], "wrong": wrong, "closed": True}
 
 
@@ -141,15 +141,15 @@ def _sentences(annotations: Any, where: str) -> tuple[str, ...]:
 
 
 def _parent_values(*texts: str) -> list[str]:
-    """Return what PARENT compares: the non-empty texts, without the "|" at which its official files are split."""
+    """Return PARENT's values: the non-empty texts, without "|", the separator of its official files."""
     return [text.replace("|", "-") for text in texts if text]
 
 
 def _overlap(subset: Any, where: str) -> dict[str, bool]:
-    known = {"True": {"overlap": True}, "False": {"overlap": False}, "None": {}, "none": {}}
-    if str(subset) not in known:
+    overlaps = {"True": {"overlap": True}, "False": {"overlap": False}, "None": {}, "none": {}}
+    if str(subset) not in overlaps:
         raise DataError(f"{where}: overlap_subset should be true or false, found {subset!r:.80}.")
-    return known[str(subset)]
+    return overlaps[str(subset)]
 
 
 # --- the prompt ------------------------------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def linearise(table: CellTable, highlighted: Sequence[CellIndex], page_title: st
 
     The shape is the official one, "[page_title] X [/page_title] [section_title] Y [/section_title] [table] [cell] v
     [col_header] h [/col_header] [row_header] r [/row_header] [/cell] [/table]", with three differences: brackets are
-    square, because T5's vocabulary has neither "<" nor ">"; a header that covers a cell twice is written once; and
-    empty headers are left out.
+    square, because T5's vocabulary lacks "<" and ">"; a repeated header is written once; and empty headers are left
+    out.
     """
     titles = [("page_title", page_title), ("section_title", section_title)]
     cells = [_linearised_cell(table, index) for index in highlighted]
@@ -179,14 +179,14 @@ def _column_headers(table: CellTable, index: CellIndex) -> list[str]:
     """Return the distinct headers in the rows above a cell that cover one of its columns, from the top."""
     row, column = index
     cell = table[row][column]
-    above = (other for line in table[:row] for other in line if other.is_header)
-    return _distinct(other.text for other in above if other.start < cell.end and other.end > cell.start)
+    above = (header for line in table[:row] for header in line if header.is_header)
+    return _distinct(header.text for header in above if header.start < cell.end and header.end > cell.start)
 
 
 def _row_headers(table: CellTable, index: CellIndex) -> list[str]:
     """Return the distinct headers to the left of a cell in its own row."""
     row, column = index
-    return _distinct(other.text for other in table[row][:column] if other.is_header)
+    return _distinct(header.text for header in table[row][:column] if header.is_header)
 
 
 def _tagged(tag: str, *parts: str) -> str:
@@ -209,5 +209,5 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     """
     names = split_names(split)
     patterns = [pattern for name in names for pattern in (f"*totto_*{name}_*.jsonl", f"{name}_sample.jsonl")]
-    source = the_one(folder, *patterns)
+    source = nearest_one(folder, *patterns)
     return FolderRows((source,), lambda: json_lines(source))

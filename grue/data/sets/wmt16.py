@@ -10,12 +10,18 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import File, FolderRows, everywhere, lines, split_names, text, the_one
+from grue.data.archives import File, FolderRows, everywhere, lines, nearest_one, split_names, text
 from grue.data.rows import Row, numbered, short_hash, text_of, with_columns, within
 from grue.errors import DataError
 from grue.records import Example
 
-ENTITIES = {"&quot;": '"', "&apos;": "'", "&lt;": "<", "&gt;": ">", "&amp;": "&"}  # "&amp;" last: it may hide another
+ENTITIES = {
+    "&quot;": '"',
+    "&apos;": "'",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&amp;": "&",
+}  # "&amp;" last: decoding it may create another
 NEWS = {"validation": "newstest2015", "test": "newstest2016"}
 
 
@@ -56,20 +62,20 @@ def read_folder(folder: Path, split: str) -> FolderRows:
 
     Validation is newstest2015 and test newstest2016, as text (`newstest2016.en`, `.de`) or in the original sgm
     (`newstest2016-ende-src.en.sgm`, `-ref.de.sgm`, or the same of `deen`), or `<split>.en` and `.de`. Training takes
-    every other text `X.en` that has its `X.de`. Pairs with an empty side are skipped, as on the hub.
+    all other texts `X.en` with an `X.de`. Pairs with an empty side are skipped, as on the hub.
 
     Raises:
         DataError: There is no pair of files, or the two files of a pair differ in their number of sentences.
     """
     if split in NEWS:
-        english = [the_one(folder, *_news_names(split))]
+        english = [nearest_one(folder, *_news_names(split))]
     else:
         english = [file for file in everywhere(folder, "*.en") if not _is_news(file)]
     german = set(everywhere(folder, "*.de", "*.de.sgm"))
-    pairs = [(file, other) for file in english if (other := _translation(file)) in german]
+    pairs = [(file, translation) for file in english if (translation := _translation(file)) in german]
     if not pairs:
-        known = f"; found {english[0]}, but no {_translation(english[0]).name}" if english else ""
-        raise DataError(f"{folder}: no text of the split {split!r} in English and German, X.en and X.de{known}.")
+        hint = f"; found {english[0]}, but no {_translation(english[0]).name}" if english else ""
+        raise DataError(f"{folder}: no text of the split {split!r} in English and German, X.en and X.de{hint}.")
     files = tuple(file for pair in pairs for file in pair)
     return FolderRows(files, lambda: (row for pair in pairs for row in _translations(*pair)))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from grue.errors import ConfigError, DataError
 from grue.lm.quiet import quiet
-from grue.lm.scorers import load_scoring_model, signed
+from grue.lm.scorers import load_scoring_model, model_signature
 from grue.metrics.metric import FloatArray, OfCorpusOnly, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
@@ -56,9 +56,8 @@ class Perplexity:
         self._batch_size = batch_size
         self._opening = _opening(self._tokenizer)
         self.signature_suffix = f"{'|opened:bos' if self._opening else ''}{f'|context:{context}' if context else ''}"
-        self.signature = (
-            f"perplexity|{signed(model, revision)}|of:text given prompt|empty:end of text{self.signature_suffix}"
-        )
+        details = f"of:text given prompt|empty:end of text{self.signature_suffix}"
+        self.signature = f"perplexity|{model_signature(model, revision)}|{details}"
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only prompts and texts count."""
@@ -128,7 +127,7 @@ class BoundedPerplexity:
         self._plain = Perplexity(model, revision, batch_size, context, BOUNDED)
         self._typical = math.log(typical)
         details = f"typical:{typical:.15g}|of:text given prompt|mean:texts{self._plain.signature_suffix}"
-        self.signature = f"{BOUNDED}|{signed(model, revision)}|{details}"
+        self.signature = f"{BOUNDED}|{model_signature(model, revision)}|{details}"
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only prompts and texts count."""
@@ -182,7 +181,9 @@ class PolicyOnReferences:
                 f"The metric {NAME!r}: the stride must be at least 2 and less than the {self._longest} tokens that "
                 f"{model} reads, found {stride}."
             )
-        self.signature = f"{NAME}|{signed(model, revision)}|of:{of}|stride:{stride}|window:{self._longest}|mean:rl4lms"
+        self.signature = (
+            f"{NAME}|{model_signature(model, revision)}|of:{of}|stride:{stride}|window:{self._longest}|mean:rl4lms"
+        )
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: the references are scored by `statistics`."""

@@ -87,13 +87,13 @@ def as_recorded(record: Mapping[str, Any], sha256: str) -> Stage | None:
 
 def _with_all_settings(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with the settings that it does not name: turned off if they can be, else their defaults."""
-    from grue.rl.settings import that_matter
+    from grue.rl.settings import effective_settings
     from grue.runs.algorithms import find_card
 
     settings = find_card(record["algorithm"].split("+")[-1]).settings
     optional = {name for name, hint in get_type_hints(settings).items() if type(None) in get_args(hint)}
     defaults = {field.name: None if field.name in optional else field.default for field in fields(settings)}
-    return {**record, "config": that_matter({**defaults, **record["config"]})}
+    return {**record, "config": effective_settings({**defaults, **record["config"]})}
 
 
 def stage_of(record: Mapping[str, Any], where: str = "config.toml") -> Stage:
