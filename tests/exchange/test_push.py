@@ -298,6 +298,6 @@ def test_an_interrupted_push_goes_on(written, held, push, run):
         method = "PUT" if path == "/stored/" else "POST"
         written.stored.clear()
         written.faults.append(Fault(path, method, status=status, headers={"X-Error-Message": f"no, {TOKEN}"}))
-        assert "Nothing here was changed, and the same command goes on where it stopped." in told()
+        assert "Nothing was changed on this machine; rerun the command to continue." in told()
     push()
     assert "model.safetensors" in held()
