@@ -268,7 +268,7 @@ def test_refusals_say_what_to_do(written, run, refuse):
     refuse(2, "--benchmark", "words")
     (run / "checkpoint/README.md").write_text("---\nlanguage: [\n---\n")
     done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", "me/words"])
-    assert done.exit_code == 3 and "README.md: its front matter is not what the hub reads" in done.stderr
+    assert done.exit_code == 3 and "README.md: the hub cannot read its front matter" in done.stderr
     (run / "checkpoint/README.md").unlink()
     refuse(3)
 
@@ -292,7 +292,7 @@ def test_an_interrupted_push_goes_on(written, held, push, run):
         return done.stderr
 
     written.ignored = r"tokenizer\.json$"
-    assert "lacks tokenizer.json or has it otherwise: a .gitignore" in told()
+    assert "lacks tokenizer.json or has other content there: a .gitignore" in told()
     written.ignored = ""
     for path, status in (("preupload", 400), ("/stored/", 403), ("commit/main", 500), ("commit/main", 412)):
         method = "PUT" if path == "/stored/" else "POST"
