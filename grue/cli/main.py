@@ -22,6 +22,7 @@ COMMANDS = {
     "train": ("grue.cli.train", "Train a model on a task.", "train"),
     "diagnose": ("grue.cli.diagnose", "Measure before a run whether there is a signal to learn from.", "diagnose"),
     "evaluate": ("grue.cli.evaluate", "Generate and score: a checkpoint, a model or a baseline.", "evaluate"),
+    "bench": ("grue.cli.bench", "Compare methods fairly: plan, train, evaluate, decide.", "bench"),
     "sweep": ("grue.cli.sweep", "Run a grid of tasks, algorithms and seeds.", "sweep"),
     "generate": ("grue.cli.generate", "Write predictions, or scored samples to learn from.", "generate"),
     "score": ("grue.cli.score", "Score a predictions file.", "score"),

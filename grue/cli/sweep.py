@@ -86,31 +86,63 @@ def sweep(
     """  # noqa: D301 (click reads the escape)
     if context.invoked_subcommand is not None:
         return
-    from grue.cli.sweep_view import dry_run_text
-    from grue.evaluation.endpoint import checked
-    from grue.sweep.jobs import plan_jobs, refuse_other_runs
-    from grue.sweep.record import Record
     from grue.sweep.work import JobContext
 
     grid = _grid(**grid_flags)
-    planned, record = plan_jobs(grid), Record(runs.absolute())
     place = JobContext(runs=runs.absolute(), data_dir=data_dir, offline=offline, threads=threads)
     if executor == "local" and address is not None:
         raise ConfigError("--address belongs to a Ray cluster; add --executor ray.")
     if dry_run:
-        refuse_other_runs(planned, place.runs, data_dir, record.finished)
-        click.echo(dry_run_text(record, planned, at_a_time(executor, jobs, threads, gpus, device_count())))
-        return
+        click.echo(plan_text(grid, place, executor, jobs, gpus))
+    elif not run_grid(grid, place, executor, jobs, gpus, address, retries):
+        context.exit(1)
+
+
+def plan_text(
+    grid: "SweepGrid", place: "JobContext", executor: str = "local", jobs: int | None = None, gpus: float = 0.0
+) -> str:
+    """Return which runs of a grid are left, and how long they may take; nothing is started.
+
+    Raises:
+        ConfigError: A folder holds a run of another configuration.
+    """
+    from grue.cli.sweep_view import dry_run_text
+    from grue.sweep.jobs import plan_jobs, refuse_other_runs
+    from grue.sweep.record import Record
+
+    planned, record = plan_jobs(grid), Record(place.runs)
+    refuse_other_runs(planned, place.runs, place.data_dir, record.finished)
+    return dry_run_text(record, planned, at_a_time(executor, jobs, place.threads, gpus, device_count()))
+
+
+def run_grid(
+    grid: "SweepGrid",
+    place: "JobContext",
+    executor: str = "local",
+    jobs: int | None = None,
+    gpus: float = 0.0,
+    address: str | None = None,
+    retries: int = 1,
+) -> bool:
+    """Carry out what is left of a grid, with a live view; return whether every run is finished.
+
+    Raises:
+        ConfigError: A folder holds a run of another configuration, another sweep is at work there, or an endpoint's key
+            is missing.
+    """
+    from grue.evaluation.endpoint import checked
+    from grue.sweep.jobs import plan_jobs, refuse_other_runs
+    from grue.sweep.record import Record
+
+    planned = plan_jobs(grid)
     for entry in grid.models:
         if entry.endpoint is not None:
             checked(replace(entry.endpoint, model=entry.model))  # a missing key is refused before anything runs
-    with record.sole_owner():
-        record = Record(runs.absolute())  # another sweep may have ended before this one got the lock
-        refuse_other_runs(planned, place.runs, data_dir, record.finished)
+    with Record(place.runs).sole_owner():
+        record = Record(place.runs)  # another sweep may have ended before this one got the lock
+        refuse_other_runs(planned, place.runs, place.data_dir, record.finished)
         record.write_grid(grid)
-        done = _carry_out(planned, record, _executor(executor, record, place, jobs, threads, gpus, address), retries)
-    if not done:
-        context.exit(1)
+        return _carry_out(planned, record, _executor(executor, record, place, jobs, gpus, address), retries)
 
 
 def _grid(
@@ -131,7 +163,7 @@ def _grid(
     if suite is not None:
         overrides["suite"] = suite
     if algos is not None:
-        overrides["algorithms"] = _names(algos)
+        overrides["algorithms"] = names_of(algos)
     if seed_range is not None:
         overrides["seeds"] = seed_range
     if settings:
@@ -140,9 +172,9 @@ def _grid(
         overrides["evaluate"] = False
     grid = replace(grid, **overrides).located()
     if tasks is not None:
-        if not _names(tasks):
+        if not names_of(tasks):
             raise ConfigError(f"--tasks {tasks!r} names no task; leave it out for all.")
-        grid = grid.on_tasks(_names(tasks))
+        grid = grid.on_tasks(names_of(tasks))
     if not vary:
         return grid
     values = _varied(vary)
@@ -156,7 +188,8 @@ def _grid(
     return replace(grid, algorithms=baselines, systems=(*varied, *grid.systems))
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names_of(text: str) -> tuple[str, ...]:
+    """Return names that commas separate."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
@@ -167,9 +200,9 @@ def _varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         key, equals, listed = setting.partition("=")
         if key in values:
             raise ConfigError(f"--vary {setting}: {key} is varied already; write all its values in one list.")
-        if not equals or not _names(listed):
+        if not equals or not names_of(listed):
             raise ConfigError(f"--vary {setting}: write KEY=V1,V2, such as --vary gamma=0.95,1.0.")
-        values[key] = tuple(options.parse_settings((f"{key}={value}",))[key] for value in _names(listed))
+        values[key] = tuple(options.parse_settings((f"{key}={value}",))[key] for value in names_of(listed))
     return values
 
 
@@ -200,16 +233,16 @@ def at_a_time(executor: str, jobs: int | None, threads: int, gpus: float, device
 
 
 def _executor(
-    name: str, record: "Record", place: "JobContext", jobs: int | None, threads: int, gpus: float, address: str | None
+    name: str, record: "Record", place: "JobContext", jobs: int | None, gpus: float, address: str | None
 ) -> "Executor":
     if name == "ray":
         from grue.sweep.on_ray import RayExecutor
 
-        return RayExecutor(record, place, jobs=jobs, cpus=threads, gpus=gpus, address=address)
+        return RayExecutor(record, place, jobs=jobs, cpus=place.threads, gpus=gpus, address=address)
     from grue.sweep.local import LocalExecutor
 
     devices = device_count()
-    return LocalExecutor(record, place, at_a_time(name, jobs, threads, gpus, devices), devices)
+    return LocalExecutor(record, place, at_a_time(name, jobs, place.threads, gpus, devices), devices)
 
 
 def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor", retries: int) -> bool:

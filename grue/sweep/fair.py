@@ -1,0 +1,137 @@
+"""A fair comparison as grids: methods from one start, with one budget and equal trials, beside controls.
+
+Every method trains from the same supervised start of its seed, by the task's recipe, so that budgets are equal. With
+trials, each method's learning rate is chosen on validation out of equally many, with a seed that no result has.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grue import files
+from grue.algorithms import SUPERVISED
+from grue.errors import ConfigError
+from grue.records import BASELINES
+from grue.runs.log import NAME as LOG
+from grue.runs.log import read_log
+from grue.runs.plan import Plan
+from grue.sweep.grid import GridEntry, SweepGrid
+from grue.sweep.jobs import Job, plan_jobs, stages_of
+from grue.task_files import load_task
+
+FACTORS = (1.0, 3.0, 1 / 3, 10.0, 0.1)
+"""What the recipe's learning rate is multiplied by, in the order of the trials."""
+TRIAL_SEED = 101
+TWICE = "supervised_x2"
+"""The control that trains the start twice as long: what the compute of reinforcement learning buys without it."""
+
+
+def fair_grid(grid: SweepGrid, methods: Sequence[str], backbone: str | None, from_backbone: bool) -> SweepGrid:
+    """Return the grid of a comparison.
+
+    Args:
+        grid: Suite, tasks and seeds; nothing else of it is kept.
+        methods: Algorithms; a bare one means `supervised+NAME` unless `from_backbone`. Baselines are taken as they are.
+        backbone: Another model than the tasks' own.
+        from_backbone: Whether methods train from the backbone, and there is no start.
+
+    Raises:
+        ConfigError: No method is trained, or one is named twice.
+    """
+    names = [_whole(name, from_backbone) for name in methods]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"--algos names {doubled[0]} twice; name each method once.")
+    if not any(name not in (*BASELINES, SUPERVISED) for name in names):
+        raise ConfigError("--algos names no method to compare; add one, such as ppo.")
+    if not from_backbone and SUPERVISED not in names:
+        names.insert(0, SUPERVISED)
+    plain = SweepGrid(suite=grid.suite, tasks=grid.tasks, seeds=grid.seeds)
+    entries = [GridEntry(algorithm=name, backbone=None if name in BASELINES else backbone) for name in names]
+    whole = replace(plain, systems=tuple(entries))
+    return whole if from_backbone else replace(whole, systems=(*entries, *_twice(whole, backbone)))
+
+
+def _whole(method: str, from_backbone: bool) -> str:
+    bare = "+" not in method and method not in (*BASELINES, SUPERVISED)
+    return f"{SUPERVISED}+{method}" if bare and not from_backbone else method
+
+
+def _twice(grid: SweepGrid, backbone: str | None) -> Iterator[GridEntry]:
+    """Yield the start with twice the epochs of each task's recipe."""
+    for source in grid.task_list():
+        start = next(job for job in plan_jobs(grid.on_tasks([source])) if job.algorithm == SUPERVISED)
+        epochs = files.plain(_plan(start, grid).config)["epochs"]
+        yield GridEntry(
+            algorithm=SUPERVISED, system=TWICE, tasks=(source,), backbone=backbone, set={"epochs": 2 * epochs}
+        )
+
+
+def _plan(job: Job, grid: SweepGrid) -> Plan:
+    return stages_of(job, load_task(job.source, grid.suite), Path("runs"))[-1]
+
+
+def trial_grid(grid: SweepGrid, trials: int) -> SweepGrid:
+    """Return the trials of a comparison: each method's learning rate, on each task, with a seed of their own.
+
+    Raises:
+        ConfigError: There are not so many trials.
+    """
+    if not 2 <= trials <= len(FACTORS):
+        raise ConfigError(f"--trials {trials}: take 2 to {len(FACTORS)}, or leave it out for the recipes' rates.")
+    entries = []
+    for source in grid.task_list():
+        for entry in _tuned(grid):
+            job = next(job for job in plan_jobs(grid.on_tasks([source])) if job.algorithm == entry.algorithm)
+            rate = _plan(job, grid).config.learning_rate
+            rates = tuple(float(f"{rate * factor:.3g}") for factor in FACTORS[:trials])
+            entries.append(replace(entry, tasks=(source,), vary={"learning_rate": rates}))
+    seed = max(TRIAL_SEED, *(seed + 1 for seed in grid.seed_list()))
+    return replace(grid, systems=tuple(entries), seeds=(seed,), evaluate=False)
+
+
+def _tuned(grid: SweepGrid) -> list[GridEntry]:
+    return [entry for entry in grid.systems if entry.algorithm not in (*BASELINES, SUPERVISED)]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A method's trials on a task.
+
+    Attributes:
+        source: The task, by name or file.
+        reached: Learning rate → the best preference on validation, 0–100.
+    """
+
+    source: str
+    algorithm: str
+    reached: Mapping[float, float]
+
+    @property
+    def rate(self) -> float:
+        """The learning rate that validated best, the first of equals."""
+        return max(self.reached, key=self.reached.__getitem__)
+
+
+def chosen_rates(trials: SweepGrid, runs: Path) -> list[Choice]:
+    """Return what the trials reached, from their logs.
+
+    Raises:
+        DataError: A trial's log cannot be read.
+    """
+    reached: dict[tuple[str, str], dict[float, float]] = {}
+    for job in plan_jobs(trials):
+        assert isinstance(job.entry, GridEntry)
+        if "learning_rate" in job.entry.set:
+            log, _ = read_log(runs / job.id / LOG)
+            best = max(line["validation/preference"] for _, line in log if "validation/preference" in line)
+            reached.setdefault((job.source, job.algorithm), {})[job.entry.set["learning_rate"]] = best
+    return [Choice(source, algorithm, values) for (source, algorithm), values in reached.items()]
+
+
+def with_rates(grid: SweepGrid, choices: Sequence[Choice]) -> SweepGrid:
+    """Return the grid in which each method has its learning rate on each task."""
+    systems: list[GridEntry] = []
+    for entry in grid.systems:
+        tuned = [choice for choice in choices if choice.algorithm == entry.algorithm]
+        systems += [replace(entry, tasks=(each.source,), set={"learning_rate": each.rate}) for each in tuned] or [entry]
+    return replace(grid, systems=tuple(systems))

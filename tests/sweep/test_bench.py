@@ -1,0 +1,151 @@
+"""`grue bench`: a fair grid, equal trials, the report, and the whole road on a tiny task."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from support.own_task import small_task
+from support.paths import ROOT
+
+from grue import files
+from grue.cli.bench_report import report
+from grue.cli.main import main
+from grue.errors import ConfigError
+from grue.leaderboard.neighbours import board_folder
+from grue.leaderboard.published import read_board
+from grue.sweep.fair import Choice, chosen_rates, fair_grid, trial_grid, with_rates
+from grue.sweep.grid import SweepGrid
+from grue.sweep.jobs import plan_jobs
+
+GRID = SweepGrid(tasks=("imdb", "commongen"), seeds=(1, 2))
+
+
+def systems(grid):
+    return {(job.task, job.system): job for job in plan_jobs(grid) if job.seed == grid.seed_list()[0]}
+
+
+def test_methods_begin_from_one_start_and_a_control_trains_it_twice_as_long():
+    found = systems(fair_grid(GRID, ["ppo", "supervised+grpo", "zero-shot"], None, False))
+    names = ["supervised", "supervised+grpo", "supervised+ppo", "supervised_x2", "zero-shot"]
+    assert sorted(name for task, name in found if task == "imdb") == names
+    assert {job.after for (_, name), job in found.items() if "+" in name} == {
+        "mini/imdb/supervised/seed-1",
+        "mini/commongen/supervised/seed-1",
+    }
+    for task in GRID.tasks:
+        recipe = files.read_toml(ROOT / f"tasks/mini/{task}.toml")["recipes"]["supervised"]
+        assert found[task, "supervised_x2"].entry.set == {"epochs": 2 * recipe["epochs"]}
+
+
+def test_from_the_backbone_there_is_no_start():
+    found = systems(fair_grid(GRID, ["ppo", "grpo"], "mini:causal-s", True))
+    assert {job.algorithm for job in found.values()} == {"ppo", "grpo"}
+    assert {job.entry.backbone for job in found.values()} == {"mini:causal-s"}
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        (["ppo", "supervised+ppo"], "supervised+ppo twice"),
+        (["supervised", "zero-shot"], "no method"),
+        ([], "no method"),
+    ],
+)
+def test_what_is_no_comparison_is_refused(methods, words):
+    with pytest.raises(ConfigError, match=words.replace("+", r"\+")):
+        fair_grid(GRID, methods, None, False)
+
+
+def test_every_method_gets_equally_many_trials_with_a_seed_of_their_own():
+    grid = fair_grid(SweepGrid(tasks=("imdb",), seeds=(1, 150)), ["ppo", "rloo", "zero-shot"], None, False)
+    trials = trial_grid(grid, 3)
+    assert (trials.seeds, trials.evaluate) == ((151,), False)
+    rates = {}
+    for job in plan_jobs(trials):
+        if "learning_rate" in job.entry.set:
+            rates.setdefault(job.algorithm, []).append(job.entry.set["learning_rate"])
+    recipes = files.read_toml(ROOT / "tasks/mini/imdb.toml")["recipes"]
+    expected = {"supervised+ppo": recipes["rl"], "supervised+rloo": recipes["rloo"]}
+    for algorithm, recipe in expected.items():
+        rate = recipe["learning_rate"]
+        assert rates.pop(algorithm) == pytest.approx([rate, 3 * rate, rate / 3], rel=0.01)
+    assert rates == {}, "neither the start nor a baseline is tuned"
+    with pytest.raises(ConfigError, match="take 2 to 5"):
+        trial_grid(grid, 6)
+
+
+def test_the_rate_that_validated_best_is_taken_on_its_task(tmp_path):
+    grid = fair_grid(SweepGrid(tasks=("imdb",), seeds=(1,)), ["ppo"], None, False)
+    trials = trial_grid(grid, 3)
+    best = iter([40.0, 60.0, 50.0])
+    for job in plan_jobs(trials):
+        if "learning_rate" in job.entry.set:
+            log = [{"update": 0, "validation/preference": 39.0}, {"update": 1, "seconds": 1.0}]
+            end = {"update": 1, "validation/preference": next(best)}
+            files.write_jsonl(tmp_path / job.id / "train.jsonl", [*log, end, {"finished": True}])
+    (choice,) = chosen_rates(trials, tmp_path)
+    second = plan_jobs(trials)[2].entry.set["learning_rate"]
+    assert (choice.source, choice.algorithm, choice.rate) == ("imdb", "supervised+ppo", second)
+    chosen = systems(with_rates(grid, [choice]))
+    assert chosen["imdb", "supervised+ppo"].entry.set == {"learning_rate": second}
+    assert chosen["imdb", "supervised"].entry.set == {}
+
+
+def test_the_report_says_what_is_not_decided_and_what_was_tried():
+    names = ("supervised", "supervised+ppo", "supervised+nlpo", "supervised+grpo", "zero-shot")
+    board = read_board(board_folder() / "mini.json")
+    board = replace(board, rows=tuple(row for row in board.rows if row.system in names))
+    text = report(board, [Choice("tasks/imdb.toml", "supervised+ppo", {2e-4: 95.0, 6e-4: 96.5})])
+    assert "| supervised+grpo − supervised | +1.8 |" in text
+    assert "- supervised+grpo − supervised+ppo, +0.3: about 9 seeds each would find" in text
+    assert "| imdb | supervised+ppo | 0.0006 | 0.0002: 95.0, 0.0006: 96.5 |" in text
+    assert "Ranks by the mean when one task is left out: " in text
+
+
+def test_the_whole_road(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    task = small_task(tmp_path)
+    table = files.read_toml(task)
+    tiny = {
+        "updates": 1,
+        "rollouts": 8,
+        "minibatch_size": 8,
+        "epochs": 1,
+        "validation_examples": 2,
+        "validate_every": 1,
+    }
+    table["recipes"] = {"supervised": {"epochs": 1, "batch_size": 2}, "rl": {**tiny, "learning_rate": 1e-4}}
+    files.write_toml(task, table)
+    arguments = [
+        "bench",
+        "out",
+        "--tasks",
+        str(task),
+        "--algos",
+        "grpo",
+        "--seeds",
+        "1-2",
+        "--trials",
+        "2",
+        "--jobs",
+        "1",
+    ]
+    asked = CliRunner().invoke(main, arguments, input="n\n")
+    assert asked.exit_code == 1, asked.output
+    assert "Trials: 3 runs" in asked.stderr
+    assert not (tmp_path / "out").exists()
+    done = CliRunner().invoke(main, [*arguments, "--yes"])
+    assert done.exit_code == 0, done.output
+    written = (tmp_path / "out/README.md").read_text(encoding="utf-8")
+    assert written in done.stdout
+    for words in ("supervised_x2", "## Every two", "## Learning rates", "| commongen | supervised+grpo |"):
+        assert words in written
+    assert "<html" in (tmp_path / "out/board.html").read_text(encoding="utf-8")
+    results = sorted(path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("result.json"))
+    names = ("supervised", "supervised+grpo", "supervised_x2")
+    assert results == sorted(f"out/runs/own/commongen/{name}/seed-{seed}" for name in names for seed in (1, 2))
+    again = CliRunner().invoke(main, [*arguments, "--yes"])
+    assert again.exit_code == 0
+    assert "all finished: nothing to do" in again.stderr
+    assert json.loads((tmp_path / results[0] / "result.json").read_text())["seed"] == 1
