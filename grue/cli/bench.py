@@ -10,7 +10,7 @@ from grue import files
 from grue.cli import options
 
 if TYPE_CHECKING:
-    from grue.sweep.fair import Choice
+    from grue.sweep.fair import TunedRate
     from grue.sweep.grid import SweepGrid
     from grue.sweep.work import JobContext
 
@@ -81,7 +81,7 @@ def bench(
     click.echo(f"{'Then' if tried else 'Plan'}: {plan_text(grid, place, jobs=jobs)}", err=True)
     if not yes:
         click.confirm("Begin?", abort=True, err=True)
-    choices: list[Choice] = []
+    choices: list[TunedRate] = []
     if tried is not None:
         if not run_grid(tried, beside, jobs=jobs):
             context.exit(1)
@@ -92,7 +92,7 @@ def bench(
     _report(folder, grid, place, choices)
 
 
-def _report(folder: Path, grid: "SweepGrid", place: "JobContext", choices: "list[Choice]") -> None:
+def _report(folder: Path, grid: "SweepGrid", place: "JobContext", choices: "list[TunedRate]") -> None:
     """Write the report and the page, and print the report."""
     from grue.cli.bench_report import report
     from grue.leaderboard.entries import find_results

@@ -8,10 +8,10 @@ from grue.leaderboard.board import Board, Estimate, Row
 from grue.leaderboard.budgets import calls_of, differ
 from grue.leaderboard.pairs import SystemPair, all_pairs, common_tasks, rank_ranges
 from grue.records import BASELINES
-from grue.sweep.fair import Choice
+from grue.sweep.fair import TunedRate
 
 
-def report(board: Board, choices: Sequence[Choice]) -> str:
+def report(board: Board, choices: Sequence[TunedRate]) -> str:
     """Return what a comparison found: scores, pairs, what is not decided, and how learning rates were chosen."""
     rows = sorted((row for row in board.rows if row.cells), key=_by_mean)
     tasks = common_tasks(rows)
@@ -118,7 +118,7 @@ def _budgets(rows: Sequence[Row]) -> Iterator[str]:
             yield ""
 
 
-def _rates(choices: Sequence[Choice]) -> Iterator[str]:
+def _rates(choices: Sequence[TunedRate]) -> Iterator[str]:
     """Yield how each learning rate was chosen."""
     if not choices:
         return

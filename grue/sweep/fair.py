@@ -94,7 +94,7 @@ def _tuned(grid: SweepGrid) -> list[GridEntry]:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TunedRate:
     """A method's trials on a task.
 
     Attributes:
@@ -112,7 +112,7 @@ class Choice:
         return max(self.reached, key=self.reached.__getitem__)
 
 
-def chosen_rates(trials: SweepGrid, runs: Path) -> list[Choice]:
+def chosen_rates(trials: SweepGrid, runs: Path) -> list[TunedRate]:
     """Return what the trials reached, from their logs.
 
     Raises:
@@ -125,10 +125,10 @@ def chosen_rates(trials: SweepGrid, runs: Path) -> list[Choice]:
             log, _ = read_log(runs / job.id / LOG)
             best = max(line["validation/preference"] for _, line in log if "validation/preference" in line)
             reached.setdefault((job.source, job.algorithm), {})[job.entry.set["learning_rate"]] = best
-    return [Choice(source, algorithm, values) for (source, algorithm), values in reached.items()]
+    return [TunedRate(source, algorithm, values) for (source, algorithm), values in reached.items()]
 
 
-def with_rates(grid: SweepGrid, choices: Sequence[Choice]) -> SweepGrid:
+def with_rates(grid: SweepGrid, choices: Sequence[TunedRate]) -> SweepGrid:
     """Return the grid in which each method has its learning rate on each task."""
     systems: list[GridEntry] = []
     for entry in grid.systems:

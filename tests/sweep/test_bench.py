@@ -14,7 +14,7 @@ from grue.cli.main import main
 from grue.errors import ConfigError
 from grue.leaderboard.neighbours import board_folder
 from grue.leaderboard.published import read_board
-from grue.sweep.fair import Choice, chosen_rates, fair_grid, trial_grid, with_rates
+from grue.sweep.fair import TunedRate, chosen_rates, fair_grid, trial_grid, with_rates
 from grue.sweep.grid import SweepGrid
 from grue.sweep.jobs import plan_jobs
 
@@ -96,7 +96,7 @@ def test_the_report_says_what_is_not_decided_and_what_was_tried():
     names = ("supervised", "supervised+ppo", "supervised+nlpo", "supervised+grpo", "zero-shot")
     board = read_board(board_folder() / "mini.json")
     board = replace(board, rows=tuple(row for row in board.rows if row.system in names))
-    text = report(board, [Choice("tasks/imdb.toml", "supervised+ppo", {2e-4: 95.0, 6e-4: 96.5})])
+    text = report(board, [TunedRate("tasks/imdb.toml", "supervised+ppo", {2e-4: 95.0, 6e-4: 96.5})])
     assert "| supervised+grpo − supervised | +1.8 |" in text
     assert "- supervised+grpo − supervised+ppo, +0.3: about 9 seeds each would find" in text
     assert "| imdb | supervised+ppo | 0.0006 | 0.0002: 95.0, 0.0006: 96.5 |" in text

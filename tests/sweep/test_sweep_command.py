@@ -34,9 +34,9 @@ def fake(monkeypatch, tmp_path):
     monkeypatch.setenv("GRUE_RUNS", str(tmp_path))
     made, outcomes = [], {}
 
-    def executor(name, record, place, jobs, threads, gpus, address):
+    def executor(name, record, place, jobs, gpus, address):
         made.append(FakeExecutor(record, outcomes))
-        made[-1].asked = (name, place, jobs, threads, gpus, address)
+        made[-1].asked = (name, place, jobs, gpus, address)
         return made[-1]
 
     monkeypatch.setattr(command, "_executor", executor)
@@ -117,8 +117,8 @@ def test_a_full_disk_ends_with_3_and_says_where(fake, monkeypatch, refused):
 def test_what_the_executor_is_told(fake, tmp_path):
     ray = "--jobs 3 --threads 2 --gpus 0.5 --executor ray --address auto --offline".split()
     grue(*PPO, *ray, "--data-dir", tmp_path / "data", HF_HUB_OFFLINE="1")
-    name, place, jobs, threads, gpus, address = fake[0][0].asked
-    assert (name, jobs, threads, gpus, address) == ("ray", 3, 2, 0.5, "auto")
+    name, place, jobs, gpus, address = fake[0][0].asked
+    assert (name, jobs, gpus, address) == ("ray", 3, 0.5, "auto")
     assert (place.runs, place.data_dir, place.offline, place.threads) == (tmp_path, tmp_path / "data", True, 2)
 
 
