@@ -64,7 +64,7 @@ def bench(
     grue bench mine --algos my_file:MyMethod,ppo,grpo --tasks commongen --trials 3 --yes
     grue bench qwen --suite small --backbone Qwen/Qwen3-0.6B --algos grpo,rloo --tasks commongen
     """  # noqa: D301 (click reads the escape)
-    from grue.cli.sweep import names_of, plan_text, run_grid
+    from grue.cli.sweep import is_finished, names_of, plan_text, run_grid
     from grue.sweep.fair import chosen_rates, fair_grid, trial_grid, with_rates
     from grue.sweep.grid import SweepGrid
     from grue.sweep.work import JobContext
@@ -76,13 +76,16 @@ def bench(
     place = JobContext(runs=(folder / RUNS).absolute(), data_dir=data_dir, offline=offline, threads=threads)
     tried = None if trials is None else trial_grid(grid, trials)
     beside = replace(place, runs=(folder / TRIALS).absolute())
+    choices: list[TunedRate] = []
     if tried is not None:
         click.echo(f"Trials: {plan_text(tried, beside, jobs=jobs)}", err=True)
+        if is_finished(tried, beside):
+            choices = chosen_rates(tried, beside.runs)
+            grid = with_rates(grid, choices)
     click.echo(f"{'Then' if tried else 'Plan'}: {plan_text(grid, place, jobs=jobs)}", err=True)
     if not yes:
         click.confirm("Begin?", abort=True, err=True)
-    choices: list[TunedRate] = []
-    if tried is not None:
+    if tried is not None and not choices:
         if not run_grid(tried, beside, jobs=jobs):
             context.exit(1)
         choices = chosen_rates(tried, beside.runs)

@@ -115,6 +115,15 @@ def plan_text(
     return dry_run_text(record, planned, at_a_time(executor, jobs, place.threads, gpus, device_count()))
 
 
+def is_finished(grid: "SweepGrid", place: "JobContext") -> bool:
+    """Whether every run of a grid is finished."""
+    from grue.sweep.jobs import plan_jobs
+    from grue.sweep.record import Record
+
+    record = Record(place.runs)
+    return all(map(record.finished, plan_jobs(grid)))
+
+
 def run_grid(
     grid: "SweepGrid",
     place: "JobContext",
