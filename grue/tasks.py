@@ -105,6 +105,7 @@ class Data:
         sources: Tried in order; the first that can be read is used.
         splits: Name → split.
         evaluation: The split that results are measured on.
+        facts: Whether examples keep their facts, which the metric `facts` reads: of ToTTo, and of four mini tasks.
     """
 
     format: str
@@ -114,6 +115,7 @@ class Data:
     splits: Mapping[str, Split]
     evaluation: str
     citation: str = ""
+    facts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from grue import __version__, files
 from grue.data.cache import cache_folder, locked, mirror_folder
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
-from grue.data.rows import Progress, Rows, no_progress
+from grue.data.rows import Progress, Rows, no_progress, with_facts, without_facts
 from grue.errors import DataError
 from grue.mini import assets
 from grue.tasks import FILE_ENDINGS, Source, Split, Task, split_of
@@ -374,7 +374,7 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
         nonlocal rows
         for row in origin.rows():
             rows += 1
-            yield row
+            yield with_facts(row) if task.data.facts else without_facts(row)
 
     left_out = _left_out(task, spec, data_dir, offline)
     with locked(path.with_suffix(".lock")):
@@ -465,6 +465,7 @@ def _key(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offli
     spec = task.data.splits[split]
     key = [origin.identity, task.data.format, _code_hash(FORMATS[task.data.format]), spec.begin, spec.end]
     key += [spec.most] if spec.most else []
+    key += ["facts"] if task.data.facts else []
     excluded = ((name, obtain(task, name, data_dir, offline)) for name in spec.without)
     return [*key, *(_key(task, name, source, data_dir, offline) for name, source in excluded)]
 

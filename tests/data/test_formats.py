@@ -118,7 +118,7 @@ def totto(table, highlighted, **changes):
 
 
 def test_totto_says_the_highlighted_cells_once_with_the_headers_that_cover_them():
-    (example,) = made("totto", totto(CENSUS, [[3, 0], [3, 1], [4, 0]], table_section_text="As | counted "))
+    (example,) = made("totto", totto(CENSUS, [[3, 0], [3, 1], [4, 0]], table_section_text="As | counted ", facts=True))
     assert example.prompt == (
         "[page_title] Harlow [/page_title] [section_title] Numbers [/section_title] [table] "
         "[cell] 2000 [col_header] People [/col_header] [col_header] Year [/col_header] [/cell] "

@@ -40,7 +40,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
     The prompt is what `linearise` returns. `meta` is what PARENT reads: under "table" all values with titles and text
     of the section, under "highlighted" the highlighted values with the titles, and under "overlap" whether training has
-    the table's headers, which training rows lack; "facts" is what the metric of that name reads. The withheld
+    the table's headers, which training rows lack; where facts are asked for, "facts" is what the metric of that name reads. The withheld
     references of the test split are "" or, on the hub, "none".
 
     Raises:
@@ -62,7 +62,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
                 "table": _parent_values(*values, page, section, around),
                 "highlighted": _parent_values(*chosen, page, section),
                 **_overlap(row.get("overlap_subset"), where),
-                "facts": _facts(table, highlighted, f"{page} {section}"),
+                **({"facts": _facts(table, highlighted, f"{page} {section}")} if row.get("facts") else {}),
             },
         )
 
