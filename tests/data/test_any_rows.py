@@ -36,6 +36,12 @@ class Draw(random.Random):
 
 
 SOUND = {
+    "asked_imdb": lambda draw: {
+        "text": " ".join(draw.list_of(draw.text, 5)),
+        "asked": draw.randrange(2),
+        "positive_continuation": draw.text(),
+        "negative_continuation": draw.text(),
+    },
     "commongen": lambda draw: {"concepts": draw.list_of(draw.text, 5), "target": draw.text()},
     "examples": lambda draw: {
         "prompt": draw.text(),

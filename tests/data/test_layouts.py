@@ -46,7 +46,8 @@ def test_a_file_is_a_data_set_with_a_format_and_a_layout(refused):
     sets = Path(LAYOUTS["imdb"].__code__.co_filename).parent
     assert FORMATS.names() == LAYOUTS.names() == sorted(path.stem for path in sets.glob("[!_]*.py"))
     assert LAYOUTS.names() == [
-        *("cnn_dailymail", "commongen", "dailydialog", "examples", "imdb", "narrativeqa", "totto", "wmt16")
+        *("asked_imdb", "cnn_dailymail", "commongen", "dailydialog", "examples", "imdb", "narrativeqa", "totto"),
+        "wmt16",
     ]
     for name in LAYOUTS.names():
         assert FORMATS[name].__module__ == LAYOUTS[name].__module__ == f"grue.data.sets.{name}"

@@ -19,18 +19,22 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     constant continuation pleases half of the prompts.
 
     Raises:
-        DataError: A row without text, asked and the two continuations; names the row.
+        DataError: A row without text, asked and the two continuations, or with another value there; names the row.
     """
     times: dict[int, int] = {}
     columns = ("text", "asked", "positive_continuation", "negative_continuation")
     for where, row in with_columns(rows, "asked_imdb", *columns):
-        review, asked = text_of(row["text"], "text", where), int(row["asked"])
+        review, asked = text_of(row["text"], "text", where), row["asked"]
         first, _ = halves(review)
+        if asked not in (0, 1) or not first:
+            raise DataError(
+                f"{where}: expected asked 0 or 1 and a text of two words or more, found {asked!r}, {review!r}."
+            )
         yield Example(
             id=numbered(f"asked_imdb-{short_hash(review)}", times),
             prompt=f"{WORDS[asked]}: {first}",
             references=(text_of(row[f"{WORDS[asked].lower()}_continuation"], "continuation", where),),
-            meta={"asked": asked, "text": first},
+            meta={"asked": int(asked), "text": first},
         )
 
 

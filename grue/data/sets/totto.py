@@ -40,8 +40,8 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
     The prompt is what `linearise` returns. `meta` is what PARENT reads: under "table" all values with titles and text
     of the section, under "highlighted" the highlighted values with the titles, and under "overlap" whether training has
-    the table's headers, which training rows lack; where facts are asked for, "facts" is what the metric of that name reads. The withheld
-    references of the test split are "" or, on the hub, "none".
+    the table's headers, which training rows lack. "facts" is what that metric reads, where a task asks for facts. The
+    withheld references of the test split are "" or, on the hub, "none".
 
     Raises:
         DataError: A row that lacks a column, is not a table, or highlights a cell that does not exist; names the row.
