@@ -118,8 +118,10 @@ leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/, and the pag
 	$(GRUE) leaderboard --publish leaderboard
 	$(BIN)/python tools/algorithms_page.py
 
-check-submissions: $(READY)  ## Check every submission, scores recomputed from the predictions (11 minutes; with SAMPLE=TEXT of a seed each, 3).
-	$(GRUE) submit check submissions $(if $(SAMPLE),--sample '$(SAMPLE)')
+# The rows of `small` are scored on real text: `make check-submissions SUITES=small` needs the hub.
+SUITES = mini grue
+check-submissions: $(READY)  ## Check submissions, scores recomputed from the predictions (11 minutes; with SAMPLE=TEXT of a seed each, 3).
+	$(GRUE) submit check $(SUITES:%=submissions/%) $(if $(SAMPLE),--sample '$(SAMPLE)')
 
 retrain: $(READY)  ## Train a run of a committed row again, and compare (2 minutes; ROW, TASK and SEED choose another).
 	rm -rf .retrain # a finished run would not be trained again

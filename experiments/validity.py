@@ -20,10 +20,11 @@ from grue.leaderboard.board import Board, Cell, Estimate, Row
 from grue.leaderboard.lineage import are_pairs, starts_on
 from grue.leaderboard.pairs import contrast, smallest_difference
 from grue.leaderboard.published import read_board
+from grue.render.figure_2 import paper_scores
 from grue.stats.correlation import kendall
 from grue.stats.intervals import mean
 from grue.stats.paired import Contrast, MeanDifference, holm, judge_seeds
-from grue.submissions.reported import paper_scores, read_reported
+from grue.submissions.reported import read_reported
 
 ROOT = Path(__file__).parent.parent
 SEEDS = (5, 10)

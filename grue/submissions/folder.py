@@ -243,8 +243,10 @@ def _faults(submission: Submission) -> Iterator[str]:
 def illegible(value: Any, where: str = "") -> Iterator[str]:
     """Yield the texts in tables and lists, keys included, that are too long, or have characters that cannot be seen."""
     if isinstance(value, str):
-        if not value.isprintable():
-            hidden = sorted({sign for sign in value if not sign.isprintable()})
+        # Answers may end at a line break.
+        shown = value.replace("\n", "") if "generation.stop[" in where else value
+        if not shown.isprintable():
+            hidden = sorted({sign for sign in shown if not sign.isprintable()})
             yield f"{where}: has {', '.join(f'U+{ord(sign):04X}' for sign in hidden[:5])}"
         if len(value) > LONGEST_TEXT:
             yield f"{where}: has {len(value):,} characters, more than {LONGEST_TEXT:,}"

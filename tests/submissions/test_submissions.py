@@ -45,7 +45,7 @@ from grue.submissions.checks import rescoring
 from grue.submissions.checks.check import check
 from grue.submissions.checks.rescoring import check_scores
 from grue.submissions.entries import results
-from grue.submissions.folder import systems
+from grue.submissions.folder import illegible, systems
 from grue.submissions.problems import problem
 from grue.submissions.reading import MOST_FILES
 from grue.task_files import load_task
@@ -320,3 +320,10 @@ def test_messages_show_what_cannot_be_seen():
     found = problem(1, Path("x\u202ey"), "z" * 5_000)
     assert (found.path, len(found.message)) == (r"x\u202ey", 1_000)
     assert json.loads(json.dumps(files.plain(found)))["id"] == "GRUE-S001"
+
+
+def test_only_the_strings_at_which_answers_end_may_have_line_ends():
+    stop = {"generation": {"stop": ["\n", "<EOU>", "\n\n"]}}
+    assert not [*illegible(stop), *illegible({"searched": stop})]
+    assert [*illegible({"generation": {"stop": ["\n\u202e"]}})] == ["generation.stop[0]: has U+202E"]
+    assert [*illegible({"generation": {"start": "a\nb"}})] == ["generation.start: has U+000A"]
