@@ -119,7 +119,7 @@ leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/, and the pag
 	$(BIN)/python tools/algorithms_page.py
 
 # The rows of `small` are scored on real text: `make check-submissions SUITES=small` needs the hub.
-SUITES = mini grue
+SUITES = mini
 check-submissions: $(READY)  ## Check submissions, scores recomputed from the predictions (11 minutes; with SAMPLE=TEXT of a seed each, 3).
 	$(GRUE) submit check $(SUITES:%=submissions/%) $(if $(SAMPLE),--sample '$(SAMPLE)')
 

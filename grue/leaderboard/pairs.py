@@ -203,6 +203,6 @@ def smallest_difference(contrasts: Sequence[Contrast], seeds: int) -> float:
     if not variance:
         return 0.0
     now = mean([len(each.scores_a) for each in contrasts])
-    degrees = degrees_of_freedom(contrasts) * (seeds - 1) / (now - 1)
+    degrees = max(1.0, degrees_of_freedom(contrasts) * (seeds - 1) / (now - 1))
     quantiles = student_t_quantile((1 + LEVEL) / 2, degrees) + student_t_quantile(POWER, degrees)
     return quantiles * math.sqrt(variance * now / seeds) / len(contrasts)

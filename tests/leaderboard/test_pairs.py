@@ -95,6 +95,8 @@ def test_seeds_to_decide_are_the_fewest_with_the_power():
     assert seeds_to_decide([contrast], 0.0) is None
     assert seeds_to_decide([contrast], 0.01) is None, "more than a thousand"
     assert seeds_to_decide([Contrast((10.0,), (9.0, 9.5))], 1.0) is None
+    uneven = Contrast((29.4, 28.8, 29.6), (32.7, 35.9))  # nearly all noise is that of two seeds
+    assert smallest_difference([uneven], 2) > smallest_difference([uneven], 3) > 0
     assert seeds_to_decide([Contrast((10.0, 10.0), (9.0, 9.0))], 1.0) == 2
 
 
