@@ -54,9 +54,10 @@ class Loaded:
     checked: bool
 
     def provenance(self) -> dict[str, Any]:
-        """Return what a result records about its data."""
+        """Return what a result records about its data; of a folder its name alone, since results are published."""
+        place = Path(self.source)
         return {
-            "source": self.source,
+            "source": place.name if place.is_absolute() else self.source,
             "revision": self.revision,
             "rows": self.rows,
             "examples": len(self.examples),

@@ -36,13 +36,15 @@ def fair_grid(grid: SweepGrid, methods: Sequence[str], backbone: str | None, fro
         from_backbone: Whether methods train from the backbone, and there is no start.
 
     Raises:
-        ConfigError: No method is trained, or one is named twice.
+        ConfigError: There is nothing to compare, or a method is named twice.
     """
     names = [_whole(name, from_backbone) for name in methods]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--algos names {doubled[0]} twice; name each method once.")
-    if not any(name not in (*BASELINES, SUPERVISED) for name in names):
-        raise ConfigError("--algos names no method to compare; add one, such as ppo.")
+    trained = [name for name in names if name not in (*BASELINES, SUPERVISED)]
+    if len(trained) < (2 if from_backbone else 1):
+        beside = "; with --from-backbone there is no start to compare with, so name two" if from_backbone else ""
+        raise ConfigError(f"--algos names too few methods to compare: add one, such as ppo{beside}.")
     if not from_backbone and SUPERVISED not in names:
         names.insert(0, SUPERVISED)
     plain = SweepGrid(suite=grid.suite, tasks=grid.tasks, seeds=grid.seeds)

@@ -48,13 +48,18 @@ def test_from_the_backbone_there_is_no_start():
     ("methods", "words"),
     [
         (["ppo", "supervised+ppo"], "supervised+ppo twice"),
-        (["supervised", "zero-shot"], "no method"),
-        ([], "no method"),
+        (["supervised", "zero-shot"], "too few methods"),
+        ([], "too few methods"),
     ],
 )
 def test_what_is_no_comparison_is_refused(methods, words):
     with pytest.raises(ConfigError, match=words.replace("+", r"\+")):
         fair_grid(GRID, methods, None, False)
+
+
+def test_one_method_from_the_backbone_has_nothing_beside_it():
+    with pytest.raises(ConfigError, match="no start to compare with, so name two"):
+        fair_grid(GRID, ["ppo", "zero-shot"], None, True)
 
 
 def test_every_method_gets_equally_many_trials_with_a_seed_of_their_own():
