@@ -1,5 +1,6 @@
 """Sweeps by real processes, and what may befall them: kills, signals, divergence, full disks, folders that are taken."""
 
+import contextlib
 import json
 import os
 import resource
@@ -66,21 +67,24 @@ def newest_state(runs, job=PPO):
 @slow
 def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_saved(sweeping, task, tmp_path):
     runs = tmp_path / "runs"
-    command = sweep_command(runs, "--no-evaluate", "--jobs", 1, tasks=task, seeds="1-2", updates=6)
+    command = sweep_command(runs, "--no-evaluate", "--jobs", 1, tasks=task, seeds="1-2", updates=12)
     process = sweeping(*command)
     wait_for_updates(process, runs, 2)
     os.kill(workers(process)[PPO], signal.SIGKILL)  # it is tried again, and goes on from its saved state
     wait_for_updates(process, runs, 2, SECOND)
+    worker = workers(process)[SECOND]
+    os.kill(worker, signal.SIGSTOP)  # so that it is at work for as long as the next lines take
     assert events(runs)[:4] == [
         (PPO, "running", None),
         (PPO, "failed", "the worker was killed by SIGKILL, as the kernel does when memory runs out"),
         (PPO, "running", None),
         (PPO, "finished", None),
     ]
-    assert_all_done(runs, 6, PPO)
-    worker = workers(process)[SECOND]
+    assert_all_done(runs, 12, PPO)
     server = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(server, signal.SIGKILL)  # it takes its workers along, and they are tried again
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGCONT)
     wait_until(process, lambda: states(runs)[-2:] == [(SECOND, "failed"), (SECOND, "running")])
     wait_until(process, lambda: not Path(f"/proc/{worker}").exists())
     wait_for_updates(process, runs, 3, SECOND)
@@ -96,7 +100,7 @@ def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_sa
     ends_well(sweeping(*command), "2 runs: 2 finished")
     assert contents(runs / PPO) == whole
     assert [job for job, state in states(runs) if state == "running"] == [PPO, PPO, SECOND, SECOND, SECOND]
-    assert_all_done(runs, 6, PPO, SECOND)
+    assert_all_done(runs, 12, PPO, SECOND)
     # What was done before the last state was not done again: its lines are those of the first process, clock included.
     kept = [line for line in before if line["update"] <= state]
     assert log_of(runs, SECOND)[: len(kept)] == kept
