@@ -257,7 +257,13 @@ MUTATIONS = (
         STATS,
     ),
     Mutation("degrees of freedom by seeds", "grue/stats/intervals.py", "share**2 / (n - 1)", "share**2 / n", STATS),
-    Mutation("Holm's family is what is small", PLACES, "steps = len(p) - np", "steps = len(order) - np", BOARD),
+    Mutation(
+        "Holm's family grows smaller too fast",
+        "grue/stats/paired.py",
+        "(len(p_values) - place) * p_values",
+        "(len(p_values) - 2 * place) * p_values",
+        BOARD,
+    ),
     Mutation(
         "ranks upside down",
         PLACES,
@@ -269,15 +275,15 @@ MUTATIONS = (
     Mutation(
         "pairs tested as strangers",
         PLACES,
-        "chosen = np.flatnonzero(paired & alike",
-        "chosen = np.flatnonzero(~paired & alike",
+        "if paired and a.keys() == b.keys()",
+        "if not paired and a.keys() == b.keys()",
         BOARD,
     ),
     Mutation(
         "a single seed decides",
-        PLACES,
-        "np.minimum(sizes[first], sizes[second]) < 2",
-        "np.minimum(sizes[first], sizes[second]) < 1",
+        "grue/stats/paired.py",
+        "len(of_task.scores_b)) < 2",
+        "len(of_task.scores_b)) < 1",
         BOARD,
     ),
 )

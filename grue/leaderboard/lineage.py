@@ -1,11 +1,7 @@
 """The weights that systems began from, which make the seeds of two systems pairs."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from itertools import combinations
-
-import numpy as np
-from numpy.typing import NDArray
 
 from grue.leaderboard.board import Cell, Row
 from grue.records import Result
@@ -60,27 +56,6 @@ def are_pairs(a: Cell, b: Cell, starts: Mapping[int, Set[str]]) -> bool:
         starts: Seed → weights, of that task.
     """
     return share_starts(_known(a, starts), _known(b, starts))
-
-
-def pairs_of(cells: Sequence[Cell], starts: Mapping[int, Set[str]]) -> NDArray[np.bool_]:
-    """Return [cells, cells], whether the seeds of every two cells of a task are pairs (`are_pairs`).
-
-    Only weights that two cells share can make pairs. Without the others, few distinct lineages are left to compare,
-    since the systems of a board have few starts.
-    """
-    made_by_seed = [_known(cell, starts) for cell in cells]
-    owners = Counter(
-        (seed, weights) for by_seed in made_by_seed for seed, shared in by_seed.items() for weights in shared
-    )
-    lineage_of = [
-        tuple((seed, frozenset(w for w in by_seed[seed] if owners[seed, w] > 1)) for seed in sorted(by_seed))
-        for by_seed in made_by_seed
-    ]
-    lineages = list(dict.fromkeys(lineage_of))
-    alike = np.array([[share_starts(dict(a), dict(b)) for b in lineages] for a in lineages], dtype=np.bool_)
-    number = {lineage: i for i, lineage in enumerate(lineages)}
-    places = np.array([number[lineage] for lineage in lineage_of], dtype=np.intp)
-    return alike[np.ix_(places, places)] if len(cells) else np.zeros((0, 0), dtype=np.bool_)
 
 
 def _known(cell: Cell, starts: Mapping[int, Set[str]]) -> dict[int, Set[str]]:

@@ -133,37 +133,24 @@ def student_t_quantile(probability: float, degrees: float) -> float:
     return float(f"{math.sqrt(degrees) * math.tan(theta):.12g}")
 
 
-def student_t_p(t: float, degrees: float) -> float:
-    """Return the two-sided p value of Student's t: how often it is at least `t` from 0; errors as `student_t_p_each`.
+def student_t_p(t: FloatArray, degrees: FloatArray) -> FloatArray:
+    """Return the two-sided p values of Student's t: how often it is at least `t` from 0.
+
+    The relative error is below 1e-10 for t up to 1e150, as which larger ones count, and up to 100,000 degrees of
+    freedom, and grows with these. It is the regularised incomplete beta function I(x; ν/2, 1/2) at x = ν/(ν+t²), by its
+    continued fraction, or 1 - I(1-x; 1/2, ν/2) where that one converges faster.
 
     Args:
-        t: At least 0; above 1e150, where squares overflow, it counts as that.
-        degrees: Degrees of freedom, at least 1; not always whole.
+        t: [N], at least 0.
+        degrees: [N] degrees of freedom, at least 1; not always whole.
 
     Raises:
         ValueError: An argument is outside these bounds.
     """
-    if not (t >= 0 and degrees >= 1):
+    if not ((t >= 0).all() and (degrees >= 1).all()):
         raise ValueError(f"no Student t probability at {t} with {degrees} degrees of freedom")
-    return float(student_t_p_each(np.array([min(t, 1e150)]), np.array([float(degrees)]))[0])
-
-
-def student_t_p_each(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """Return `student_t_p` of [N] values and their degrees of freedom, at least 1.
-
-    The relative error is below 1e-10 for t up to 1e150 and up to 100,000 degrees of freedom, and grows with these.
-    It is the regularised incomplete beta function I(x; ν/2, 1/2) at x = ν/(ν+t²), by its continued fraction, or
-    1 - I(1-x; 1/2, ν/2) where that one converges faster.
-    """
-    parts = [slice(start, start + _CACHED) for start in range(0, len(t), _CACHED)]
-    return np.concatenate([_student_tails(t[part], degrees[part]) for part in parts] or [np.empty(0)])
-
-
-_CACHED = 1 << 13  # values at once: arrays that stay in the processor's cache
-
-
-def _student_tails(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    x, y = degrees / (degrees + t * t), t * t / (degrees + t * t)
+    squares = np.minimum(t, 1e150) ** 2  # larger ones overflow
+    x, y = degrees / (degrees + squares), squares / (degrees + squares)
     swap = x > (degrees + 2) / (degrees + 5)
     a, b = np.where(swap, 0.5, degrees / 2), np.where(swap, degrees / 2, 0.5)
     z, rest = np.where(swap, y, x), np.where(swap, x, y)

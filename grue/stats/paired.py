@@ -274,22 +274,37 @@ def judge_seeds(compared: Sequence[Contrast], level: float = LEVEL) -> MeanDiffe
         compared: At least one task, each without `examples`.
         level: Level of the interval, between 0 and 1.
     """
-    value = mean([of_task.value for of_task in compared])
-    error = math.sqrt(math.fsum(of_task.seed_variance for of_task in compared)) / len(compared)
-    if any(min(len(of_task.scores_a), len(of_task.scores_b)) < 2 for of_task in compared):
-        half, p = math.inf, 1.0
-    elif error == 0:
-        half, p = 0.0, float(value == 0)
-    else:
-        degrees = degrees_of_freedom(compared)
-        half, p = error * student_t_quantile((1 + level) / 2, degrees), student_t_p(abs(value) / error, degrees)
+    value, error, degrees = _seed_statistic(compared)
+    half = 0.0 if error == 0 else math.inf
+    if 0 < error < math.inf:
+        half = error * student_t_quantile((1 + level) / 2, degrees)
     return MeanDifference(
         a=mean([mean(of_task.scores_a) for of_task in compared]),
         b=mean([mean(of_task.scores_b) for of_task in compared]),
         value=value,
         interval=Interval(value - half, value + half),
-        p=p,
+        p=p_of_each([compared])[0],
     )
+
+
+def p_of_each(comparisons: Sequence[Sequence[Contrast]]) -> list[float]:
+    """Return the p value of `judge_seeds` of each of many comparisons."""
+    statistics = [_seed_statistic(compared) for compared in comparisons]
+    t = np.array([abs(value) / error if error else 0.0 for value, error, _ in statistics])
+    p = student_t_p(t, np.array([degrees for _, _, degrees in statistics]))
+    return [float(q if error else value == 0) for q, (value, error, _) in zip(p, statistics, strict=True)]
+
+
+def _seed_statistic(compared: Sequence[Contrast]) -> tuple[float, float, float]:
+    """Return the mean difference, its standard error due to the seeds, and the degrees of freedom of that.
+
+    The error is infinite if one system has a single seed on a task; without error there is one degree of freedom.
+    """
+    value = mean([of_task.value for of_task in compared])
+    error = math.sqrt(math.fsum(of_task.seed_variance for of_task in compared)) / len(compared)
+    if any(min(len(of_task.scores_a), len(of_task.scores_b)) < 2 for of_task in compared):
+        return value, math.inf, 1.0
+    return value, error, degrees_of_freedom(compared) if error else 1.0
 
 
 def degrees_of_freedom(compared: Sequence[Contrast]) -> float:

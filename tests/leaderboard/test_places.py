@@ -5,15 +5,13 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-import pytest
 from support.late import late
 from support.render_boards import SUITE
 
 from grue.leaderboard.board import Cell, Estimate
-from grue.leaderboard.lineage import are_pairs, pairs_of, starts_on
+from grue.leaderboard.lineage import are_pairs, starts_on
 from grue.leaderboard.places import shared_ranks
 from grue.records import About
-from grue.stats.intervals import student_t_p_each
 from grue.stats.paired import Contrast, holm, judge_seeds
 
 stats = late("scipy.stats")
@@ -93,24 +91,3 @@ def test_noise_leads_past_nobody():
     assert shared_ranks(rows, scores) == [1, 2, 2]
     errors = [{"x": {seed: 100 - value for seed, value in known["x"].items()}} for known in scores]
     assert shared_ranks(rows, errors, "lower") == [1, 2, 2]
-
-
-def test_pairs_of_all_cells_are_those_of_every_two():
-    seen = []
-    for seed in range(10):
-        rows, _ = a_board(seed)
-        made = starts_on(rows)
-        for task in rows[0].cells if rows else ():
-            cells = [row.cells[task] for row in rows]
-            table = pairs_of(cells, made.get(task, {}))
-            for i, j in combinations(range(len(cells)), 2):
-                assert table[i, j] == table[j, i] == are_pairs(cells[i], cells[j], made.get(task, {}))
-                seen.append(bool(table[i, j]))
-    assert any(seen) and not all(seen)
-
-
-def test_students_p_of_many_values_is_scipys():
-    generator = np.random.default_rng(1)
-    t = np.concatenate([np.abs(generator.standard_cauchy(2000)), [0.0, 1e-3, 40.0, 1e3]])
-    degrees = np.concatenate([1 + generator.exponential(20, 2000), [4.0, 1.0, 3000.0, 1.0]])
-    assert student_t_p_each(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-10)

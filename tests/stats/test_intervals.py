@@ -57,17 +57,22 @@ def test_quantiles_are_the_tables_the_closed_forms_and_scipys():
 
 
 def test_probabilities_are_scipys():
-    for degrees in (1, 1.0001, 1.01, 1.1, 1.5, 2, 3.7, 57.9, 3000, 100_000):
-        for t in (0, 1e-6, 0.3, 1, 2.5, 10, 1e3, 1e6, 1e15, 1e100):
-            assert student_t_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-10, abs=1e-290), t
-        assert student_t_p(math.inf, degrees) == pytest.approx(0, abs=1e-149)
+    generator = np.random.default_rng(1)
+    t = np.concatenate([np.abs(generator.standard_cauchy(2000)), [0.0, 1e-3, 40.0, 1e3]])
+    degrees = np.concatenate([1 + generator.exponential(20, 2000), [4.0, 1.0, 3000.0, 1.0]])
+    assert student_t_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-10)
+    t = np.array([0, 1e-6, 0.3, 1, 2.5, 10, 1e3, 1e6, 1e15, 1e100, math.inf])
+    for each in (1, 1.0001, 1.01, 1.1, 1.5, 2, 3.7, 57.9, 3000, 100_000):
+        found = student_t_p(t, np.full(len(t), float(each)))
+        assert found[:-1] == pytest.approx(2 * stats.t.sf(t[:-1], each), rel=1e-10, abs=1e-290), each
+        assert found[-1] == pytest.approx(0, abs=1e-149)
 
 
 @pytest.mark.parametrize(
     ("function", "argument", "degrees"),
     [
         *((student_t_quantile, *each) for each in ((0, 5), (1, 5), (0.9, 0.5), (0.9, math.nan))),
-        *((student_t_p, *each) for each in ((-1, 5), (math.nan, 5), (1, 0.5), (1, math.nan))),
+        *((student_t_p, *np.array([each]).T) for each in ((-1.0, 5), (math.nan, 5), (1, 0.5), (1, math.nan))),
     ],
 )
 def test_what_has_no_quantile_and_no_probability_is_refused(function, argument, degrees, refused):

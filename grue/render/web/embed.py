@@ -7,6 +7,7 @@ them from the tables, so that the page holds them once.
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence, Set
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any
 
@@ -15,7 +16,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
-from grue.leaderboard.lineage import Starts, pairs_of, starts_on
+from grue.leaderboard.lineage import Starts, are_pairs, starts_on
 from grue.leaderboard.made import reward_calls, whole_calls
 from grue.leaderboard.places import significantly_above
 from grue.records import Cost
@@ -56,12 +57,10 @@ def script_json(data: Any) -> str:
 
 def _pairs(rows: Sequence[Row], task: str, starts: Mapping[int, Set[str]]) -> list[str]:
     """Return for each system, as digits of 4 bits, the others whose seeds are paired with its own; [] without any."""
-    cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None and cell.lineage}
-    if not cells:
-        return []
     table = np.zeros((len(rows), len(rows)), dtype=np.bool_)
-    table[np.ix_(list(cells), list(cells))] = pairs_of(list(cells.values()), starts)
-    np.fill_diagonal(table, False)
+    for (i, a), (j, b) in combinations(enumerate(rows), 2):
+        if task in a.cells and task in b.cells:
+            table[i, j] = table[j, i] = are_pairs(a.cells[task], b.cells[task], starts)
     return _digits(table)
 
 
