@@ -88,9 +88,8 @@ def _algorithm(algorithm: str, variant: str) -> str:
 
 
 def _header(column: ReportedColumn, deviations: Sequence[str]) -> str:
-    arrow = "" if column.direction == "none" else f" {ARROWS[column.direction]}"
     footnote = _number(deviations.index(column.deviation) + 1) if column.deviation else ""
-    return printable(column.name) + arrow + footnote
+    return f"{printable(column.name)} {ARROWS[column.direction]}".rstrip() + footnote
 
 
 def _number(footnote: int) -> str:

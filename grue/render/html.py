@@ -4,7 +4,7 @@ Jinja2 escapes the texts of submissions; a content security policy allows only t
 scripts beside it: the files of examples (`grue.render.as_examples`), which the page loads on demand.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 
 from jinja2 import Environment
@@ -15,11 +15,11 @@ from grue.leaderboard.trained_on import held_out_names
 from grue.records import Example
 from grue.render.legend import HELD_OUT, HONESTY, IQM, RANKS, SEARCHED, VARIANTS, unlearned_in_words
 from grue.render.page import environment, hashed, lean_script, lean_style, source
-from grue.render.text import variants
+from grue.render.text import ARROWS, named, variants
 from grue.render.web import view, words
 from grue.render.web.axes import number
 from grue.render.web.embed import embedded
-from grue.render.web.papers import REFERENCE, paper_tables, summaries
+from grue.render.web.papers import REFERENCE, cells_of, facts_of, paper_tables, summaries
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 from grue.task_files import SUITES
 
@@ -45,15 +45,12 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
         .get_template("page.html")
         .render(
             board=board,
-            lead=words.lead(board),
             overview=view.overview(board),
             panels=[view.task_panel(board, task) for task in board.tasks],
-            leads={task.name: words.task_lead(board, task) for task in board.tasks},
             illustrations={task.name: words.illustrated(illustrations.get(task.name)) for task in board.tasks},
             shown=[task.name for task in board.tasks if task.name in shown],
             made_from=words.made_from(board),
             code=words.code_behind(board),
-            systems=[view.system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)],
             glossary=words.glossary(board.tasks),
             papers={task.name: paper_tables(board.reported, task.name) for task in board.tasks},
             summaries=summaries(board.reported, [task.name for task in board.tasks]),
@@ -63,6 +60,8 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
             policy=_policy(style, script),
             suites=SUITES,
             colours=view.COLOURS,
+            titles=view.GROUPS,
+            arrows=ARROWS,
             reference=REFERENCE,
             honesty=HONESTY,
             ranks=RANKS,
@@ -81,9 +80,13 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
 @cache
 def _environment() -> Environment:
     templates = environment().overlay()
-    templates.filters = {**templates.filters, "number": number}
-    ours = (words.scale_groups, words.scale_numbers, unlearned_in_words, held_out_names)
-    templates.globals = {**templates.globals, **{function.__name__: function for function in ours}}
+    filters = {"number": number, "named": named, "score": view.score, "spread": view.spread}
+    templates.filters = {**templates.filters, **filters}
+    functions: tuple[Callable[..., object], ...] = (
+        *(words.scale_groups, words.scale_numbers, unlearned_in_words, held_out_names, facts_of, cells_of),
+        *(view.lead, view.about_of, view.standing_of, view.whisker_of),
+    )
+    templates.globals = {**templates.globals, **{function.__name__: function for function in functions}}
     return templates
 
 

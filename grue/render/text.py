@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 from unicodedata import category
 
 from grue.leaderboard.board import Row
 from grue.records import JOINERS, Direction, model_word, unseen
 
-ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
+ARROWS: Mapping[Direction | Literal["none"], str] = {"higher": "↑", "lower": "↓", "none": ""}
 UNKNOWN = "–"
 TRAINED_ON = "†"  # beside the value of a metric that the row was trained on
 BY_CHAT = "‡"  # beside the name of a system with the tasks' chat prompts, or with examples

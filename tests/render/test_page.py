@@ -104,7 +104,7 @@ def test_the_policy_names_the_hashes_of_the_style_and_the_script_and_allows_noth
 def shades_of(**means):
     """The shades of systems with these means on one task, in the board's order."""
     found = [e for n, at in means.items() for e in entries(STORIES, n, five(at, 0.5) if n != "few" else {1: at})]
-    column = [row.values[0] for group in overview(rank(found, [STORIES])).groups for row in group.lines]
+    column = [line.values[0] for line in overview(rank(found, [STORIES])).lines]
     return [(value.text, value.shade) for value in column]
 
 

@@ -1,13 +1,12 @@
 """Papers' tables as printed, with a column's deviations from GRUE's metric in footnotes."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from grue.render.figure_2 import paper_scores
-from grue.render.text import UNKNOWN, printable
+from grue.render.text import UNKNOWN
 from grue.submissions.reported import Figure, Publication, Reported, ReportedTable
 
-ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 REFERENCE = """\
 @inproceedings{ramamurthy2023,
   title = {Is Reinforcement Learning (Not) for Natural Language
@@ -23,130 +22,61 @@ REFERENCE = """\
 }"""
 
 
-@dataclass(frozen=True, slots=True)
-class PaperColumn:
-    """A printed metric.
-
-    Attributes:
-        note: The number of its footnote, 0 without one.
-        widest: The longest ± of the column, as padding for rows without one; empty if there is none.
-    """
-
-    name: str
-    arrow: str
-    note: int
-    widest: str
-
-
-@dataclass(frozen=True, slots=True)
-class PaperTable:
-    """A printed table as text.
-
-    Attributes:
-        facts: Split and seeds, in words.
-        columns: The heads of the figures, after algorithm, reward and variant.
-        rows: Three texts, and a mean with its ± for each column.
-        notes: The footnotes, numbered from 1.
-    """
-
-    source: Publication
-    title: str
-    facts: str
-    note: str
-    columns: tuple[PaperColumn, ...]
-    rows: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...]
-    notes: tuple[str, ...]
-
-
-def paper_tables(reported: Sequence[Reported], task: str) -> list[PaperTable]:
+def paper_tables(reported: Sequence[Reported], task: str) -> list[tuple[Publication, ReportedTable]]:
     """Return the papers' tables on a task, in the papers' order."""
-    return [_table(paper.source, table) for paper in reported for table in paper.tables if table.task == task]
+    return [(paper.source, table) for paper in reported for table in paper.tables if table.task == task]
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A paper's mean scores: algorithms by tasks.
-
-    Attributes:
-        columns: Tasks, with the number of their footnote, 0 without one.
-        rows: An algorithm and a text for each task: 100 × the mean of its best row.
-        notes: The footnotes, numbered from 1.
-    """
-
-    source: Publication
-    columns: tuple[tuple[str, int], ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...]
-
-
-def summaries(reported: Sequence[Reported], tasks: Iterable[str]) -> list[Summary]:
-    """Return the summary of each source that has one: see `grue.render.figure_2.paper_scores`."""
-    names = list(tasks)
-    return [_summary(paper, names) for paper in reported if paper_scores(paper)]
-
-
-def _summary(paper: Reported, tasks: Sequence[str]) -> Summary:
-    scores = {(score.algorithm, score.task): score for score in paper_scores(paper)}
-    doubts = {task: score.doubt for (_, task), score in scores.items() if score.doubt}
-    notes = tuple(dict.fromkeys(doubts[task] for task in tasks if task in doubts))
-    shown = {key: f"{100 * score.score:.1f}" for key, score in scores.items()}
-    return Summary(
-        source=paper.source,
-        columns=tuple((task, notes.index(doubts[task]) + 1 if task in doubts else 0) for task in tasks),
-        rows=tuple(
-            (printable(name), tuple(shown.get((name, task), UNKNOWN) for task in tasks))
-            for name in dict.fromkeys(algorithm for algorithm, _ in scores)
-        ),
-        notes=tuple(map(printable, notes)),
-    )
-
-
-def _table(source: Publication, table: ReportedTable) -> PaperTable:
-    notes = tuple(dict.fromkeys(column.deviation for column in table.columns if column.deviation))
-    figures = {c.name: [row.figures.get(c.name) for row in table.rows] for c in table.columns}
-    texts = [_column(figures[column.name]) for column in table.columns]
+def facts_of(table: ReportedTable) -> str:
+    """Return split and seeds, in words."""
     split = "split not stated" if table.split == "not stated" else f"{table.split} split"
     seeds = "seeds not stated" if table.seeds is None else f"{table.seeds} seed{'s' if table.seeds != 1 else ''}"
-    return PaperTable(
-        source=source,
-        title=printable(table.table),
-        facts=printable(f"{split}, {seeds}"),
-        note=printable(table.note),
-        columns=tuple(
-            PaperColumn(
-                printable(c.name),
-                ARROWS[c.direction],
-                notes.index(c.deviation) + 1 if c.deviation else 0,
-                max((spread for _, spread in column), key=len, default=""),
-            )
-            for c, column in zip(table.columns, texts, strict=True)
-        ),
-        rows=tuple(
-            (tuple(map(printable, (row.algorithm, row.reward, row.variant))), tuple(column[i] for column in texts))
-            for i, row in enumerate(table.rows)
-        ),
-        notes=tuple(map(printable, notes)),
-    )
+    return f"{split}, {seeds}"
 
 
-def _column(figures: Sequence[Figure | None]) -> list[tuple[str, str]]:
-    """Return means and ± with the most decimals of the column, so that they align."""
-    printed = [figure for figure in figures if figure is not None]
-    decimals = max((_decimals(figure.mean) for figure in printed), default=0)
-    spread = max((_decimals(figure.sd) for figure in printed if figure.sd is not None), default=0)
-    width = max((len(f"{figure.sd:.{spread}f}") for figure in printed if figure.sd is not None), default=0)
+def cells_of(table: ReportedTable) -> dict[str, list[tuple[str, str]]]:
+    """Return column → the mean and the ± of each row."""
+    return {column.name: _printed([row.figures.get(column.name) for row in table.rows]) for column in table.columns}
+
+
+def _printed(figures: Sequence[Figure | None]) -> list[tuple[str, str]]:
+    """Return means and ± with the most decimals of the column, so that they align; a ± is padded to the widest."""
+    means = [figure.mean for figure in figures if figure is not None]
+    spreads = [figure.sd for figure in figures if figure is not None and figure.sd is not None]
+    decimals, rest = (max(map(_decimals, values), default=0) for values in (means, spreads))
+    width = max((len(f"{value:.{rest}f}") for value in spreads), default=0)
     return [
-        (UNKNOWN if figure is None else f"{figure.mean:z.{decimals}f}", _spread(figure, spread, width))
+        (
+            UNKNOWN if figure is None else f"{figure.mean:z.{decimals}f}",
+            "" if figure is None or figure.sd is None else f"±\u00a0{f'{figure.sd:.{rest}f}':\u2007>{width}}",
+        )
         for figure in figures
     ]
 
 
-def _spread(figure: Figure | None, decimals: int, width: int) -> str:
-    """Return "± 0.03", padded with spaces as wide as a digit."""
-    if figure is None or figure.sd is None:
-        return ""
-    return f"±\u00a0{f'{figure.sd:.{decimals}f}':\u2007>{width}}"
-
-
 def _decimals(value: float) -> int:
     return len(f"{value:.6f}".rstrip("0").partition(".")[2])
+
+
+class Summary(NamedTuple):
+    """A paper's mean scores, 100 × the mean of an algorithm's best row: algorithm → task → text.
+
+    `doubts` says why a task's may be of other metrics than the paper's.
+    """
+
+    source: Publication
+    rows: Mapping[str, Mapping[str, str]]
+    doubts: Mapping[str, str]
+
+
+def summaries(reported: Sequence[Reported], tasks: Iterable[str]) -> list[Summary]:
+    """Return the summary of each source that has one: see `grue.render.figure_2.paper_scores`."""
+    names, found = list(tasks), []
+    for paper in reported:
+        if scores := paper_scores(paper):
+            rows: dict[str, dict[str, str]] = {score.algorithm: {} for score in scores}
+            for score in scores:
+                rows[score.algorithm][score.task] = f"{100 * score.score:.1f}"
+            doubts = {score.task: score.doubt for score in scores if score.doubt}
+            found.append(Summary(paper.source, rows, {task: doubts[task] for task in names if task in doubts}))
+    return found

@@ -1,8 +1,9 @@
-"""The data of the templates: a board's rows as text and marks."""
+"""The data of the templates: a board's rows in the order and the groups of a table, its ruler and its plot."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -13,6 +14,7 @@ from grue.render.web.axes import Axis, axis_over, number, whisker, within
 from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
 from grue.render.web.words import family_of
 from grue.stats.intervals import Interval, mean, satterthwaite_interval
+from grue.submissions.folder import RANKED_SEEDS
 
 WHISKERS = 190  # pixels
 GROUPS = {"ranked": "", "open": "Not ranked", "reference": "For reference, not competing"}
@@ -21,62 +23,46 @@ LEAST_SPAN = 1.0  # least range of a colour scale, in points, so that it does no
 COLOURS = 6  # of systems in plots
 
 
-@dataclass(frozen=True, slots=True)
-class SystemLabel:
-    """A row's name and description; `index` is its position in the board."""
-
-    index: int
-    name: str
-    status: str
-    standing: str
-    about: str
-    link: str
-
-
-@dataclass(frozen=True, slots=True)
-class Shade:
-    """A number of a table, its shade in the column's colour scale, and whether it shares the first rank.
-
-    Attributes:
-        trained_on: Whether the row was trained on this metric.
-    """
+class Shade(NamedTuple):
+    """A number of a table, its shade in the column's colour scale, and whether it shares the first rank."""
 
     text: str
-    shade: str
-    best: bool
+    shade: str = ""
+    best: bool = False
     trained_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """A row of a table.
+    """A row of a table: the means of the overview, or the scores of a task.
 
     Attributes:
+        index: The row's position in the board.
+        dots: The preference of each seed.
         aside: The number beside the preference: in the overview the mean over the tasks where learning counts, in a
             task's table the held-out preference.
+        values: In the overview the preference on each task, in a task's table the metrics of the score.
+        extras: The other metrics.
     """
 
-    system: SystemLabel
-    rank: str
-    shared: bool
-    preference: str
-    spread: str
-    whisker: Markup
-    aside: str
-    naturalness: str
+    index: int
+    row: Row
+    rank: int | None
+    preference: float | None
+    interval: Interval | None
+    naturalness: float | None
+    naturalness_interval: Interval | None
+    dots: Sequence[float]
+    aside: float | None
     values: tuple[Shade, ...]
     extras: tuple[str, ...] = ()
-    iqm: str = UNKNOWN
-    searched: str = UNKNOWN
+    iqm: float | None = None
+    searched: float | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Rows under a common title; competing systems come first."""
-
-    kind: str
-    title: str
-    lines: tuple[TableLine, ...]
+    @property
+    def kind(self) -> str:
+        """The group of the row: ranked, not ranked yet, or a reference."""
+        return "reference" if self.row.standing == "reference" else "open" if self.rank is None else "ranked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,178 +79,156 @@ class TablePanel:
     """A table with its ruler and plot: the overview, or a task.
 
     Attributes:
+        groups: Kind → its lines.
         plot: On axes for the competing systems.
         whole_plot: On axes for everything; None if `plot` has it all.
     """
 
     task: BoardTask | None
-    groups: tuple[Group, ...]
+    lines: tuple[TableLine, ...]
+    groups: Mapping[str, list[TableLine]]
     ruler: Ruler
     plot: ScatterPlot | None
-    whole_plot: ScatterPlot | None = None
+    whole_plot: ScatterPlot | None
 
-    @property
-    def whole(self) -> bool:
-        """Whether there is any row to show."""
-        return bool(self.groups)
+    def has(self, column: str) -> bool:
+        """Whether any row has a value in a column: "aside", "iqm" or "searched"."""
+        return any(getattr(line, column) is not None for line in self.lines)
 
-    @property
-    def aside(self) -> bool:
-        """Whether any row has a number beside its preference."""
-        return any(line.aside != UNKNOWN for group in self.groups for line in group.lines)
-
-    @property
-    def searched(self) -> bool:
-        """Whether any row has searched answers."""
-        return any(line.searched != UNKNOWN for group in self.groups for line in group.lines)
-
-    @property
-    def iqm(self) -> bool:
-        """Whether any row has an interquartile mean."""
-        return any(line.iqm != UNKNOWN for group in self.groups for line in group.lines)
-
-    @property
-    def trained_on(self) -> bool:
-        """Whether any row was trained on one of the metrics."""
-        return any(value.trained_on for group in self.groups for line in group.lines for value in line.values)
-
-
-def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
-    """Return a system's name and description."""
-    about = row.about
-    size = "" if about.parameters is None else f"{_count(about.parameters)}"
-    prompting = {"chat": "chat prompt", "shots": "shown examples"}.get(row.prompting, "")
-    how_prompted = (prompting, "by an endpoint" if row.by_endpoint else "")
-    parts = [
-        part for part in (about.algorithm, about.backbone, size, *how_prompted) if part not in ("", "none", row.system)
-    ]
-    seeds = sorted({len(cell.seeds) for cell in row.cells.values()})
-    standing = {
-        "ranked": "",
-        "reference": "",
-        "partial": f"{len(row.cells)} of {tasks} tasks",
-        "limited": "part of the examples",
-        "preliminary": f"preliminary, {seeds[0]} seeds" if seeds else "preliminary",
-        "too few seeds": f"{seeds[0]} seed{'s' if seeds[0] > 1 else ''}" if seeds else "no seeds",
-    }.get(row.standing, row.standing)
-    link = about.link if about.link.startswith(("https://", "http://")) else ""
-    return SystemLabel(index, named(row), row.status, standing, printable(" · ".join(parts)), printable(link))
-
-
-def _count(parameters: int) -> str:
-    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if parameters >= size:
-            return f"{parameters / size:.3g} {unit}"
-    return str(parameters)
-
-
-# --- the overview ----------------------------------------------------------------------------------------------------
+    def shares_rank(self, line: TableLine) -> bool:
+        """Whether another row has the rank of this one."""
+        return line.rank is not None and sum(other.rank == line.rank for other in self.lines) > 1
 
 
 def overview(board: Board) -> TablePanel:
     """Return the table of all tasks, and the plot of the systems with results on all of them."""
-    systems = [system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)]
-    ruler = _ruler([(row, row.preference, row.interval, _seed_means(row, board.tasks)) for row in board.rows])
     scales = [_shades(board.rows, task) for task in board.tasks]
-    ranks = [row.rank for row in board.rows]
     lines = [
-        (
-            _kind(row, row.rank),
-            TableLine(
-                system,
-                UNKNOWN if row.rank is None else str(row.rank),
-                row.rank is not None and ranks.count(row.rank) > 1,
-                _one_decimal(row.preference),
-                _spread(row.interval),
-                _whisker(ruler.axis, row.preference, row.interval),
-                _one_decimal(row.learned),
-                _one_decimal(row.naturalness),
-                tuple(scale[system.index] for scale in scales),
-                iqm=_one_decimal(row.iqm),
-            ),
-        )
-        for row, system in zip(board.rows, systems, strict=True)
-    ]
-    colours = colours_of(board.rows)
-    points = [
-        PlotPoint(
-            i,
-            systems[i].name,
-            _kind(row, row.rank),
-            row.preference,
-            row.naturalness,
-            row.interval,
-            row.naturalness_interval,
-            colours[i],
+        TableLine(
+            index=i,
+            row=row,
+            rank=row.rank,
+            preference=row.preference,
+            interval=row.interval,
+            naturalness=row.naturalness,
+            naturalness_interval=row.naturalness_interval,
+            dots=_seed_means(row, board.tasks),
+            aside=row.learned,
+            values=tuple(scale[i] for scale in scales),
+            iqm=row.iqm,
         )
         for i, row in enumerate(board.rows)
-        if row.preference is not None and row.naturalness is not None
     ]
-    return _with_plots(TablePanel(None, _grouped(lines), ruler, None), points, start_of(board))
-
-
-def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
-    """Return each seed's mean over the tasks, if every task has the same seeds; their mean is the row's."""
-    by_seed = [cell.preference.by_seed for cell in row.cells.values() if cell.preference is not None]
-    needed = sum(task.has("preference") for task in tasks)
-    if len(by_seed) < needed or not by_seed or any(set(of_task) != set(by_seed[0]) for of_task in by_seed):
-        return []
-    return [mean([of_task[seed] for of_task in by_seed]) for seed in sorted(by_seed[0])] if len(by_seed[0]) > 1 else []
-
-
-def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
-    """Return the column of a task, shaded from the lowest to the highest competing value if two are ranked."""
-    reached = [cell.preference if (cell := row.cells.get(task.name)) else None for row in rows]
-    competing = [e.mean for row, e in zip(rows, reached, strict=True) if e is not None and row.standing != "reference"]
-    low, high = min(competing, default=0.0), max(competing, default=0.0)
-    contested = sum(task.name in row.task_ranks for row in rows) > 1
-    shades = []
-    for row, estimate in zip(rows, reached, strict=True):
-        shade = ""
-        if estimate is not None and row.standing != "reference" and contested:
-            shade = f"h{round((SHADES - 1) * (estimate.mean - low) / max(high - low, LEAST_SPAN))}"
-        shades.append(Shade(_one_decimal(estimate), shade, contested and row.task_ranks.get(task.name) == 1))
-    return shades
-
-
-# --- a task ----------------------------------------------------------------------------------------------------------
+    return _panel(board, None, lines)
 
 
 def task_panel(board: Board, task: BoardTask) -> TablePanel:
     """Return the table of one task with its raw metrics, with diversity separately, and its plot."""
-    rows = [(i, row, cell) for i, row in enumerate(board.rows) if (cell := row.cells.get(task.name)) is not None]
-    rows.sort(key=_task_order(task.name))
-    ruler = _ruler([(row, _mean(cell.preference), cell.interval, _values(cell)) for _, row, cell in rows])
-    columns = [c for c in task.columns if c.axis != "diversity"]
-    extras = [c for c in task.columns if c.axis == "diversity"]
-    texts = {c.metric: _metric_texts(c, [cell.metrics.get(c.metric) for _, _, cell in rows]) for c in task.columns}
-    ranks = [row.task_ranks.get(task.name) for _, row, _ in rows]
-    lines = []
-    for place, (i, row, cell) in enumerate(rows):
-        rank = ranks[place]
-        line = TableLine(
-            system_of(i, row, len(board.tasks)),
-            UNKNOWN if rank is None else str(rank),
-            rank is not None and ranks.count(rank) > 1,
-            _one_decimal(cell.preference),
-            _spread(cell.interval),
-            _whisker(ruler.axis, _mean(cell.preference), cell.interval),
-            _one_decimal(held_out_on(row, task)),
-            _one_decimal(cell.naturalness),
-            tuple(Shade(texts[c.metric][place], "", False, c.metric in cell.rewards) for c in columns),
-            tuple(texts[c.metric][place] for c in extras),
-            searched=_one_decimal(cell.searched),
+    cells = {i: cell for i, row in enumerate(board.rows) if (cell := row.cells.get(task.name)) is not None}
+    texts = {c.metric: _metric_texts(c, [cell.metrics.get(c.metric) for cell in cells.values()]) for c in task.columns}
+    lines = [
+        TableLine(
+            index=i,
+            row=(row := board.rows[i]),
+            rank=row.task_ranks.get(task.name),
+            preference=_mean(cell.preference),
+            interval=cell.interval,
+            naturalness=_mean(cell.naturalness),
+            naturalness_interval=_natural_interval(cell, board.level),
+            dots=list(cell.preference.by_seed.values()) if cell.preference and len(cell.seeds) > 1 else [],
+            aside=_mean(held_out_on(row, task)),
+            values=tuple(
+                Shade(texts[c.metric][place], trained_on=c.metric in cell.rewards)
+                for c in task.columns
+                if c.axis != "diversity"
+            ),
+            extras=tuple(texts[c.metric][place] for c in task.columns if c.axis == "diversity"),
+            searched=_mean(cell.searched),
         )
-        lines.append((_kind(row, rank), line))
-    colours = colours_of(board.rows)
-    points = [point for i, row, cell in rows if (point := _point(board, task, i, row, cell, colours[i]))]
-    return _with_plots(TablePanel(task, _grouped(lines), ruler, None), points, start_of(board))
+        for place, (i, cell) in enumerate(cells.items())
+    ]
+    return _panel(board, task, sorted(lines, key=_order))
 
 
-def _with_plots(panel: TablePanel, points: Sequence[PlotPoint], start: str) -> TablePanel:
+def _order(line: TableLine) -> tuple[int, int, float, str]:
+    """Return the place of a line in a task's table; references keep the board's order."""
+    inside = line.index if line.kind == "reference" else _falling(line)
+    return list(GROUPS).index(line.kind), line.rank or 0, inside, line.row.system
+
+
+def _panel(board: Board, task: BoardTask | None, lines: Sequence[TableLine]) -> TablePanel:
+    colours, start = colours_of(board.rows), start_of(board)
+    points = [
+        PlotPoint(
+            line.index,
+            named(line.row),
+            line.kind,
+            line.preference,
+            line.naturalness,
+            line.interval,
+            line.naturalness_interval,
+            colours[line.index],
+        )
+        for line in lines
+        if line.preference is not None and line.naturalness is not None
+    ]
     plot = plot_of(points, start)
-    whole = plot_of(points, start, zoomed=False) if plot is not None and plot.beyond else None
-    return replace(panel, plot=plot, whole_plot=whole)
+    groups = {kind: [line for line in lines if line.kind == kind] for kind in GROUPS}
+    return TablePanel(
+        task=task,
+        lines=tuple(lines),
+        groups={kind: of_kind for kind, of_kind in groups.items() if of_kind},
+        ruler=_ruler(lines),
+        plot=plot,
+        whole_plot=plot_of(points, start, zoomed=False) if plot is not None and plot.beyond else None,
+    )
+
+
+def _ruler(lines: Sequence[TableLine]) -> Ruler:
+    """Return the axis over the competing systems, or over all if only one competes, with the references as lines."""
+    shown = [(line, line.preference) for line in lines if line.preference is not None]
+    references = [centre for line, centre in shown if line.kind == "reference"]
+    competing = [
+        [centre, *(within(line.interval) if line.interval else ()), *line.dots]
+        for line, centre in shown
+        if line.kind != "reference"
+    ]
+    values = [value for of_line in competing for value in of_line]
+    axis = axis_over(values if len(competing) > 1 else [*values, *references], 6, WHISKERS - 6)
+    places = {axis.place(value) for value in references if axis.holds(value)}
+    ticks = " ".join(number(place) for place, _ in axis.ticks)
+    return Ruler(axis, ticks, " ".join(map(number, sorted(places))))
+
+
+def lead(panel: TablePanel, level: float) -> str:
+    """Return one or two sentences on the leader and the systems that do not differ from it."""
+    measure = "a preference" if panel.task else "a mean preference"
+    ranked = sorted((line for line in panel.lines if line.rank is not None), key=_falling)
+    if not ranked:
+        without = f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
+        return without if panel.lines and not panel.task else ""
+    best, *rest = ranked
+    name, reached, interval = named(best.row), best.preference or 0.0, best.interval
+    reach = f", {100 * level:g} % interval {interval.low:.1f} to {interval.high:.1f}" if interval else ""
+    if rest:
+        by = f", {reached - (rest[0].preference or 0.0):.1f} above {named(rest[0].row)}"
+        text = f"{name} leads with {measure} of {reached:.1f}{reach}{by}."
+    else:
+        text = f"{name} is the only ranked system, with {measure} of {reached:.1f}{reach}."
+    if peers := [named(line.row) for line in rest if line.rank == 1]:
+        text += f" Too close to call: {_three(peers)}."
+    open_ones = [line for line in panel.lines if line.kind == "open" and not panel.task]
+    if above := [named(line.row) for line in open_ones if (line.preference or 0.0) > reached]:
+        text += f" Higher, but not ranked: {_three(above)}."
+    return text
+
+
+def _falling(line: TableLine) -> float:
+    return -(line.preference or 0.0)
+
+
+def _three(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def start_of(board: Board) -> str:
@@ -280,26 +244,35 @@ def colours_of(rows: Sequence[Row]) -> list[int]:
     return [numbers.get(i, 0) for i in range(len(rows))]
 
 
-def _task_order(task: str) -> Callable[[tuple[int, Row, Cell]], tuple[int, int, float, str]]:
-    def order(item: tuple[int, Row, Cell]) -> tuple[int, int, float, str]:
-        index, row, cell = item
-        rank = row.task_ranks.get(task)
-        kind = _kind(row, rank)
-        within = index if kind == "reference" else -(_mean(cell.preference) or 0.0)  # they keep the board's order
-        return list(GROUPS).index(kind), rank or 0, within, row.system
-
-    return order
+def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
+    """Return each seed's mean over the tasks, if every task has the same seeds; their mean is the row's."""
+    by_seed = [cell.preference.by_seed for cell in row.cells.values() if cell.preference is not None]
+    needed = sum(task.has("preference") for task in tasks)
+    if len(by_seed) < needed or not by_seed or any(set(of_task) != set(by_seed[0]) for of_task in by_seed):
+        return []
+    return [mean([of_task[seed] for of_task in by_seed]) for seed in sorted(by_seed[0])] if len(by_seed[0]) > 1 else []
 
 
-def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell, colour: int) -> PlotPoint | None:
-    if cell.preference is None or cell.naturalness is None:
+def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
+    """Return the column of a task, shaded from the lowest to the highest competing value if two are ranked."""
+    reached = [_mean(cell.preference) if (cell := row.cells.get(task.name)) else None for row in rows]
+    competes = [row.standing != "reference" for row in rows]
+    competing = [value for value, is_in in zip(reached, competes, strict=True) if is_in and value is not None]
+    low, high = min(competing, default=0.0), max(competing, default=0.0)
+    contested = sum(task.name in row.task_ranks for row in rows) > 1
+    shades = []
+    for row, value, is_in in zip(rows, reached, competes, strict=True):
+        shade = ""
+        if value is not None and is_in and contested:
+            shade = f"h{round((SHADES - 1) * (value - low) / max(high - low, LEAST_SPAN))}"
+        shades.append(Shade(score(value), shade, contested and row.task_ranks.get(task.name) == 1))
+    return shades
+
+
+def _natural_interval(cell: Cell, level: float) -> Interval | None:
+    if cell.interval is None or cell.naturalness is None:
         return None
-    spread = None
-    if cell.interval is not None:
-        spread = satterthwaite_interval({task.name: cell.naturalness.by_seed.values()}, board.level)
-    kind = _kind(row, row.task_ranks.get(task.name))
-    name = named(row)
-    return PlotPoint(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread, colour)
+    return satterthwaite_interval({"": cell.naturalness.by_seed.values()}, level)
 
 
 def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[str]:
@@ -314,60 +287,52 @@ def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[
     return [UNKNOWN if estimate is None else f"{estimate.mean:z.{decimals}f}" for estimate in estimates]
 
 
-# --- both ------------------------------------------------------------------------------------------------------------
-
-
-def _kind(row: Row, rank: int | None) -> str:
-    """Return the group of a row: ranked, not ranked yet, or a reference."""
-    return "reference" if row.standing == "reference" else "open" if rank is None else "ranked"
-
-
-def _grouped(lines: Iterable[tuple[str, TableLine]]) -> tuple[Group, ...]:
-    by_kind: dict[str, list[TableLine]] = {kind: [] for kind in GROUPS}
-    for kind, line in lines:
-        by_kind[kind].append(line)
-    return tuple(
-        Group(kind, GROUPS[kind], tuple(lines_of_kind)) for kind, lines_of_kind in by_kind.items() if lines_of_kind
-    )
-
-
-def _ruler(rows: Iterable[tuple[Row, float | None, Interval | None, Sequence[float]]]) -> Ruler:
-    """Return the axis over the competing systems, or over all if only one competes, with the references as lines."""
-    values: list[float] = []
-    references = []
-    competing = 0
-    for row, centre, interval, dots in rows:
-        if centre is None:
-            continue
-        if row.standing == "reference":
-            references.append(centre)
-        else:
-            competing += 1
-            values += [centre, *dots] if interval is None else [centre, *within(interval), *dots]
-    axis = axis_over(values if competing > 1 else [*values, *references], 6, WHISKERS - 6)
-    places = {axis.place(value) for value in references if axis.holds(value)}
-    ticks = " ".join(number(place) for place, _ in axis.ticks)
-    return Ruler(axis, ticks, " ".join(map(number, sorted(places))))
-
-
-def _whisker(axis: Axis, centre: float | None, interval: Interval | None) -> Markup:
-    return Markup("") if centre is None else whisker(axis, centre, interval)
-
-
-def _values(cell: Cell) -> list[float]:
-    values = list(cell.preference.by_seed.values()) if cell.preference is not None else []
-    return values if len(values) > 1 else []
-
-
 def _mean(estimate: Estimate | None) -> float | None:
     return None if estimate is None else estimate.mean
 
 
-def _one_decimal(value: Estimate | float | None) -> str:
+# --- for the templates -----------------------------------------------------------------------------------------------
+
+
+def score(value: float | None) -> str:
     """Return a score with one decimal."""
-    score = value.mean if isinstance(value, Estimate) else value
-    return UNKNOWN if score is None else f"{score:z.1f}"
+    return UNKNOWN if value is None else f"{value:z.1f}"
 
 
-def _spread(interval: Interval | None) -> str:
+def spread(interval: Interval | None) -> str:
+    """Return the number behind the ±, with its sign."""
     return "" if interval is None else f"±{interval.half_width:.1f}"
+
+
+def whisker_of(line: TableLine, ruler: Ruler) -> Markup:
+    """Return the path of a line's interval."""
+    return Markup("") if line.preference is None else whisker(ruler.axis, line.preference, line.interval)
+
+
+def about_of(row: Row) -> str:
+    """Return what a system is and how it was prompted, as far as its name does not say it."""
+    about = row.about
+    size = "" if about.parameters is None else _count(about.parameters)
+    prompting = {"chat": "chat prompt", "shots": "shown examples"}.get(row.prompting, "")
+    parts = (about.algorithm, about.backbone, size, prompting, "by an endpoint" if row.by_endpoint else "")
+    return printable(" · ".join(part for part in parts if part not in ("", "none", row.system)))
+
+
+def standing_of(row: Row, tasks: int) -> str:
+    """Return why a row has no rank; empty for one with a rank, and for a reference."""
+    seeds = min((len(cell.seeds) for cell in row.cells.values()), default=0)
+    return {
+        "ranked": "",
+        "reference": "",
+        "partial": f"{len(row.cells)} of {tasks} tasks",
+        "limited": "part of the examples",
+        "preliminary": f"preliminary, {seeds} seeds",
+        "too few seeds": f"{seeds} seed{'s' if seeds > 1 else ''}",
+    }.get(row.standing, row.standing)
+
+
+def _count(parameters: int) -> str:
+    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if parameters >= size:
+            return f"{parameters / size:.3g} {unit}"
+    return str(parameters)
