@@ -1,7 +1,7 @@
 """Papers' tables as printed, with a column's deviations from GRUE's metric in footnotes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from grue.render.figure_2 import paper_scores
 from grue.render.text import UNKNOWN
@@ -58,7 +58,8 @@ def _decimals(value: float) -> int:
     return len(f"{value:.6f}".rstrip("0").partition(".")[2])
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Summary:
     """A paper's mean scores, 100 × the mean of an algorithm's best row: algorithm → task → text.
 
     `doubts` says why a task's may be of other metrics than the paper's.

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -23,7 +22,8 @@ LEAST_SPAN = 1.0  # least range of a colour scale, in points, so that it does no
 COLOURS = 6  # of systems in plots
 
 
-class Shade(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shade:
     """A number of a table, its shade in the column's colour scale, and whether it shares the first rank."""
 
     text: str
