@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from grue.api.examples import AnyTask, as_task, examples, refuse_model
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Axis, Example, Prediction, check_number, check_seed
+from grue.shapes import from_dict
 from grue.task_files import load_task, task_names
 
 if TYPE_CHECKING:
@@ -98,8 +99,6 @@ def score(
 
 def _answers(predictions: Any, loaded: Sequence[Example]) -> list[Prediction]:
     """Return predictions given by id, or in the order of the examples."""
-    from grue.evaluation.predictions import prediction_of
-
     if isinstance(predictions, Mapping):
         return [Prediction(identity, _text(text, identity)) for identity, text in predictions.items()]
     predictions = list(predictions)
@@ -108,7 +107,7 @@ def _answers(predictions: Any, loaded: Sequence[Example]) -> list[Prediction]:
     answers = []
     for place, (item, example) in enumerate(zip(predictions, loaded, strict=True)):
         if isinstance(item, Mapping):
-            answer = prediction_of(item, f"predictions[{place}]")
+            answer = from_dict(Prediction, item, f"predictions[{place}]", SubmissionError)
         elif isinstance(item, str | Prediction):
             answer = item if isinstance(item, Prediction) else Prediction(example.id, item)
         else:

@@ -15,6 +15,7 @@ from grue import files
 from grue.errors import DataError, GrueError
 from grue.evaluation.client import Client, GivenUp, Reply
 from grue.evaluation.endpoint import Endpoint
+from grue.evaluation.predict import refuse_strangers
 from grue.evaluation.prompting import Asking, Question
 from grue.records import Example, Prediction
 from grue.shapes import from_dict
@@ -62,10 +63,7 @@ def answer_all(
         Unavailable: The server fails repeatedly. Received replies are kept.
     """
     done = read_replies(path)
-    if strangers := done.keys() - questions.keys():
-        raise DataError(
-            f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere."
-        )
+    refuse_strangers(path, done, questions.keys())
     progress(len(done))
 
     def keep(name: str, reply: Reply) -> None:
@@ -93,11 +91,7 @@ def first_reply(client: Client, questions: Mapping[str, Question]) -> KeptReply:
 
 
 def read_replies(path: Path) -> dict[str, Reply]:
-    """Return example id → reply of the replies received so far; a torn last line is dropped.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+    """Return example id → reply of the replies received so far; a torn last line is dropped."""
     if not path.exists():
         return {}
     files.drop_torn_line(path)

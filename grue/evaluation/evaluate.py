@@ -25,14 +25,13 @@ from grue.evaluation.by_endpoint import (
     settings_for,
     summary,
 )
-from grue.evaluation.chat import Chatting, chatting, unbounded
+from grue.evaluation.chat import chatting, unbounded
 from grue.evaluation.client import Client
 from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, SEARCHED, claim, discard, seal, withdraw
 from grue.evaluation.predict import Answer, predict, predict_file
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.prompting import CHAT, SHOTS, Asking, Question, asked_hash, by_chat
 from grue.evaluation.scoring import (
-    Prepare,
     Scored,
     check_examples,
     prepared_once,
@@ -96,23 +95,26 @@ def evaluate(
     if system.record.get(UNFINISHED):
         warn(f"The run of {system.name}, seed {system.seed}, is not finished: this result stands on no board.")
     cut = _cut(task, system)
-    identity = _identity(task, system, split, limit, data_dir) | ({"uncut": True} if cut is _uncut else {})
+    uncut = [_uncut_note(task)] if cut is _uncut else []
+    identity = _identity(task, system, split, limit, data_dir) | ({"uncut": True} if uncut else {})
+    make_ready = partial(_make_ready, task, system, split, limit, data_dir, offline, cut, warn)
     ready: _Ready | None = None
     first: list[KeptReply] = []
     if force:
-        ready = _make_ready(task, system, split, limit, data_dir, offline, cut, warn)
+        ready = make_ready()
         if ready.client is not None and ready.questions:
             first = [first_reply(ready.client, ready.questions)]
         discard(folder)
     finished = claim(folder, identity, warn)
-    if finished is None and cut is _uncut:
-        warn(f"{uncut_note(task)} The result is never ranked.")
+    if finished is None:
+        for note in uncut:
+            warn(f"{note} The result is never ranked.")
     plain = system.model is not None and system.best_of is None and not system.chat
     searches = search and task.search is not None and plain
     if finished is not None and (finished.searched is not None or not searches):
         return _at_prices(finished, system, folder, identity)
     try:
-        ready = ready or _make_ready(task, system, split, limit, data_dir, offline, cut, warn)
+        ready = ready or make_ready()
         started = time.monotonic()
         system, predictions = _answer(task, ready, first, folder, batch_size, progress, warn)
     except GrueError:
@@ -120,29 +122,27 @@ def evaluate(
             withdraw(folder)  # an evaluation that produced nothing must not block a new one
         raise
     generated = time.monotonic()
-    prepare = prepared_once(task.folder)
+    score = partial(score_predictions, task, split, ready.examples, prepare=prepared_once(task.folder))
     if finished is not None:
-        finished = replace(finished, searched=_search(task, split, ready, folder, batch_size, progress, prepare))
+        finished = replace(finished, searched=_search(task, ready, folder, batch_size, progress, score))
         seal(folder, identity, finished)
         return finished
     try:
-        scored = score_predictions(task, split, ready.examples, predictions, prepare=prepare)
+        scored = score(predictions)
     except DataError as error:
         cure = f"The answers are kept: `grue score {folder / PREDICTIONS}` scores them, by --metrics of your choice."
         raise type(error)(f"{error} {cure}") from error
     _refuse_unscored(task, scored, folder / PREDICTIONS)
+    scored = replace(scored, notes=(*uncut, *scored.notes))
     timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
     searched = None
     if searches:
         began = time.monotonic()
-        searched = _search(task, split, ready, folder, batch_size, progress, prepare)
+        searched = _search(task, ready, folder, batch_size, progress, score)
         timing["search_seconds"] = time.monotonic() - began
-    if is_file(task, split):
-        split, limited = Path(split).name, True
-    else:
-        limited = limit is not None or cut is _uncut
-    if cut is _uncut:
-        scored = replace(scored, notes=(uncut_note(task), *scored.notes))
+    own = is_file(task, split)
+    limited = own or limit is not None or bool(uncut)
+    split = Path(split).name if own else split
     result = make_result(task, split, scored, ready.loaded, system, timing, limited=limited, batch_size=batch_size)
     result = replace(result, searched=searched)
     write_per_example(folder / SCORES, scored)
@@ -151,26 +151,17 @@ def evaluate(
 
 
 def _search(
-    task: Task, split: str, ready: "_Ready", folder: Path, batch_size: int, progress: Progress, prepare: Prepare
+    task: Task, ready: "_Ready", folder: Path, batch_size: int, progress: Progress, score: Callable[..., Scored]
 ) -> Searched:
     """Write and score a model's answers by the task's `[search]`, resuming an interrupted evaluation."""
-    system, settings, (cut_task, prompted) = ready.system, task.search, ready.prompts
-    assert system.model is not None and system.tokenizer is not None and settings is not None
-    model, tokenizer = system.model, system.tokenizer
+    prompted, answer = ready.prompted, ready.search
+    assert answer is not None
     predictions = predict_file(
-        model,
-        tokenizer,
-        cut_task,
-        prompted,
-        system.seed,
-        folder / SEARCHED,
-        batch_size,
-        lambda done: progress(done, len(prompted)),
-        lambda batch: predict(model, tokenizer, cut_task, batch, settings, system.seed),
+        prompted, folder / SEARCHED, batch_size, answer, lambda done: progress(done, len(prompted))
     )
-    scored = score_predictions(task, split, ready.examples, predictions, prepare=prepare)
+    scored = score(predictions)
     return Searched(
-        generation=files.plain(settings),
+        generation=files.plain(task.search),
         scores={score.metric: score.value for score in scored.scores},
         preference=scored.preference,
         naturalness=scored.naturalness,
@@ -219,21 +210,23 @@ def _at_prices(finished: Result, system: System, folder: Path, identity: Mapping
     return finished
 
 
-Prompts = tuple[Task, Sequence[Example]]
-"""A model's plain prompts: the task that says how they are cut, and the examples that have them."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What an evaluation needs to begin: data, and a system that is ready to answer."""
+    """What an evaluation needs to begin: data, and a system that is ready to answer.
+
+    Attributes:
+        prompted: The examples as a model reads them, after the shots if it is shown some.
+        answer, search: How a model answers a batch of them: by its decoding, and by the task's `[search]`.
+    """
 
     system: System
     loaded: Loaded
     examples: Sequence[Example]
     train: Loaded | None
     asking: Asking | None
-    prompts: Prompts
+    prompted: Sequence[Example]
     answer: Answer | None
+    search: Answer | None
     client: Client | None
     questions: Mapping[str, Question]
 
@@ -251,38 +244,51 @@ def _make_ready(
     loaded = load_examples(task, split, data_dir, offline)
     examples = loaded.examples[:limit]
     train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
-    if train is not None and _looks_up(system):
-        _refuse_unanswered(task, system, train.examples)
     read = () if train is None else train.examples
+    if _looks_up(system) and not any(example.references for example in read):
+        raise DataError(
+            f"No training example of {task.suite}/{task.name} has a reference, and {system.name} answers with those; "
+            "fix the data, or use another baseline, such as copy."
+        )
     asking = None if cut is None else Asking(cut)
     if cut is not None and (system.chat or system.shots):
         asking = by_chat(task, loaded.examples, read, cut, SHOTS if system.shots else CHAT)
     check_examples(task, examples)
     _refuse_unscorable(task, warn)
-    chat = _chatting(task, system, asking)
-    if asking is not None and (prompting := asking.record()) is not None:
-        counted = {} if chat is None else {"prompt_tokens": chat.count_tokens(examples)}
-        system = replace(system, prompting={**prompting, **counted})
-    prompts: Prompts = task, examples
-    if asking is not None and system.shots:
-        prompts = _after_shots(task, asking, examples)
-    if chat is None and system.model is not None:
-        check_lengths(system.model, prompts[0])
-    client, questions = None, {}
-    if system.endpoint is not None:
+    prompting = None if asking is None else asking.record()
+    prompted: Sequence[Example] = examples
+    answer: Answer | None = None
+    search: Answer | None = None
+    client: Client | None = None
+    questions: dict[str, Question] = {}
+    if system.model is not None and system.chat:
+        assert system.tokenizer is not None and asking is not None and prompting is not None
+        chat = chatting(system.name, system.model, system.tokenizer, task, asking, system.seed)
+        answer, prompting["prompt_tokens"] = chat.answer, chat.count_tokens(examples)
+    elif system.model is not None:
+        assert system.tokenizer is not None
+        cut_task = task
+        if asking is not None:
+            cut_task, prompted = _after_shots(task, asking, examples)
+        check_lengths(system.model, cut_task)
+        by = partial(predict, system.model, system.tokenizer, cut_task, seed=system.seed)
+        answer = partial(by, settings=task.decoding)
+        search = None if task.search is None else partial(by, settings=task.search)
+        if system.best_of is not None:
+            judge = make_judge(system.best_of, task, system.model, examples)
+            picking = partial(predict_best_of, system.model, system.tokenizer, task)
+            answer = partial(picking, seed=system.seed, n=system.best_of.n, judge=judge)
+    elif system.endpoint is not None:
         assert asking is not None
         client = Client(system.endpoint, settings_for(task, system.seed, system.chat), warn)
         questions = {example.id: asking.question(example.prompt) for example in examples}
-    answer = _answerer(task, system, examples) if chat is None else chat.answer
-    return _Ready(system, loaded, examples, train, asking, prompts, answer, client, questions)
+    if prompting is not None:
+        system = replace(system, prompting=prompting)
+    return _Ready(system, loaded, examples, train, asking, prompted, answer, search, client, questions)
 
 
 def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
-    """Refuse a task if this machine can compute none of its metrics, and warn of those that will be missing.
-
-    Raises:
-        Unavailable: It can compute none of them.
-    """
+    """Refuse a task if this machine can compute none of its metrics, and warn of those that will be missing."""
     errors = unavailable(task)
     if errors and len(errors) == len(task.metrics):
         head = (
@@ -295,22 +301,14 @@ def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
 
 
 def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
-    """Refuse scores without any metric of the task.
-
-    Raises:
-        Unavailable: This machine can compute none of them.
-    """
+    """Refuse scores without any metric of the task."""
     names = {spec.name for spec in task.metrics}
     if scored.errors and not any(score.metric in names for score in scored.scores):
-        raise Unavailable(
-            "\n  ".join(
-                [
-                    f"{path}: no metric of {task.suite}/{task.name} can be computed on this machine, and there is no "
-                    "result. The answers are kept: once a metric can be computed, the same command scores them.",
-                    *scored.errors,
-                ]
-            )
+        head = (
+            f"{path}: no metric of {task.suite}/{task.name} can be computed on this machine, and there is no "
+            "result. The answers are kept: once a metric can be computed, the same command scores them."
         )
+        raise Unavailable("\n  ".join([head, *scored.errors]))
 
 
 def _reads_training(task: Task, system: System) -> bool:
@@ -322,19 +320,6 @@ def _reads_training(task: Task, system: System) -> bool:
 def _looks_up(system: System) -> bool:
     """Whether a system answers with references of the training split."""
     return system.model is None and system.endpoint is None and system.name in READING
-
-
-def _refuse_unanswered(task: Task, system: System, train: Sequence[Example]) -> None:
-    """Refuse a training split without any answer.
-
-    Raises:
-        DataError: No example has a reference.
-    """
-    if not any(example.references for example in train):
-        raise DataError(
-            f"No training example of {task.suite}/{task.name} has a reference, and {system.name} answers with those; "
-            "fix the data, or use another baseline, such as copy."
-        )
 
 
 def _cut(task: Task, system: System) -> Cut | None:
@@ -351,8 +336,7 @@ def _cut(task: Task, system: System) -> Cut | None:
     return partial(cut_text, tokenizer, prompt=task.prompt)
 
 
-def uncut_note(task: Task) -> str:
-    """Return the note that prompts were not cut."""
+def _uncut_note(task: Task) -> str:
     return (
         f"Prompts are not cut to {task.prompt.max_tokens} tokens: the tokenizer of {task.backbone.model}, which cuts "
         "them for everybody, is not on this machine."
@@ -363,30 +347,12 @@ def _uncut(text: str) -> str:
     return text
 
 
-def _after_shots(task: Task, asking: Asking, examples: Sequence[Example]) -> Prompts:
+def _after_shots(task: Task, asking: Asking, examples: Sequence[Example]) -> tuple[Task, list[Example]]:
     """Return the examples with the shots before their prompts, and the task with room for the longest prompt."""
     prompted = [replace(example, prompt=asking.after_shots(example.prompt)) for example in examples]
     tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
     longest = max(map(len, tokenizer([example.prompt for example in prompted], verbose=False)["input_ids"]))
     return replace(task, prompt=replace(task.prompt, max_tokens=longest)), prompted
-
-
-def _chatting(task: Task, system: System, asking: Asking | None) -> Chatting | None:
-    """Return the chat model that answers; None if none does, or not on this machine."""
-    if asking is None or system.model is None or system.shots:
-        return None
-    assert system.tokenizer is not None
-    return chatting(system.name, system.model, system.tokenizer, task, asking, system.seed)
-
-
-def _answerer(task: Task, system: System, examples: Sequence[Example]) -> Answer | None:
-    """Return the function that answers a batch instead of the task's decoding, if there is one."""
-    if system.best_of is None:
-        return None
-    assert system.model is not None and system.tokenizer is not None
-    judge = make_judge(system.best_of, task, system.model, examples)
-    picking = partial(predict_best_of, system.model, system.tokenizer, task)
-    return partial(picking, seed=system.seed, n=system.best_of.n, judge=judge)
 
 
 def _generation(task: Task, system: System) -> dict[str, Any]:
@@ -411,42 +377,34 @@ def _answer(
     progress: Progress,
     warn: Callable[[str], None],
 ) -> tuple[System, Sequence[Prediction]]:
-    """Write a system's predictions, resuming an interrupted evaluation.
+    """Write a system's predictions, resuming an interrupted evaluation; `first` are replies that it has already.
 
-    Args:
-        first: Replies that an endpoint has given already.
-
-    Returns:
-        The system, with how it answered in its record; and its predictions.
+    Return the system, with how it answered in its record, and its predictions.
     """
     system, path, examples = ready.system, folder / PREDICTIONS, ready.examples
 
     def report(done: int) -> None:
         progress(done, len(examples))
 
-    if system.model is not None:
-        assert system.tokenizer is not None
-        cut_task, prompted = ready.prompts
-        return system, predict_file(
-            system.model, system.tokenizer, cut_task, prompted, system.seed, path, batch_size, report, ready.answer
-        )
+    if ready.answer is not None:
+        return system, predict_file(ready.prompted, path, batch_size, ready.answer, report)
     if ready.client is not None:
         assert system.endpoint is not None and ready.asking is not None
         if first:
             files.append_jsonl(folder / ANSWERS, first)
         replies = answer_all(ready.client, ready.questions, folder / ANSWERS, report)
-        system = replace(system, record={**system.record, "endpoint": summary(system.endpoint, replies)})
+        described = {"endpoint": summary(system.endpoint, replies)}
         predictions = predictions_of(replies, ready.asking, examples, ready.client.settings.get("stop", ()))
         if problem := mostly_empty(predictions, replies):
             warn(f"{folder / ANSWERS}: {problem}")
     else:
-        train = () if ready.train is None else ready.train.examples
-        predictions = _answer_without_model(task, system, examples, train)
-        if ready.train is not None:
-            read = {"split": "train", "examples": len(ready.train.examples), "ids_sha256": ready.train.ids_sha256}
-            system = replace(system, record={**system.record, "read": read})
+        described, train = {}, ready.train
+        predictions = _answer_without_model(task, system, examples, train.examples if train else ())
+        if train is not None:
+            read = {"split": "train", "examples": len(train.examples), "ids_sha256": train.ids_sha256}
+            described = {"read": read}
     write_predictions(path, predictions)
-    return system, predictions
+    return replace(system, record={**system.record, **described}), predictions
 
 
 def _answer_without_model(

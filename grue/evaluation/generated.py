@@ -1,6 +1,7 @@
 """A file of predictions at a path of the user's choice, and `FILE.claim.json` beside it, which says what made it."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from grue import claims, files
 from grue.data.load import local_data_id
 from grue.errors import ConfigError
 from grue.evaluation.folder import PREDICTIONS
-from grue.evaluation.predict import predict_file
+from grue.evaluation.predict import predict, predict_file
 from grue.evaluation.systems import System
 from grue.records import Example
 from grue.tasks import Task
@@ -40,28 +41,26 @@ def write_generated(
     batch_size: int = 64,
     progress: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Answer all examples into a file, resuming an interrupted call; a finished file is only read.
+    """Answer examples of a split into a file, resuming an interrupted call; a finished file is only read.
 
-    Args:
-        examples: Those of `split` to answer.
-        file: sha256 of the file of rows that `split` names; None if it is a split of the task.
-        data_dir: Folder that the rows were read from, instead of the task's sources.
+    `file` and `data_dir` are as for `claim_of`.
 
     Raises:
         ConfigError: The file holds something else, or another process writes it.
         DataError: Something cannot be read or written, or the file was changed.
     """
     check_output(path)
+    assert system.model is not None and system.tokenizer is not None
+    answer = partial(predict, system.model, system.tokenizer, task, settings=task.decoding, seed=system.seed)
     claim = {
         **claim_of(task, system, examples, split, file, data_dir),
         "generation": files.plain(task.decoding),
         "data_sha256": local_data_id(task, data_dir, split),
     }
 
-    def write(partial: Path) -> None:
-        assert system.model is not None and system.tokenizer is not None
-        predictions = partial / PREDICTIONS
-        predict_file(system.model, system.tokenizer, task, examples, system.seed, predictions, batch_size, progress)
+    def write(folder: Path) -> None:
+        predictions = folder / PREDICTIONS
+        predict_file(examples, predictions, batch_size, answer, progress)
         # The claim first: without a file of predictions, it blocks nothing.
         files.write_json(claim_path(path), {**claim, "sha256": files.sha256_file(predictions)})
         files.write_text(path, files.read_text(predictions))

@@ -1,6 +1,6 @@
 """Predictions: a model's answers to a split, written batch by batch; they do not depend on the batches."""
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -128,11 +128,7 @@ def as_predictions(examples: Sequence[Example], *drawn: Sequence[Response]) -> l
 def _search(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: Tokens, settings: Generation, eos: int
 ) -> tuple[Tokens, torch.Tensor]:
-    """Decode greedily or with beams, under the model's own constraints; the mask ends at the first end or stop.
-
-    Raises:
-        TrainingError: No token can be chosen; see `broken_logits`.
-    """
+    """Decode greedily or with beams, under the model's own constraints; the mask ends at the first end or stop."""
     stops = find_stops(tokenizer, settings.stop)
     ends = [*end_ids(model, eos), *(stops.ids if stops else ())]
     begin = 1 if is_seq2seq(model) else prompts.ids.shape[1]
@@ -182,22 +178,15 @@ def batches_left(examples: Sequence[Example], done: Container[str], size: int) -
 
 
 def predict_file(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    task: Task,
     examples: Sequence[Example],
-    seed: int,
     path: Path,
     batch_size: int,
+    answer: Answer,
     progress: Callable[[int], None] = lambda done: None,
-    answer: Answer | None = None,
 ) -> list[Prediction]:
     """Answer all examples into a predictions file, resuming an interrupted call.
 
     Batches are appended one by one; the finished file is in the examples' order.
-
-    Args:
-        answer: Answers a batch instead of `predict` with the task's decoding.
 
     Raises:
         DataError: The file holds answers to other examples.
@@ -206,18 +195,23 @@ def predict_file(
     if path.exists():
         files.drop_torn_line(path)
         done = {prediction.id: prediction for prediction in read_predictions(path)}
-    strangers = done.keys() - {example.id for example in examples}
-    if strangers:
-        raise DataError(
-            f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere."
-        )
+    refuse_strangers(path, done, {example.id for example in examples})
     progress(len(done))
     for batch in batches_left(examples, done, batch_size):
-        answers = answer(batch) if answer else predict(model, tokenizer, task, batch, task.decoding, seed)
-        new = [prediction for prediction in answers if prediction.id not in done]
+        new = [prediction for prediction in answer(batch) if prediction.id not in done]
         files.append_jsonl(path, map(prediction_record, new))
         done |= {prediction.id: prediction for prediction in new}
         progress(len(done))
     predictions = [done[example.id] for example in examples]
     write_predictions(path, predictions)
     return predictions
+
+
+def refuse_strangers(path: Path, done: Iterable[str], expected: Set[str]) -> None:
+    """Refuse a file with answers to other examples than expected, by their ids.
+
+    Raises:
+        DataError: It has one.
+    """
+    if strangers := set(done) - expected:
+        raise DataError(f"{path}: holds answers to other examples ({min(strangers)}, …); remove it or write elsewhere.")

@@ -62,7 +62,7 @@ def _read(
 ) -> list[Prediction]:
     predictions: list[Prediction] = []
     for number, record in lines:
-        predictions.append(prediction_of(record, f"{path}, line {number}", error))
+        predictions.append(from_dict(Prediction, record, f"{path}, line {number}", error))
         if len(predictions[-1].draws) != len(predictions[0].draws):
             raise error(f"{path}, line {number}: {unequal_draws(predictions[0], predictions[-1])}")
     return predictions
@@ -95,18 +95,6 @@ def _numbered(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]]:
     if any("id" in record for _, record in lines):
         return lines
     return [(number, {"id": str(place), **record}) for place, (number, record) in enumerate(lines, start=1)]
-
-
-def prediction_of(record: Mapping[str, Any], where: str, error: type[GrueError] = SubmissionError) -> Prediction:
-    """Return the prediction that a line of a predictions file holds; `prediction_record` returns the line.
-
-    Args:
-        where: The line's name in messages.
-
-    Raises:
-        SubmissionError: It has an unknown or missing key, or a value of another type.
-    """
-    return from_dict(Prediction, record, where, error)
 
 
 def read_plain_predictions(path: Path) -> list[Prediction]:
@@ -200,11 +188,7 @@ def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
 
 
 def _plain_lines(path: Path) -> list[str]:
-    r"""Return a file's lines, which only "\n" and "\r\n" end, not Unicode's other line ends.
-
-    Raises:
-        DataError: The file cannot be read, or its lines are JSON objects, whose keys would be scored as text.
-    """
+    r"""Return a file's lines, which only "\n" and "\r\n" end, not Unicode's other line ends."""
     text = files.read_text(path).removeprefix(files.MARK)  # some editors write a byte order mark
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     written = [line for line in lines if line.strip()]

@@ -1,14 +1,14 @@
 """The reward models that a reward or a metric names, and whether they are of the task."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from grue.errors import ConfigError
-from grue.evaluation.rewards import MODEL_OPTION, PASSED, check_model, parse_reward
+from grue.evaluation.rewards import MODEL_OPTION, PASSED, parse_reward
 from grue.lm.reward_folder import read_reward_manifest
 from grue.metrics.card import MODEL
-from grue.tasks import MetricSpec, Task
+from grue.tasks import Task
 
 Recorded = dict[str, str]
 
@@ -47,13 +47,3 @@ def _of_task_file(expression: str, task: Task | None) -> Iterator[str]:
     options: Mapping[str, Any] = next((spec.options for spec in task.metrics if spec.name == "model"), {})
     if MODEL_OPTION in options and any(name == "model" for _, name in parse_reward(expression)):
         yield f"{MODEL}{options[MODEL_OPTION]}"
-
-
-def check_metrics(specs: Sequence[MetricSpec], task: Task) -> None:
-    """Refuse metrics that are reward models of another task.
-
-    Raises:
-        DataError: One is of another task, is missing, or is damaged.
-    """
-    for spec in specs:
-        check_model(spec.name, spec.options, task)

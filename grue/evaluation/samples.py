@@ -51,11 +51,7 @@ class Drawn:
 
 
 def as_rollouts(task: Task, temperature: float | None = None) -> Generation:
-    """Return how samples are drawn: as the task's rollouts, by default at their temperature.
-
-    Raises:
-        ConfigError: It is not above 0.
-    """
+    """Return how samples are drawn: as the task's rollouts, by default at their temperature."""
     chosen = task.rollout.temperature if temperature is None else temperature
     if not 0 < chosen < math.inf:
         raise ConfigError(f"temperature {chosen}: choose a number above 0.")
@@ -84,9 +80,7 @@ def write_samples(
     left out.
 
     Args:
-        examples: Those of `split` to answer.
-        file: sha256 of the file of rows that `split` names; None if it is a split of the task.
-        data_dir: Folder that the rows were read from, instead of the task's sources.
+        examples: Those of `split` to answer; `file` and `data_dir` as for `claim_of`.
         train: The training examples, on which the reward is prepared, as in training.
         reward: As for training. [default: the task's]
         temperature: Of the sampler. [default: that of the task's rollouts]
@@ -155,26 +149,19 @@ def _draw_all(
 def _draw(task: Task, system: System, batch: Sequence[Example], header: ScoredHeader, reward: Reward) -> list[Drawn]:
     assert system.model is not None and system.tokenizer is not None
     began = time.monotonic()
-    texts: list[list[str]] = []
-    rewards: list[list[float | None]] = []
-    truncated: list[list[bool]] = []
-    token_ids: list[list[tuple[int, ...] | None]] = []
-    tokens = [0] * len(batch)
+    columns: list[Any] = []  # of each draw: what is kept of each response
     sampled = draws(system.model, system.tokenizer, task, batch, header.generation, system.seed, header.samples)
     for _, responses in sampled:
         inputs = reward_inputs(responses)
-        texts.append(inputs["texts"])
-        rewards.append(reward(batch, **inputs))
-        truncated.append(inputs["truncated"])
-        token_ids.append(ids_beside_text(system.model, system.tokenizer, **inputs, stop=header.generation.stop))
-        tokens = [count + len(response.token_ids) for count, response in zip(tokens, responses, strict=True)]
+        ids = ids_beside_text(system.model, system.tokenizer, **inputs, stop=header.generation.stop)
+        lengths = [len(response.token_ids) for response in responses]
+        columns.append(zip(inputs["texts"], reward(batch, **inputs), inputs["truncated"], ids, lengths, strict=True))
     seconds = (time.monotonic() - began) / len(batch)
-    of_each = (zip(*column, strict=True) for column in (texts, rewards, truncated, token_ids))
-    rows: Any = zip(batch, *of_each, tokens, strict=True)
-    return [
-        Drawn(example.id, answers, worth, cut, drawn, count, seconds)
-        for example, answers, worth, cut, drawn, count in rows
-    ]
+    drawn = []
+    for example, of_example in zip(batch, zip(*columns, strict=True), strict=True):
+        texts, rewards, truncated, token_ids, counts = zip(*of_example, strict=True)
+        drawn.append(Drawn(example.id, texts, rewards, truncated, token_ids, sum(counts), seconds))
+    return drawn
 
 
 def _write(path: Path, header: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHeader:
@@ -228,12 +215,11 @@ def _resumed(partial: Path, header: ScoredHeader, examples: Sequence[Example]) -
     for number, record in files.read_jsonl(lines):
         where, cure = f"{lines}, line {number}", f"Remove {partial} to start again."
         try:
-            drawn = from_dict(Drawn, record, where)
-        except ConfigError as error:
+            drawn = from_dict(Drawn, record, where, DataError)
+        except DataError as error:
             raise DataError(f"{error} {cure}") from error
-        if drawn.id not in ids or {*map(len, (drawn.texts, drawn.rewards, drawn.truncated, drawn.token_ids))} != {
-            header.samples
-        }:
+        columns = (drawn.texts, drawn.rewards, drawn.truncated, drawn.token_ids)
+        if drawn.id not in ids or {*map(len, columns)} != {header.samples}:
             raise DataError(f"{where}: not of this call's prompts and samples. {cure}")
         done[drawn.id] = drawn
     return done

@@ -83,23 +83,20 @@ def score_predictions(
     metrics: Sequence[MetricSpec] | None = None,
     skip_unavailable: bool = False,
     prepare: Prepare | None = None,
-    progress: Progress = lambda done, total: None,
-    measured: Measured = lambda spec, metric, of_draws: None,
+    **callbacks: Any,
 ) -> Scored:
     """Score one prediction for each example of a task's split; with several draws, each is scored as a corpus.
 
     Args:
-        task: The task.
-        split: Name of the split, for the record.
+        split: Its name, for the record.
         examples: The split's examples; metrics are prepared on them.
-        predictions: One for each example, in any order.
+        predictions: In any order.
         metrics: Those to compute (see `chosen_metrics`); None for the task's metrics and the diversity set, without
             those that this machine cannot compute, which `errors` reports.
         skip_unavailable: Whether such metrics are left out of the given `metrics` too.
         prepare: Returns a prepared metric; None for `prepared_metric`, `prepared_once()` to score several systems on
             the same examples.
-        progress: Called with (done, total) metrics.
-        measured: Called with each computed metric and its statistics of the examples, [N, K] for each draw.
+        callbacks: `progress` and `measured`, as for `score_examples`.
 
     Raises:
         SubmissionError: An example has no prediction or two, or a prediction no example.
@@ -111,26 +108,17 @@ def score_predictions(
         raise DataError(f"The split {split!r} of {task.name} has no examples to score.")
     specs = metrics if metrics is not None else chosen_metrics(task)
     if any(spec.name == "model" or spec.name.startswith(MODEL) for spec in specs):
-        from grue.evaluation.reward_models import check_metrics
+        from grue.evaluation.rewards import check_model
 
-        check_metrics(specs, task)
+        for spec in specs:
+            check_model(spec.name, spec.options, task)
     skip = skip_unavailable or metrics is None
     prepare = prepare or partial(prepared_metric, folder=task.folder)
     scored = score_examples(
-        specs,
-        examples,
-        predictions,
-        split=split,
-        skip_unavailable=skip,
-        prepare=prepare,
-        progress=progress,
-        measured=measured,
+        specs, examples, predictions, split=split, skip_unavailable=skip, prepare=prepare, **callbacks
     )
-    return replace(
-        scored,
-        preference=axis_mean(task, scored.scores, "preference"),
-        naturalness=axis_mean(task, scored.scores, "naturalness"),
-    )
+    preference, naturalness = (axis_mean(task, scored.scores, axis) for axis in SCORED)
+    return replace(scored, preference=preference, naturalness=naturalness)
 
 
 def score_examples(
@@ -147,6 +135,10 @@ def score_examples(
     """Score one prediction for each example, which need not be of a task; errors as in `score_predictions`.
 
     Texts are made `legible` as in saved answers, and scored against the `usable` references.
+
+    Args:
+        progress: Called with (done, total) metrics.
+        measured: Called with each computed metric and its statistics of the examples, [N, K] for each draw.
     """
     notes = list(notes_on_references(examples))
     hashes = {
@@ -294,11 +286,7 @@ def prepared_metric(spec: MetricSpec, examples: Sequence[Example], folder: str =
 
 
 def prepared_once(folder: str = "") -> Prepare:
-    """Return a `prepared_metric` that caches its metrics, for a task whose examples are always the same.
-
-    Args:
-        folder: The task file's.
-    """
+    """Return a `prepared_metric` that caches its metrics, for a task whose examples are always the same."""
     metrics: dict[str, Metric] = {}
 
     def prepare(spec: MetricSpec, examples: Sequence[Example]) -> Metric:

@@ -68,7 +68,7 @@ def checkpoint_system(task: Task, folder: Path) -> System:
         "name": name,
         "algorithm": manifest.algorithm,
         "backbone": manifest.backbone,
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": _parameters(model),
         "training": dict(manifest.training),
         "update": manifest.update,
         "validation": dict(manifest.validation),
@@ -86,30 +86,20 @@ def checkpoint_system(task: Task, folder: Path) -> System:
         record["last"] = {"update": last.update, "validation": dict(last.validation), "training": training}
     if checkpoint.is_unfinished(folder):
         record[UNFINISHED] = True
-    if (reward := _reward_of(folder, manifest)) is not None:
-        record["reward"] = reward
-    if models := _reward_models_of(folder, manifest, reward):
-        record["reward_models"] = models
+    record |= _trained_on(folder, manifest)
     return System(name, record, manifest.seed, manifest.weights, model, tokenizer)
 
 
-def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | None:
-    """Return the reward that a checkpoint in its run's folder was trained on, "" for none; None if it is unknown.
+def _trained_on(folder: Path, manifest: checkpoint.CheckpointManifest) -> dict[str, Any]:
+    """Return a result's record of the reward that a checkpoint was trained on, "" for none, and its reward models.
 
-    A run that learned from a file without a stated reward records "".
-
-    Raises:
-        DataError: The run's configuration cannot be read.
+    It is empty if the reward is unknown; a run that learned from a file without a stated reward records "".
     """
     if manifest.algorithm == "supervised":
-        return ""
-    reward = _configuration(folder, manifest).get("reward")
-    return reward if isinstance(reward, str) and reward else None
-
-
-def _reward_models_of(folder: Path, manifest: checkpoint.CheckpointManifest, reward: str | None) -> Any:
-    """Return the reward models that a checkpoint's run recorded; None if there are none."""
-    return _configuration(folder, manifest).get("reward_models") if reward else None
+        return {"reward": ""}
+    config = _configuration(folder, manifest)
+    known = {key: config[key] for key in ("reward", "reward_models") if config.get(key)}
+    return known if "reward" in known else {}
 
 
 def _configuration(folder: Path, manifest: checkpoint.CheckpointManifest) -> dict[str, Any]:
@@ -133,6 +123,8 @@ def external_system(
 ) -> System:
     """Return the system of a model that was made elsewhere.
 
+    With a chat prompt it is another system than with plain prompts, and a causal model, whatever the task's backbone.
+
     Args:
         model: A folder or a hub id; with `endpoint` the model's name at the server.
         chat: Whether a model on this machine gets the task's chat prompt.
@@ -141,14 +133,26 @@ def external_system(
     Raises:
         ConfigError: The task has no chat prompt, the tokenizer no chat template, the endpoint or the name is invalid,
             or the endpoint names another model.
-        DataError: The model is not available.
+        DataError: The model is not available, or not causal though it chats.
     """
     if endpoint is not None and endpoint.model not in ("", model):
         raise ConfigError(f"The endpoint's model is {endpoint.model!r}, and {model!r} is to be evaluated; name one.")
     name = external_name(model, chat=chat, endpoint=endpoint) if name is None else check_name(name)
     if endpoint is not None:
-        return _behind_address(task, replace(endpoint, model=model), seed, name)
-    return (_asked_by_chat if chat else _as_it_is)(task, model, seed, name)
+        endpoint = checked(replace(endpoint, model=model))
+        chat = not endpoint.completions
+    if chat:
+        chat_prompt(task)
+    if endpoint is not None:
+        record: dict[str, Any] = {"name": name, "algorithm": ENDPOINT, "backbone": model}
+        return System(name, record, seed, "", chat=chat, endpoint=endpoint)
+    family: Family = "causal" if chat else family_of(model)
+    loaded, tokenizer = _load(family, model)
+    record = {"name": name, "algorithm": EXTERNAL, "backbone": model, "parameters": _parameters(loaded)}
+    system = System(name, record | _family(family, task), seed, weights_id(model), loaded, tokenizer, chat=chat)
+    if chat:
+        chat_template(model, tokenizer)
+    return system
 
 
 def external_name(model: str, *, chat: bool = False, endpoint: Endpoint | None = None) -> str:
@@ -183,50 +187,8 @@ def _family(family: Family, task: Task) -> dict[str, str]:
     return {} if family == task.backbone.family else {"family": family}
 
 
-def _as_it_is(task: Task, model: str, seed: int, name: str) -> System:
-    """Return the system of a Hugging Face model, a folder or a hub id, that answers the plain prompts."""
-    return _loaded(task, model, seed, name, family_of(model))
-
-
-def _loaded(task: Task, model: str, seed: int, name: str, family: Family) -> System:
-    loaded, tokenizer = _load(family, model)
-    record = {
-        "name": name,
-        "algorithm": EXTERNAL,
-        "backbone": model,
-        "parameters": sum(p.numel() for p in loaded.parameters()),
-        **_family(family, task),
-    }
-    return System(name, record, seed, weights_id(model), loaded, tokenizer)
-
-
-def _asked_by_chat(task: Task, model: str, seed: int, name: str) -> System:
-    """Return the system of a chat model with the task's chat prompt: another system than the model with plain prompts.
-
-    It is a causal model, whatever family the task's backbone is of.
-
-    Raises:
-        ConfigError: The task has no chat prompt, or the model's tokenizer no chat template.
-        DataError: The model is not available, or not causal.
-    """
-    chat_prompt(task)
-    plain = _loaded(task, model, seed, name, "causal")
-    assert plain.tokenizer is not None
-    chat_template(model, plain.tokenizer)
-    return replace(plain, chat=True)
-
-
-def _behind_address(task: Task, endpoint: Endpoint, seed: int, name: str) -> System:
-    """Return the system of a model behind an address, with the task's chat prompt or its plain prompts.
-
-    Raises:
-        ConfigError: The endpoint is invalid, or the task has no chat prompt.
-    """
-    endpoint = checked(endpoint)
-    if not endpoint.completions:
-        chat_prompt(task)
-    record = {"name": name, "algorithm": ENDPOINT, "backbone": endpoint.model}
-    return System(name, record, seed, "", chat=not endpoint.completions, endpoint=endpoint)
+def _parameters(model: PreTrainedModel) -> int:
+    return sum(weight.numel() for weight in model.parameters())
 
 
 def baseline_system(task: Task, baseline: str, seed: int) -> System:
@@ -247,8 +209,7 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
         return System(baseline, {"name": baseline, "algorithm": baseline}, seed, baseline)
     backbone = task.backbone
     model, tokenizer = _load(backbone.family, backbone.model, backbone.revision)
-    parameters = sum(p.numel() for p in model.parameters())
-    record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": parameters}
+    record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": _parameters(model)}
     weights = weights_id(backbone.model, backbone.revision)
     return System(baseline, record, seed, weights, model, tokenizer, shots=baseline == "few-shot")
 
@@ -272,9 +233,6 @@ def require_plain(system: System) -> None:
 
 def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
     """Return the system that draws several samples and picks one; it is another system with its own name.
-
-    Args:
-        task: Its file may name the reward model that the metric `model` picks by.
 
     Raises:
         ConfigError: It has no model to draw from.

@@ -44,11 +44,7 @@ def finished(plan: Plan) -> bool:
 
 
 def claim_folder(plan: Plan, record: Mapping[str, Any] | None = None) -> None:
-    """Write `config.toml`, or check that the existing one says the same.
-
-    Args:
-        record: `Plan.record`, if it is known already.
-    """
+    """Write `config.toml`, or check that the existing one says the same; `record` is `Plan.record`, if it is known."""
     record = plan.record() if record is None else record
     if (plan.folder / CONFIG).exists():
         _refuse_other_configuration(plan, record)
@@ -57,10 +53,7 @@ def claim_folder(plan: Plan, record: Mapping[str, Any] | None = None) -> None:
 
 
 def owner_of(plan: Plan, configuration: str) -> dict[str, str | int]:
-    """Return what identifies the run that a state belongs to: its folder, its configuration and its id.
-
-    Args:
-        configuration: Hash of the run's record.
+    """Return what identifies the run that a state belongs to: its folder, its configuration's hash and its id.
 
     Raises:
         DataError: The folder's run id cannot be read.

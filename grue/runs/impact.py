@@ -137,11 +137,7 @@ def cost(run: Path) -> dict[str, float]:
 
 
 def _updates(run: Path) -> list[Mapping[str, Any]]:
-    """Return the lines of a finished run's updates.
-
-    Raises:
-        DataError: It is not finished.
-    """
+    """Return the lines of a finished run's updates."""
     lines = [line for _, line in log.read_log(run / log.NAME)[0]]
     if not lines or not lines[-1].get("finished"):
         raise DataError(f"select: {run} is not finished; finish it first: its rewards still change.")

@@ -69,14 +69,7 @@ def read_end(path: Path) -> list[dict[str, Any]]:
 
 
 def _refuse_disorder(path: Path, lines: Sequence[tuple[str, Line]], begun: bool) -> None:
-    """Refuse lines, each with its place, that are out of order.
-
-    Args:
-        begun: Whether the first line is the log's first.
-
-    Raises:
-        DataError: One is; names it.
-    """
+    """Refuse lines, each with its place, that are out of order."""
     previous: Line | None = {"update": 0} if begun else None
     for place, line in lines:
         fault = _fault(line, previous)

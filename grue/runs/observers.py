@@ -1,8 +1,8 @@
 """Observers of a run: the protocol, and several as one. `trackers.py` implements trackers as observers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from grue.records import Example
 from grue.runs.plan import Plan
@@ -33,43 +33,24 @@ class Observer(Protocol):
         """A run is over, now or since an earlier command."""
 
 
-@dataclass(frozen=True, slots=True)
+def _to_all(event: str) -> Callable[..., None]:
+    def pass_on(observers: "Observers", *values: Any) -> None:
+        for member in observers.members:
+            getattr(member, event)(*values)
+
+    return pass_on
+
+
+@dataclass(frozen=True)
 class Observers:
     """Several observers as one, called in order."""
 
     members: Sequence[Observer]
 
-    def planned(self, plan: Plan) -> None:
-        """Pass it on."""
-        for member in self.members:
-            member.planned(plan)
-
-    def started(self, plan: Plan, done: int, total: int) -> None:
-        """Pass it on."""
-        for member in self.members:
-            member.started(plan, done, total)
-
-    def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
-        """Pass it on."""
-        for member in self.members:
-            member.updated(done, total, line)
-
-    def sampled(self, example: Example, text: str, score: float) -> None:
-        """Pass it on."""
-        for member in self.members:
-            member.sampled(example, text, score)
-
-    def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
-        """Pass it on."""
-        for member in self.members:
-            member.validated(done, figures, best)
-
-    def warned(self, done: int, message: str) -> None:
-        """Pass it on."""
-        for member in self.members:
-            member.warned(done, message)
-
-    def finished(self, plan: Plan) -> None:
-        """Pass it on."""
-        for member in self.members:
-            member.finished(plan)
+    planned = _to_all("planned")
+    started = _to_all("started")
+    updated = _to_all("updated")
+    sampled = _to_all("sampled")
+    validated = _to_all("validated")
+    warned = _to_all("warned")
+    finished = _to_all("finished")

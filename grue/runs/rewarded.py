@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grue import files
-from grue.errors import ConfigError, DataError
+from grue.errors import DataError
 from grue.shapes import from_dict
 
 NAME = "rewards.jsonl"
@@ -72,7 +72,4 @@ def read(path: Path) -> list[PromptRewards]:
 
 def _lines(path: Path) -> list[tuple[int, PromptRewards]]:
     lines, _ = files.read_growing_jsonl(path)
-    try:
-        return [(number, from_dict(PromptRewards, line, f"{path}, line {number}")) for number, line in lines]
-    except ConfigError as error:
-        raise DataError(str(error)) from error
+    return [(number, from_dict(PromptRewards, line, f"{path}, line {number}", DataError)) for number, line in lines]

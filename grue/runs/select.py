@@ -64,13 +64,13 @@ def check_selection(plan: Plan) -> None:
         impact.check_same(setting.run, plan.record())
 
 
-def selection(plan: Plan, trainer: Trainer, configuration: str = "") -> Selection | None:
+def selection(plan: Plan, trainer: Trainer, configuration: str) -> Selection | None:
     """Return the prompts that a run learns from, read from its folder, or chosen now and written there; None for all.
 
     All ranks must call this, and get the same result.
 
     Args:
-        configuration: Hash of the run's record; computed if it is empty.
+        configuration: Hash of the run's record.
 
     Raises:
         ConfigError: As for `choose`.
@@ -80,7 +80,7 @@ def selection(plan: Plan, trainer: Trainer, configuration: str = "") -> Selectio
         return None
     path, distributed = plan.folder / NAME, trainer.distributed
     if distributed.any(distributed.is_main and path.exists()):
-        return _read(path, plan, trainer, configuration or _hash(plan))
+        return _read(path, plan, trainer, configuration)
     chosen = choose(plan, trainer, configuration)
     if distributed.is_main:
         files.write_json(path, chosen)
@@ -91,9 +91,6 @@ def selection(plan: Plan, trainer: Trainer, configuration: str = "") -> Selectio
 def choose(plan: Plan, trainer: Trainer, configuration: str = "") -> Selection:
     """Choose the prompts that a run learns from; nothing is written.
 
-    Args:
-        configuration: See `selection`.
-
     Raises:
         ConfigError: Fewer prompts can be kept than requested, or none.
         DataError: The earlier run cannot be chosen by.
@@ -102,19 +99,15 @@ def choose(plan: Plan, trainer: Trainer, configuration: str = "") -> Selection:
     assert setting is not None
     assert isinstance(plan.config, RewardedConfig)
     if isinstance(setting, HardPrompts):
-        kept, training = hardest(trainer, plan.config, setting.count)
+        kept, training = _hardest(trainer, plan.config, setting.count)
     else:
         kept, training = _of_impact(trainer, setting)
-    return Selection(str(plan.config.select), configuration or _hash(plan), kept, training)
+    return Selection(str(plan.config.select), configuration, kept, training)
 
 
 def narrowed(trainer: Trainer, chosen: Selection) -> Trainer:
     """Return the trainer with only the chosen examples."""
     return replace(trainer, examples=[example for example in trainer.examples if example.id in chosen.kept])
-
-
-def _hash(plan: Plan) -> str:
-    return files.sha256_json(plan.record())
 
 
 def _setting(plan: Plan) -> HardPrompts | ImpactPrompts | None:
@@ -137,12 +130,8 @@ def _read(path: Path, plan: Plan, trainer: Trainer, configuration: str) -> Selec
 # --- hard:K ----------------------------------------------------------------------------------------------------------
 
 
-def hardest(trainer: Trainer, config: RewardedConfig, count: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the prompts that the start answers worst, each with its reward, and the cost, over all ranks.
-
-    Raises:
-        ConfigError: There are fewer prompts with a reward than requested.
-    """
+def _hardest(trainer: Trainer, config: RewardedConfig, count: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the prompts that the start answers worst, each with its reward, and the cost, over all ranks."""
     total, began = len(trainer.examples), time.monotonic()
     if count > total:
         raise ConfigError(f"select = hard:{count}: there are {total} training prompts; keep fewer.")
@@ -155,15 +144,9 @@ def hardest(trainer: Trainer, config: RewardedConfig, count: int) -> tuple[dict[
         )
     lots = torch.randperm(total, generator=generator(trainer.seed, "select", "ties")).tolist()
     kept = sorted(sorted(scored, key=lambda place: (rewards[place], lots[place]))[:count])
-    spent = {
-        "tokens": 0.0,
-        "steps": 0.0,
-        "episodes": float(total),
-        "prompts": float(total),
-        "reward_calls": float(total),
-        "generated_tokens": tokens,
-        "seconds": time.monotonic() - began,
-    }
+    counted = dict.fromkeys(("episodes", "prompts", "reward_calls"), float(total))
+    seconds = time.monotonic() - began
+    spent = {"tokens": 0.0, "steps": 0.0, **counted, "generated_tokens": tokens, "seconds": seconds}
     return {trainer.examples[place].id: rewards[place] for place in kept}, spent
 
 
@@ -195,12 +178,7 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
 
 
 def _of_impact(trainer: Trainer, setting: ImpactPrompts) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the prompts whose learning impact in an earlier run was high enough, and the cost of that run.
-
-    Raises:
-        ConfigError: No prompt is left.
-        DataError: The run cannot be read, or made too few passes over its prompts.
-    """
+    """Return the prompts whose learning impact in an earlier run was high enough, and the cost of that run."""
     impacts = impact.impacts(setting.run)
     mine = {example.id for example in trainer.examples}
     ours = {key: value for key, value in impacts.items() if key in mine}

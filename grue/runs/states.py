@@ -156,11 +156,7 @@ def _digest(handle: BinaryIO, size: int) -> str:
 
 
 def _load(path: Path, owner: Owner) -> dict[str, Any]:
-    """Read a whole state; torch reads it with its seal, since a zip archive may be followed by more bytes.
-
-    Raises:
-        DataError: torch cannot read it, or it is another run's.
-    """
+    """Read a whole state; torch reads it with its seal, since a zip archive may be followed by more bytes."""
     try:
         saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, KeyError, EOFError, UnpicklingError) as error:
@@ -174,11 +170,7 @@ def _load(path: Path, owner: Owner) -> dict[str, Any]:
 
 
 def _refuse_other_owner(path: Path, stated: object, owner: Owner) -> None:
-    """Refuse the state of another run, before any of it is used.
-
-    Raises:
-        DataError: It is another run's, or does not say which run's.
-    """
+    """Refuse the state of another run, before any of it is used."""
     if not isinstance(stated, dict):
         raise DataError(
             f"{path}: does not say which run saved it, as states of older versions of grue do not. Go on with the "

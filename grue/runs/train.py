@@ -358,11 +358,7 @@ def train(
 
 
 def _refuse_lost_checkpoint(plan: Plan) -> None:
-    """Check that a finished run still has its checkpoint.
-
-    Raises:
-        DataError: It is missing or damaged.
-    """
+    """Check that a finished run still has its checkpoint."""
     try:
         checkpoint.read_manifest(plan.checkpoint)
     except DataError as error:
@@ -402,11 +398,7 @@ def check(plan: Plan) -> None:
 
 
 def _checked_manifest(plan: Plan, folder: Path) -> checkpoint.CheckpointManifest:
-    """Return the manifest of a checkpoint that a run starts from or has as its reference.
-
-    Raises:
-        DataError: It is damaged, of another task or of another backbone.
-    """
+    """Return the manifest of a checkpoint that a run starts from or has as its reference."""
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, plan.task)
     checkpoint.check_start(manifest, folder, plan.start)

@@ -202,63 +202,6 @@ def _student_area(theta: float, degrees: float) -> float:
     return _student_constant(degrees) * theta / 2 * float(_WEIGHTS @ cosines ** (degrees - 1))
 
 
-def means_over_tasks(samples: Mapping[str, FloatArray]) -> FloatArray:
-    """Return `mean_over_tasks` of many resamples.
-
-    Args:
-        samples: Task → scores, [draw, seed].
-
-    Returns:
-        [draw].
-    """
-    # The rounded mean of equal values can differ from them, which would give an interval a width.
-    by_task = [values.mean(axis=1).clip(values.min(), values.max()) for values in samples.values()]
-    means: FloatArray = np.mean(by_task, axis=0)
-    return means
-
-
-def bootstrap_interval(
-    scores: Mapping[str, Collection[float]],
-    generator: np.random.Generator,
-    level: float = 0.95,
-    draws: int = 2000,
-) -> Interval | None:
-    """Return the percentile interval of the mean over tasks by the stratified bootstrap; None if a task has one seed.
-
-    Tasks are fixed and seeds are random (Agarwal et al., "Deep reinforcement learning at the edge of the statistical
-    precipice", 2021, section 4.1). It assumes no distribution but is too narrow for few seeds;
-    docs/background/statistics.md compares its coverage with that of `satterthwaite_interval`.
-
-    Args:
-        scores: Task → its seeds' scores; neither the order of the tasks nor that of the seeds matters.
-        generator: Advanced by the draws. A fresh one for each system keeps its interval independent of the others.
-        level: Above 0 and below 1.
-        draws: Number of resamples, at least 1.
-
-    Raises:
-        ValueError: The level or number of draws is outside these bounds, there are no scores, or one is not finite.
-    """
-    if any(len(values) == 1 for values in scores.values()):
-        return None
-    if not 0 < level < 1:
-        raise ValueError(f"an interval's level is above 0 and below 1, not {level}")
-    means = means_over_tasks(resampled(scores, generator, draws))
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), float(high))
-
-
-def resampled(
-    scores: Mapping[str, Collection[float]], generator: np.random.Generator, draws: int
-) -> dict[str, FloatArray]:
-    """Return task → [draw, seed]: in every draw a task's seeds, as many as it has, drawn from them with replacement."""
-    if draws < 1:
-        raise ValueError(f"a bootstrap needs at least one draw, not {draws}")
-    return {
-        task: values[generator.integers(len(values), size=(draws, len(values)))]
-        for task, values in in_order(scores).items()
-    }
-
-
 def in_order(scores: Mapping[str, Collection[float]]) -> dict[str, FloatArray]:
     """Return task → [seed], both sorted, so that no sum and no draw depends on the order of the scores.
 

@@ -31,12 +31,12 @@ CONFIG = {"suite": "mini", "task": "commongen", "algorithm": "supervised+ppo", "
 def test_the_reward_is_that_of_the_runs_configuration(config, algorithm, reward, tmp_path):
     if config is not None:
         files.write_toml(tmp_path / "config.toml", config)
-    assert systems._reward_of(tmp_path / "checkpoint", replace(MANIFEST, algorithm=algorithm)) == reward
+    assert systems._trained_on(tmp_path / "checkpoint", replace(MANIFEST, algorithm=algorithm)).get("reward") == reward
 
 
 @pytest.mark.parametrize("beside", ["checkpoint", "final"])
 def test_a_checkpoint_beside_another_run_does_not_take_its_reward(beside, tmp_path):
     files.write_toml(tmp_path / "config.toml", CONFIG)
     files.write_json(tmp_path / beside / "grue.json", MANIFEST)
-    assert systems._reward_of(tmp_path / "copied", MANIFEST) == "rouge1"
-    assert systems._reward_of(tmp_path / "copied", replace(MANIFEST, config_sha256="2")) is None
+    assert systems._trained_on(tmp_path / "copied", MANIFEST).get("reward") == "rouge1"
+    assert "reward" not in systems._trained_on(tmp_path / "copied", replace(MANIFEST, config_sha256="2"))

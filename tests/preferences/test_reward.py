@@ -146,9 +146,9 @@ def test_a_result_says_which_reward_models_it_was_trained_on_and_picked_by(train
         suite="mini", task="imdb", task_hash="0", system="s", algorithm="ppo", backbone="b", seed=3, update=1,
         config_sha256="1", validation={}, training={},
     )  # fmt: skip
-    assert systems._reward_models_of(tmp_path / "checkpoint", manifest, f"model:{folder}") == known
+    assert systems._trained_on(tmp_path / "checkpoint", manifest)["reward_models"] == known
     other = replace(manifest, seed=4)
-    assert systems._reward_models_of(tmp_path / "checkpoint", other, f"model:{folder}") is None
+    assert systems._trained_on(tmp_path / "checkpoint", other) == {}
     system = systems.System("s", {"name": "s"}, 1, "w", model=tiny.model("causal"), tokenizer=tiny.tokenizer("causal"))
 
     def picked(by, of):

@@ -22,7 +22,7 @@ from grue.submissions.packing.collect import read_run
 from grue.task_files import load_task
 
 tiny, commands, processes = late("support.tiny"), late("support.commands"), late("support.processes")
-predicting = late("grue.evaluation.predict")
+predicting, evaluating = late("grue.evaluation.predict"), late("grue.evaluation.evaluate")
 
 LIMIT = "24"
 
@@ -187,7 +187,7 @@ def test_an_evaluation_that_was_interrupted_or_killed_goes_on_to_the_same_predic
         return original(model, tokenizer, task, examples, settings, seed)
 
     with monkeypatch.context() as patch:
-        patch.setattr(predicting, "predict", pressed)
+        patch.setattr(evaluating, "predict", pressed)
         stopped = evaluate(tmp_path)
     assert stopped.exit_code == 130
     assert "Interrupted. What was saved stays; the same command resumes." in stopped.stderr
@@ -208,16 +208,20 @@ def test_batches_are_the_same_after_an_interruption(tmp_path, monkeypatch):
         seen.append([example.id for example in examples])
         return original(model, tokenizer, task, examples, settings, seed)
 
-    arguments = (tiny.model("seq2seq"), tiny.tokenizer("seq2seq"), tiny.task("seq2seq"), tiny.examples(), 1)
+    task = tiny.task("seq2seq")
+
+    def answer(batch):
+        return predicting.predict(tiny.model("seq2seq"), tiny.tokenizer("seq2seq"), task, batch, task.decoding, 1)
+
     monkeypatch.setattr(predicting, "predict", watched)
-    predicting.predict_file(*arguments, tmp_path / "whole.jsonl", 4)
+    predicting.predict_file(tiny.examples(), tmp_path / "whole.jsonl", 4, answer)
     batches = [*seen]
     lines = {json.loads(line)["id"]: line for line in (tmp_path / "whole.jsonl").read_text().splitlines()}
     for torn in range(4):
         seen.clear()
         kept = [name for batch in batches for name in batch][: 4 + torn]
         (tmp_path / "torn.jsonl").write_text("".join(lines[name] + "\n" for name in kept))
-        predicting.predict_file(*arguments, tmp_path / "torn.jsonl", 4)
+        predicting.predict_file(tiny.examples(), tmp_path / "torn.jsonl", 4, answer)
         assert seen == batches[1:]
         assert (tmp_path / "torn.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 

@@ -92,7 +92,7 @@ def test_a_result_names_the_files_reward_or_none(reward, tmp_path):
     files.write_toml(tmp_path / "run" / "config.toml", run.record)
     tiny.train(run)
     folder = tmp_path / "run" / "checkpoint"
-    assert systems._reward_of(folder, read_manifest(folder)) == reward
+    assert systems._trained_on(folder, read_manifest(folder)).get("reward") == reward
 
 
 def test_leftover_lunch_takes_no_rewards_of_another_reward(tmp_path, refused):

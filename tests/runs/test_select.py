@@ -195,12 +195,12 @@ def test_fewer_prompts_than_there_are_rewards_for_are_kept(tmp_path, monkeypatch
 
 def test_a_choice_of_another_configuration_or_a_damaged_one_is_refused(tmp_path):
     one = run(tmp_path, reward=by_number, select="hard:3")
-    selecting.selection(one.plan, one.trainer)
+    selecting.selection(one.plan, one.trainer, files.sha256_json(one.plan.record()))
     path = tmp_path / "selected.json"
     good = path.read_text()
     other = run(tmp_path, reward=by_number, select="hard:3", learning_rate=0.5)
     with pytest.raises(DataError, match="another configuration"):
-        selecting.selection(other.plan, other.trainer)
+        selecting.selection(other.plan, other.trainer, files.sha256_json(other.plan.record()))
     for text, why in (
         (good[:40], "not valid JSON"),
         (good.replace('"e0"', '"e99"'), "'e99', which is no training example"),
@@ -208,7 +208,7 @@ def test_a_choice_of_another_configuration_or_a_damaged_one_is_refused(tmp_path)
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=why):
-            selecting.selection(one.plan, one.trainer)
+            selecting.selection(one.plan, one.trainer, files.sha256_json(one.plan.record()))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from support.late import late
 from support.seed_worlds import SEEDS, TRUTHS, WORLDS
 
-from grue.stats.intervals import bootstrap_interval, satterthwaite_interval
+from grue.stats.intervals import Interval, satterthwaite_interval
 from grue.stats.paired import Contrast, holm, judge_seeds
 
 pytestmark = pytest.mark.slow
@@ -33,6 +33,13 @@ def test_the_default_interval_holds_the_truth_as_often_as_it_says(world, seeds):
     assert low <= share <= high
 
 
+def bootstrap_interval(scores, generator, draws):
+    """The percentile interval of the mean over tasks: tasks are fixed, and their seeds drawn with replacement."""
+    tasks = [np.array(values) for values in scores.values()]
+    means = np.mean([generator.choice(seeds, (draws, len(seeds))).mean(axis=1) for seeds in tasks], axis=0)
+    return Interval(*np.quantile(means, [0.025, 0.975]))
+
+
 @pytest.mark.parametrize("seeds", ["3", "5", "10"])
 def test_the_bootstrap_holds_it_less_often(seeds):
     """A resample knows the spread of n seeds, not of n - 1 deviations, and does not know that it is an estimate."""
@@ -41,7 +48,7 @@ def test_the_bootstrap_holds_it_less_often(seeds):
     degrees = (n - 1) * variances.sum() ** 2 / (variances**2).sum()
     expected = 1 - 2 * stats.t.sf(stats.norm.ppf(0.975) * math.sqrt((n - 1) / n), degrees)
     systems = world.systems(np.random.default_rng(1), SEEDS[seeds], BOOTSTRAPS)
-    share = share_that_holds(bootstrap_interval(system, generator, draws=1000) for system in systems)
+    share = share_that_holds(bootstrap_interval(system, generator, 1000) for system in systems)
     assert share == pytest.approx(expected, abs=0.02)
     assert share < 0.94  # worse than the worst of the t intervals in this world
 
