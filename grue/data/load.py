@@ -145,7 +145,7 @@ def read_split(
     split_of(task, split)
     origin = obtain(task, split, data_dir, offline, progress)
     path = examples_path(task, split, origin, data_dir, offline)
-    if not (about_path(path).exists() and path.exists()):
+    if not _is_built(path):
         _build(task, split, origin, path, data_dir, offline)
     examples, about = ExampleFile(path), files.read_json(about_path(path))
     if not examples:
@@ -180,12 +180,18 @@ def file_id(task: Task, split: str) -> str | None:
 
 
 def _load_file(task: Task, path: Path, data_dir: Path | None, offline: bool) -> Loaded:
-    """Load a file of rows as a split of the task."""
+    """Load a file of rows as a split of the task, none of whose prompts may be in the training split."""
     file_id(task, str(path))
     source = Source("local", path.name, files={path.name: str(path.absolute())})
     data = replace(task.data, sources=(source,), splits={path.name: Split(path.name)})
     loaded = replace(read_split(replace(task, data=data), path.name), source=path.name, checked=False)
-    _refuse_training_prompts(task, path, loaded, data_dir, offline)
+    trains = "train" in task.data.splits
+    if trains and (common := common_prompts(loaded.examples, read_split(task, "train", data_dir, offline).examples)):
+        raise DataError(
+            f"{path}: {common:,} of its {len(loaded.examples):,} prompts are in the training split of "
+            f"{task.suite}/{task.name}, so that their answers can be looked up. Remove these rows, or draw others with "
+            "another seed."
+        )
     return loaded
 
 
@@ -193,17 +199,6 @@ def common_prompts(evaluated: ExampleFile, train: ExampleFile) -> int:
     """Return how many of the evaluated examples have a prompt that also occurs in `train`."""
     prompts = Counter(_column(evaluated, "prompt"))
     return sum(prompts.pop(prompt, 0) for prompt in _column(train, "prompt"))
-
-
-def _refuse_training_prompts(task: Task, path: Path, loaded: Loaded, data_dir: Path | None, offline: bool) -> None:
-    if "train" not in task.data.splits:
-        return
-    if common := common_prompts(loaded.examples, read_split(task, "train", data_dir, offline).examples):
-        raise DataError(
-            f"{path}: {common:,} of its {len(loaded.examples):,} prompts are in the training split of "
-            f"{task.suite}/{task.name}, so that their answers can be looked up. Remove these rows, or draw others with "
-            "another seed."
-        )
 
 
 # --- sources of rows -------------------------------------------------------------------------------------------------
@@ -308,9 +303,9 @@ def local_data_id(task: Task, data_dir: Path | None = None, *splits: str) -> str
     Raises:
         DataError: One of them does not exist.
     """
-    if data_dir is not None:
-        return files.sha256_json([_contents_in(data_dir, task, split) for split in splits if not is_file(task, split)])
     read = [split for split in splits if not is_file(task, split)]
+    if data_dir is not None:
+        return files.sha256_json([_contents_in(data_dir, task, split) for split in read])
     sums: list[Any] = []
     for source in (source for source in task.data.sources if source.kind == "local"):
         if source.folder:
@@ -377,13 +372,12 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
             rows += 1
             yield with_facts(row) if task.data.facts else without_facts(row)
 
-    left_out = _left_out(task, spec, data_dir, offline)
+    excluded = (read_split(task, name, data_dir, offline).examples for name in spec.without)
+    left_out = frozenset(identity for examples in excluded for identity in _column(examples, "id"))
     with locked(path.with_suffix(".lock")):
-        if about_path(path).exists() and path.exists():
+        if _is_built(path):
             return  # another process was faster
-        about_path(path).unlink(
-            missing_ok=True
-        )  # it may be of a file that was removed, and must not vouch for an unfinished one
+        about_path(path).unlink(missing_ok=True)  # of a file that was removed: it must not vouch for an unfinished one
         origin.check()
         try:
             write_examples(path, FORMATS[task.data.format](counted()))
@@ -393,21 +387,12 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
             raise DataError(f"{origin.path}: {error}") from error
         examples = ExampleFile(path)
         if left_out or spec.most or (spec.begin, spec.end) != (0.0, 1.0):
-            selected = _selection(_ids(examples), spec, left_out)
+            selected = _selection(_column(examples, "id"), spec, left_out)
             write_examples(path, (example for example, keep in zip(examples, selected, strict=True) if keep))
             examples = ExampleFile(path)
         if origin.held is None and obtain(task, split, data_dir, offline).identity != origin.identity:
             raise DataError(f"{origin.source}: its files changed while they were read; run the command again.")
-        files.write_json(about_path(path), {"rows": rows, "ids_sha256": hash_ids(_ids(examples))})
-
-
-def _left_out(task: Task, split: Split, data_dir: Path | None, offline: bool) -> frozenset[str]:
-    excluded = (read_split(task, name, data_dir, offline).examples for name in split.without)
-    return frozenset(identity for examples in excluded for identity in _ids(examples))
-
-
-def _ids(examples: ExampleFile) -> Iterator[str]:
-    return _column(examples, "id")
+        files.write_json(about_path(path), {"rows": rows, "ids_sha256": hash_ids(_column(examples, "id"))})
 
 
 def _column(examples: ExampleFile, name: Literal["id", "prompt"]) -> Iterator[str]:
@@ -459,6 +444,10 @@ def examples_path(task: Task, split: str, origin: LocalRows, data_dir: Path | No
 def about_path(path: Path) -> Path:
     """Return the file beside a file of examples that records the number of source rows and the hash of the ids."""
     return path.with_suffix(".json")
+
+
+def _is_built(path: Path) -> bool:
+    return about_path(path).exists() and path.exists()
 
 
 def _key(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offline: bool) -> list[Any]:

@@ -56,10 +56,9 @@ class MirrorManifest:
         asked: The revision in the task file.
         revision: The commit that it resolved to; for official files, the hash of their addresses.
         files: File name → file; a split's rows are in `<split>.parquet`.
-        unpacked: Written by older versions, and not read.
+        unpacked, ids: Written by older versions, and not read.
         contents: Hash of the names and sha256s of the unpacked official files. It pins files without a sha256 in the
             task file: fetched again, they must have the same contents.
-        ids: Task → split → hash of the example ids after fetching.
         grue: The version of grue that fetched it.
         fetched: When it was fetched, in UTC.
     """
@@ -259,19 +258,9 @@ def _record(
         fetched=datetime.now(UTC).isoformat(timespec="milliseconds"),
         files={**(before.files if before else {}), **added},
         contents=contents,
-        ids=before.ids if before else {},
     )
     files.write_json(path, manifest)
     return manifest
-
-
-def record_ids(held: Held, task: str, split: str, ids_sha256: str) -> None:
-    """Record in the manifest the hash of the ids of a task's split made of these rows."""
-    with locked(held.folder / ".lock"):
-        manifest = _read_manifest(held.folder)
-        ids = {**manifest.ids, task: {**manifest.ids.get(task, {}), split: ids_sha256}}
-        if ids != manifest.ids:
-            files.write_json(held.folder / "manifest.json", replace(manifest, ids=ids))
 
 
 def _fetch_columns(source: Source, split: str, listing: Listing, folder: Path, progress: Progress) -> HeldFile:
@@ -349,11 +338,7 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
 
 
 def _names(source: Source) -> dict[str, str]:
-    """Return the official files' names in the mirror, with their addresses.
-
-    Raises:
-        ConfigError: An address does not end in a file name, or the name is reserved or repeated.
-    """
+    """Return the official files' names in the mirror, with their addresses."""
     named = {PurePosixPath(urlsplit(url).path).name: url for url in source.urls}
     strange = [name for name in named if not name or name.startswith(".") or name in ("manifest.json", "unpacked")]
     if strange or len(named) < len(source.urls):
@@ -364,11 +349,7 @@ def _names(source: Source) -> dict[str, str]:
 
 
 def _replace_unpacked(archives: list[Path], folder: Path, before: MirrorManifest | None) -> None:
-    """Unpack archives into a temporary folder, and replace the folder by it.
-
-    Raises:
-        DataError: An archive is refused or damaged, or its contents differ from when it was first fetched.
-    """
+    """Unpack archives into a temporary folder, and replace the folder by it."""
     with files.replacing_folder(folder, flush=False) as new:
         for archive in archives:
             unpack(archive, new)

@@ -120,10 +120,7 @@ def fetch_split(
         return fetch_from(source, task, split, offline, progress)
 
     origin = first_source(task, split, attempt)
-    loaded = load_examples(task, split, None, offline, progress)
-    if origin.held is not None:
-        mirror.record_ids(origin.held, f"{task.suite}/{task.name}", split, loaded.ids_sha256)
-    return loaded, origin
+    return load_examples(task, split, None, offline, progress), origin
 
 
 def read_uncached(task: Task, split: str, offline: bool = False, progress: Progress = no_progress) -> Loaded:

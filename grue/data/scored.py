@@ -1,7 +1,7 @@
 """Reading files of scored responses strictly: JSON lines with rewards, pairs or rankings."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -118,10 +118,14 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
     made, numbered = _read(path)
     if made is not None:
         _check_task(made, f"{path}, line 1", task)
-    lookup = _Examples(task, examples, made, [line for _, line in numbered], split)
-    groups = tuple(_group(line, f"{path}, line {number}", lookup) for number, line in numbered)
-    places = zip(groups, numbered, strict=True)
-    check_parts((f"{path}, line {number}", group.example.prompt, group.part) for group, (number, _) in places)
+    example_of = _finder(task, examples, made, [line for _, line in numbered], split)
+    located = [(f"{path}, line {number}", line) for number, line in numbered]
+    groups = tuple(
+        ScoredGroup(example_of(line, where), tuple(line.judged()), line.part if isinstance(line, PairLine) else None)
+        for where, line in located
+    )
+    places = zip(located, groups, strict=True)
+    check_parts((where, group.example.prompt, group.part) for (where, _), group in places)
     if made is not None:
         _check_counts(made, path, groups)
     return ScoredData(path, files.sha256_file(path), groups, isinstance(numbered[0][1], RewardedLine), made)
@@ -257,36 +261,30 @@ def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
 # --- the examples of lines -------------------------------------------------------------------------------------------
 
 
-class _Examples:
-    """The examples of a split that lines answer, found by id or prompt."""
+def _finder(
+    task: Task, examples: Sequence[Example], made: Header | None, lines: Sequence[Line], split: str
+) -> Callable[[Line, str], Example]:
+    """Return the function that finds the example that a line answers, by id or prompt."""
+    ids, prompts = {line.id for line in lines}, {line.prompt for line in lines if line.id is None}
+    by_id = {example.id: example for example in examples if example.id in ids}
+    by_prompt: dict[str | None, Example] = {}
+    for example in examples:
+        if example.prompt in prompts:
+            by_prompt.setdefault(example.prompt, example)
 
-    def __init__(
-        self, task: Task, examples: Sequence[Example], made: Header | None, lines: Sequence[Line], split: str
-    ) -> None:
-        ids, prompts = {line.id for line in lines}, {line.prompt for line in lines if line.id is None}
-        self._by_id: dict[str, Example] = {}
-        self._by_prompt: dict[str, Example] = {}
-        for example in examples:
-            if example.id in ids:
-                self._by_id[example.id] = example
-            if example.prompt in prompts:
-                self._by_prompt.setdefault(example.prompt, example)
-        missing = "no training example of" if split == "train" else f"no example of the split {escaped(repr(split))} of"
-        self._of = f"{missing} {task.suite}/{task.name}"
-        answered = split if made is None else made.split
-        note = "" if answered == split else f" The header says that the split {escaped(repr(answered))} was answered."
-        self._cure = (
-            f"`grue data export {task.name} --suite {task.suite} --split {escaped(split)}` shows them all.{note}"
-        )
-
-    def example_of(self, line: Line, where: str) -> Example:
+    def example_of(line: Line, where: str) -> Example:
         if line.id is None:
-            example = self._by_prompt.get(str(line.prompt))
-            subject = f"the prompt {escaped(shown(line.prompt))}"
+            example, subject = by_prompt.get(line.prompt), f"the prompt {escaped(shown(line.prompt))}"
         else:
-            example, subject = self._by_id.get(line.id), f"the id {escaped(repr(line.id))}"
+            example, subject = by_id.get(line.id), f"the id {escaped(repr(line.id))}"
         if example is None:
-            raise DataError(f"{where}: {subject} is of {self._of}. {self._cure}")
+            missing = "no training example" if split == "train" else f"no example of the split {escaped(repr(split))}"
+            stated = split if made is None else made.split
+            note = "" if stated == split else f" The header says that the split {escaped(repr(stated))} was answered."
+            raise DataError(
+                f"{where}: {subject} is of {missing} of {task.suite}/{task.name}. `grue data export {task.name} "
+                f"--suite {task.suite} --split {escaped(split)}` shows them all.{note}"
+            )
         if line.prompt is not None and line.prompt != example.prompt:
             raise DataError(
                 f"{where}: the prompt {escaped(shown(line.prompt))} is not that of {subject}, "
@@ -294,10 +292,7 @@ class _Examples:
             )
         return example
 
-
-def _group(line: Line, where: str, lookup: _Examples) -> ScoredGroup:
-    part = line.part if isinstance(line, PairLine) else None
-    return ScoredGroup(lookup.example_of(line, where), tuple(line.judged()), part)
+    return example_of
 
 
 # --- checks of the header --------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ Read in TRL 1.16.0 (`GRPOTrainer._calculate_rewards`), verl 0.9.1 (`RLHFDataset`
 (`PromptDataset`) and verifiers 0.4.0 (`TaskData`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -55,38 +55,20 @@ def export_for(trainer: str, task: Task, split: str, examples: Iterable[Example]
 
 def rows_for(trainer: str, task: Task, split: str, examples: Iterable[Example], chat: bool) -> Iterator[Row]:
     """Yield a row for each example, with the trainer's columns in their order."""
-    chat = chat or trainer == "verl"
+    chat, name = chat or trainer == "verl", f"{task.suite}/{task.name}"
     for index, example in enumerate(examples):
         prompt = [{"role": "user", "content": example.prompt}] if chat else example.prompt
-        yield ROWS[trainer](example, prompt, task, {"split": split, "index": index, "id": example.id})
-
-
-def _trl(example: Example, prompt: Any, task: Task, place: Row) -> Row:
-    source, references = f"{task.suite}/{task.name}", list(example.references)
-    return {"id": example.id, "data_source": source, "prompt": prompt, "references": references}
-
-
-def _verl(example: Example, prompt: Any, task: Task, place: Row) -> Row:
-    rule = {"style": "rule", "ground_truth": list(example.references)}
-    source = f"{task.suite}/{task.name}"
-    return {"data_source": source, "prompt": prompt, "ability": task.name, "reward_model": rule, "extra_info": place}
-
-
-def _openrlhf(example: Example, prompt: Any, task: Task, place: Row) -> Row:
-    return {"input": prompt, "label": example.id, "datasource": f"{task.suite}/{task.name}"}
-
-
-def _verifiers(example: Example, prompt: Any, task: Task, place: Row) -> Row:
-    name, references = f"{task.suite}/{task.name}", list(example.references)
-    return {"id": example.id, "name": name, "prompt": prompt, "references": references}
-
-
-ROWS: Mapping[str, Callable[[Example, Any, Task, Row], Row]] = {
-    "trl": _trl,
-    "verl": _verl,
-    "openrlhf": _openrlhf,
-    "verifiers": _verifiers,
-}
+        references = list(example.references)
+        values = {
+            **dict.fromkeys(("id", "label"), example.id),
+            **dict.fromkeys(("data_source", "datasource", "name"), name),
+            **dict.fromkeys(PROMPTS, prompt),
+            "references": references,
+            "ability": task.name,
+            "reward_model": {"style": "rule", "ground_truth": references},
+            "extra_info": {"split": split, "index": index, "id": example.id},
+        }
+        yield {column: values[column] for column in COLUMNS[trainer]}
 
 
 def _schema(trainer: str, chat: bool) -> pa.Schema:

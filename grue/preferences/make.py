@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from grue import files
 from grue.data.pairs import KIND, SCHEMA_VERSION, SHARES, PairsHeader, check_shares, contradictions, part_of
@@ -74,19 +74,13 @@ class Candidate:
     second: ScoredResponse
 
     @property
-    def rewards(self) -> tuple[float, float]:
-        """The rewards of the two."""
-        return self.first.reward, self.second.reward
-
-    @property
     def is_tie(self) -> bool:
         """Whether neither is better."""
         return self.first.reward == self.second.reward
 
-    @property
-    def names(self) -> tuple[str, str, str]:
-        """The identity of this pair."""
-        return self.example.id, self.first.text, self.second.text
+    def place(self, seed: int, purpose: str) -> str:
+        """Return this pair's pseudo-random place in an order."""
+        return _place(seed, purpose, self.example.id, self.first.text, self.second.text)
 
 
 # --- from samples ----------------------------------------------------------------------------------------------------
@@ -108,20 +102,24 @@ def from_samples(
     data = read_scored(path, task, examples, split)
     if not data.rewards:
         raise DataError(f"{path}: states no rewards, but an order already: learn from it as it is.")
-    source = data.made if isinstance(data.made, ScoredHeader) else None
-    candidates = (candidate for group in data.groups for candidate in _of_group(group))
-    header = _header(task, choice, "samples", answered_split(path, source, split), source.reward if source else "")
-    budget = data.budget
-    header = replace(
-        header,
+    source, budget = data.made if isinstance(data.made, ScoredHeader) else None, data.budget
+    split = answered_split(path, source, split)
+    lines, dropped = _judged(chain.from_iterable(map(_of_group, data.groups)), choice, annotator, path)
+    return _write(
+        output,
+        lines,
+        task,
+        choice,
+        made="samples",
+        split=split,
+        reward=source.reward if source else "",
         noise=str(annotator),
         sources={path.name: data.sha256},
+        dropped_ties=dropped,
         generated_tokens=budget.generated_tokens,
         reward_calls=budget.reward_calls,
         seconds=budget.seconds,
     )
-    lines, dropped = _judged(candidates, choice, annotator, path)
-    return _write(output, replace(header, dropped_ties=dropped), lines)
 
 
 def _of_group(group: ScoredGroup) -> Iterator[Candidate]:
@@ -169,21 +167,28 @@ def from_predictions(
         for example, first, second in zip(examples, *scored, strict=True)
         if first is not None and second is not None and first.text != second.text
     )
-    sources = {f"a: {a.name}": files.sha256_file(a), f"b: {b.name}": files.sha256_file(b)}
-    header = _header(task, choice, "predictions", split, judged_by)
-    header = replace(header, noise=str(annotator), sources=sources, reward_calls=2 * len(examples))
     lines, dropped = _judged(candidates, choice, annotator, a)
-    return _write(output, replace(header, dropped_ties=dropped), lines)
+    return _write(
+        output,
+        lines,
+        task,
+        choice,
+        made="predictions",
+        split=split,
+        reward=judged_by,
+        noise=str(annotator),
+        sources={f"a: {a.name}": files.sha256_file(a), f"b: {b.name}": files.sha256_file(b)},
+        dropped_ties=dropped,
+        reward_calls=2 * len(examples),
+    )
 
 
 def _rewarded(
     reward: Reward, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> list[ScoredResponse | None]:
     """Return predictions with their rewards; None where the reward does not apply."""
-    texts, truncated = (
-        [prediction.text for prediction in predictions],
-        [prediction.truncated for prediction in predictions],
-    )
+    texts = [prediction.text for prediction in predictions]
+    truncated = [prediction.truncated for prediction in predictions]
     rewarded = zip(texts, reward(examples, texts, truncated=truncated), truncated, strict=True)
     return [None if worth is None else ScoredResponse(text, worth, cut) for text, worth, cut in rewarded]
 
@@ -231,15 +236,19 @@ def from_study(
         _line(example, ScoredResponse(item.a, 0.0), ScoredResponse(item.b, 0.0), item.lead, choice)
         for example, item in chosen
     ]
-    header = _header(task, choice, "study", split, "")
-    header = replace(
-        header,
+    return _write(
+        output,
+        lines,
+        task,
+        choice,
+        made="study",
+        split=split,
+        reward="",
         noise=who_answered(verdicts),
         sources={path.name: files.sha256_file(path)},
         judgements=sum(item.first + item.second + item.equal for item in verdicts),
         dropped_ties=len(different) - len(eligible),
     )
-    return _write(output, header, lines)
 
 
 def _answered(
@@ -270,24 +279,16 @@ def _judged(
                 counted["ties"] += 1
                 continue
             counted["eligible"] += 1
-            yield _place(choice.seed, "pair", *candidate.names), number, candidate
+            yield candidate.place(choice.seed, "pair"), number, candidate
+
+    def lead(candidate: Candidate) -> int:
+        toss = int(candidate.place(choice.seed, "annotator")[:13], 16) / 16**13
+        prefers_first = annotator.prefers_first(candidate.first.reward, candidate.second.reward)
+        return 0 if candidate.is_tie else 1 if toss < prefers_first else -1
 
     chosen = sorted(eligible(), key=lambda ordered: ordered[:2])[: choice.pairs]
     _refuse_few(choice, counted["eligible"], source)
-    return [_by_annotator(candidate, choice, annotator) for _, _, candidate in chosen], counted["ties"]
-
-
-def _by_annotator(candidate: Candidate, choice: Choice, annotator: SyntheticAnnotator) -> PairLine:
-    if candidate.is_tie:
-        return _line(candidate.example, candidate.first, candidate.second, 0, choice)
-    toss = int(_place(choice.seed, "annotator", *candidate.names)[:13], 16) / 16**13
-    return _line(
-        candidate.example,
-        candidate.first,
-        candidate.second,
-        1 if toss < annotator.prefers_first(*candidate.rewards) else -1,
-        choice,
-    )
+    return [_line(each.example, each.first, each.second, lead(each), choice) for *_, each in chosen], counted["ties"]
 
 
 def _line(example: Example, first: ScoredResponse, second: ScoredResponse, lead: int, choice: Choice) -> PairLine:
@@ -322,53 +323,36 @@ def _refuse_few(choice: Choice, available: int, source: Path) -> None:
         )
 
 
-def _header(
-    task: Task, choice: Choice, source: Literal["samples", "predictions", "study"], split: str, reward: str
-) -> PairsHeader:
-    return PairsHeader(
-        grue=KIND,
-        schema=SCHEMA_VERSION,
-        suite=task.suite,
-        task=task.name,
-        task_hash=task.hash,
-        split=split,
-        made=source,
-        reward=reward,
-        noise="none",
-        seed=choice.seed,
-        sources={},
-        shares=dict(choice.parts),
-        judgements=0,
-        prompts=0,
-        pairs=0,
-        ties=0,
-        dropped_ties=0,
-        contradictions=0,
-        generated_tokens=None,
-        reward_calls=0,
-        seconds=None,
-    )
+def _write(output: Path, lines: Sequence[PairLine], task: Task, choice: Choice, **made: Any) -> PairsHeader:
+    """Write a file of pairs; an existing file is kept if it is equal, and never replaced.
 
-
-def _write(output: Path, header: PairsHeader, lines: Sequence[PairLine]) -> PairsHeader:
-    """Write a file of pairs; an existing file is kept if it is equal, and never replaced."""
+    Args:
+        made: Where the pairs are from, and their cost: fields of the header.
+    """
     if output.suffix == ".gz":
         raise ConfigError(f"{output}: pairs are written as plain JSON lines; choose a name without .gz.")
     for line in lines:
         for text in (line.chosen, line.rejected):
             check_text(text, f"{output}, the pair of {escaped(line.id or '')}")
-    whole = replace(
-        header,
-        judgements=max(header.judgements, len(lines)),
+    costs = {"judgements": len(lines), "generated_tokens": None, "reward_calls": 0, "seconds": None}
+    header = PairsHeader(
+        grue=KIND,
+        schema=SCHEMA_VERSION,
+        suite=task.suite,
+        task=task.name,
+        task_hash=task.hash,
+        seed=choice.seed,
+        shares=dict(choice.parts),
         prompts=len({line.id for line in lines}),
         pairs=len(lines),
         ties=sum(line.tie for line in lines),
         contradictions=len(contradictions((line.id, line.chosen, line.rejected) for line in lines if not line.tie)),
+        **{**costs, **made},
     )
-    text = "".join(f"{files.canonical_json(record)}\n" for record in as_records(whole, lines))
+    text = "".join(f"{files.canonical_json(record)}\n" for record in as_records(header, lines))
     if output.exists():
         if not output.is_file() or output.read_bytes() != text.encode():
             raise ConfigError(f"{output}: holds something else; write elsewhere with --output, or remove it.")
-        return whole
+        return header
     files.write_text(output, text)
-    return whole
+    return header

@@ -261,11 +261,7 @@ def _train(
 
 
 def _refuse_short(model: RewardModel, tokenizer: Any, most: int, config: RewardModelConfig, texts: list[str]) -> None:
-    """Refuse a limit of tokens that leaves no room for the prompt beside most of the texts.
-
-    Raises:
-        ConfigError: It does.
-    """
+    """Refuse a limit of tokens that leaves no room for the prompt beside most of the texts."""
     lengths = text_lengths(tokenizer, model.pooling, texts)
     long = sum(length >= most for length in lengths)
     if 2 * long > len(lengths):

@@ -53,7 +53,7 @@ def offline(task, split="test"):
 
 def test_the_manifest_describes_the_folder(wmt, folder):
     for split in ("train", "test"):
-        loaded, _ = fetch_split(wmt, split)
+        fetch_split(wmt, split)
     manifest = json.loads((folder / "manifest.json").read_text())
     said = {"schema": 1, "kind": "hub", "name": "wmt/wmt16", "config": "de-en", "asked": "", "revision": HEAD_COMMIT}
     assert manifest.items() >= (said | {"licence": wmt.data.licence, "grue": __version__}).items()
@@ -65,7 +65,6 @@ def test_the_manifest_describes_the_folder(wmt, folder):
         assert (figures["rows"], figures["columns"]) == (pq.read_metadata(path).num_rows, ["translation"])
     shards = [f"de-en/train-0000{part}-of-00002.parquet" for part in (0, 1)]
     assert manifest["files"]["train.parquet"]["origin"] == shards
-    assert manifest["ids"]["grue/wmt16"]["test"] == loaded.ids_sha256
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "manifest.json", "test.parquet", "train.parquet"]
     assert pq.read_table(folder / "train.parquet").to_pylist() == [row("wmt16", "train", n) for n in range(60)]
 
