@@ -12,11 +12,12 @@ import math
 import os
 import secrets
 import shutil
+import sys
 import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ TORN = "{}: the last line is incomplete, as after a kill, and was left out."
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MARK = "\ufeff"
 """The byte order mark that some editors put at the beginning of a file; it is not part of the text."""
+STDIN = Path("-")
+"""Standard input, where a file of JSON lines is read."""
 
 
 # --- TOML ------------------------------------------------------------------------------------------------------------
@@ -149,7 +152,8 @@ def write_json(path: Path, value: Any) -> None:
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     r"""Yield (line number, object) of a JSON-lines file; lines end at "\n" only, blank lines are skipped.
 
-    A file whose name ends in `.gz` is decompressed; a byte order mark at the beginning is left out.
+    A file whose name ends in `.gz` is decompressed; a byte order mark at the beginning is left out. The path `-` is
+    standard input.
 
     Raises:
         DataError: The file is missing or damaged, or a line is not UTF-8, not strict JSON (see `read_json`) or not an
@@ -157,7 +161,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     number = 0
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as handle:
+        with _opened(path) as handle:
             for number, raw in enumerate(handle, start=1):
                 line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
                 record = _parse_line(line, f"{path}, line {number}")
@@ -166,6 +170,12 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except (OSError, EOFError, zlib.error) as error:
         after = f" after line {number}" if number else ""
         raise DataError(f"{path}: cannot be read{after}: {reason(error)}.") from error
+
+
+def _opened(path: Path) -> AbstractContextManager[Iterable[bytes]]:
+    if path == STDIN:
+        return nullcontext(sys.stdin.buffer)
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:

@@ -102,14 +102,14 @@ def _answers(predictions: Any, loaded: Sequence[Example]) -> list[Prediction]:
     if isinstance(predictions, Mapping):
         return [Prediction(identity, _text(text, identity)) for identity, text in predictions.items()]
     predictions = list(predictions)
-    if len(predictions) != len(loaded):
+    if len(predictions) != len(loaded) and not all(isinstance(item, Prediction) for item in predictions):
         raise SubmissionError(f"{len(predictions)} predictions for {len(loaded)} examples.")
     answers = []
-    for place, (item, example) in enumerate(zip(predictions, loaded, strict=True)):
+    for place, item in enumerate(predictions):
         if isinstance(item, Mapping):
             answer = from_dict(Prediction, item, f"predictions[{place}]", SubmissionError)
         elif isinstance(item, str | Prediction):
-            answer = item if isinstance(item, Prediction) else Prediction(example.id, item)
+            answer = item if isinstance(item, Prediction) else Prediction(loaded[place].id, item)
         else:
             raise SubmissionError(
                 f'predictions[{place}]: expected a text, a grue.Prediction or {{"id": …, "text": …}}, found {item!r}.'

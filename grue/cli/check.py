@@ -1,6 +1,7 @@
 """`grue tools check`: whether results reach their requirements, for the CI of your own repository."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,13 @@ from click.core import ParameterSource
 
 from grue import files
 from grue.cli import options
-from grue.cli.console import print_json
+from grue.cli.console import evaluation_progress, p_value, print_json
 from grue.cli.score import has_all
 from grue.errors import ConfigError, DataError, SubmissionError
 
 if TYPE_CHECKING:
     from grue.leaderboard.bars import FileFigures, HeldAgainst
-    from grue.records import Result
+    from grue.records import Direction, Entry
     from grue.tasks import Task
 
 ANY_SUITE = "mini"  # default of --suite for predictions
@@ -23,8 +24,13 @@ ANY_SUITE = "mini"  # default of --suite for predictions
 
 @click.command()
 @click.argument("paths", metavar="FILE…", type=click.Path(path_type=Path), nargs=-1, required=True)
-@options.option("--task", "task_name", help="Task of predictions. [default: the result's]")
+@options.option("--task", "task_name", help="Task of predictions. [default: the results']")
 @options.suite
+@options.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="Results of your own to compare with: a file or a folder, as FILE. Fails what is significantly worse.",
+)
 @options.option(
     "--at-least",
     multiple=True,
@@ -34,8 +40,13 @@ ANY_SUITE = "mini"  # default of --suite for predictions
 )
 @options.option("--at-most", multiple=True, metavar="FIGURE=VALUE", help="The same, for metrics that are better lower.")
 @options.option(
-    "--tolerance", type=float, default=0.0, help="By how much a figure may miss a row's mean, in its own unit."
+    "--tolerance",
+    metavar="N[sd]",
+    help="By how much a figure may miss a row's mean, in its own unit, or in standard deviations over the row's seeds, "
+    "as 2sd. With --baseline, this takes the place of the test.",
 )
+@options.option("--junit", type=click.Path(path_type=Path), help="Write the verdicts to this file, as JUnit's XML.")
+@options.option("--markdown", type=click.Path(path_type=Path), help="Write them to this file, as a table in Markdown.")
 @options.data
 @options.as_json
 @click.pass_context
@@ -44,105 +55,272 @@ def check(
     paths: tuple[Path, ...],
     task_name: str | None,
     suite: str,
+    baseline: Path | None,
     at_least: tuple[str, ...],
     at_most: tuple[str, ...],
-    tolerance: float,
+    tolerance: str | None,
+    junit: Path | None,
+    markdown: Path | None,
     data_dir: Path | None,
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Check that results reach a threshold or a row of the board; exit code 1 if one does not.
+    """Check that results are not worse than a baseline, a threshold or a row of the board; exit code 1 if one is.
 
-    FILE is a result.json, whose figures are taken as they stand, or predictions, which are scored again. Several are
-    seeds of one system: their mean is checked.
+    FILE is a result.json, whose figures are taken as they stand, a folder of results, or predictions, which are scored
+    again; - is predictions from standard input. Several of a task are seeds of one system: their mean is checked.
 
     \b
-    grue tools check runs/mini/imdb/ppo/seed-*/result.json --at-least preference=60
-    grue tools check predictions.jsonl --task commongen --at-least preference=supervised --tolerance 1
+    grue tools check runs/mini/imdb/ppo --baseline results/last
+    grue tools check runs/mini/imdb/ppo --at-least preference=60
+    grue tools check predictions.jsonl --task commongen --at-least preference=supervised --tolerance 2sd
     """  # noqa: D301 (click reads the escape)
+    import numpy as np
+
+    from grue.data.load import load_examples
     from grue.leaderboard import bars
     from grue.leaderboard.published import shipped
 
     required = [bars.parse_bar(text, "at least") for text in at_least]
     required += [bars.parse_bar(text, "at most") for text in at_most]
-    if not required:
-        raise ConfigError("Nothing to check: give --at-least or --at-most, such as --at-least preference=60.")
+    allowed = bars.parse_tolerance(tolerance or "0")
+    if not required and baseline is None:
+        raise ConfigError("Nothing to check: give --baseline PATH, or --at-least such as --at-least preference=60.")
+    if allowed.size and baseline is None and all(bar.number is not None for bar in required):
+        raise ConfigError(
+            "--tolerance is how far behind a row or a baseline a figure may be; there is no --baseline, and no bar "
+            "names a row."
+        )
     named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
-    task, figures = _measured(paths, task_name, suite if named else None, data_dir, offline)
-    verdicts = list(bars.check(figures, required, task, shipped(task.suite), tolerance))
+    asked = (task_name, suite if named else None)
+    groups = _by_task(paths, *asked)
+    before = {} if baseline is None else {group.task.name: group for group in _by_task([baseline], *asked)}
+    if lacking := [group.task.name for group in groups if before and group.task.name not in before]:
+        raise DataError(f"{baseline}: has no result on {', '.join(lacking)}, to compare with.")
+    limits = [
+        bars.limits(required, group.known, group.task, shipped(group.task.suite), allowed) for group in groups
+    ]  # refuses a wrong name before anything is scored
+    verdicts: list[HeldAgainst] = []
+    tests: list[bars.AxisTest] = []
+    lines: list[str] = []
+    with evaluation_progress("tasks") as progress:
+        for done, (group, of_task) in enumerate(zip(groups, limits, strict=True)):
+            progress(done, len(groups))
+            task, figures = group.task, group.figures(data_dir, offline)
+            earlier = before[task.name].figures(data_dir, offline) if before else []
+            bars.refuse_other_examples([*figures, *earlier], task, shipped(task.suite))
+            if earlier and tolerance is not None:
+                of_task = [*of_task, *bars.from_baseline(earlier, str(baseline), allowed)]
+            verdicts += bars.check(figures, of_task, task)
+            if earlier and tolerance is None:
+                _refuse_without_texts([*figures, *earlier])
+                examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
+                tests += bars.axis_tests(figures, earlier, task, examples, np.random.default_rng(0))
+    verdicts += bars.not_worse(tests, str(baseline))
+    lines = list(_lines(groups, verdicts))
+    if left := [name for name in before if name not in {group.task.name for group in groups}]:
+        lines.append(f"Not checked: {', '.join(left)}, which only {baseline} has.")
+    if any(len(group.sources) == 1 for group in (*groups, *before.values())):
+        lines.append(
+            "One seed: a test covers the examples, not what another seed would give."
+            if tests
+            else "One file: chance alone may decide a close verdict. Several seeds say more."
+        )
+    if junit is not None:
+        files.write_text(junit, _junit(verdicts))
+    if markdown is not None:
+        files.write_text(markdown, _markdown(verdicts))
     if as_json:
         print_json(verdicts)
     else:
-        click.echo("\n".join(report(task, figures, verdicts)))
+        click.echo("\n".join(lines))
     if not all(verdict.passed for verdict in verdicts):
         context.exit(1)
 
 
-def _measured(
-    paths: Sequence[Path], task_name: str | None, suite: str | None, data_dir: Path | None, offline: bool
-) -> "tuple[Task, list[FileFigures]]":
+# --- what is checked -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What is to be checked on a task: results, or files of predictions."""
+
+    task: "Task"
+    sources: "Sequence[Entry | Path]"
+
+    @property
+    def known(self) -> "Mapping[str, Direction]":
+        """The figures that they have or will have, with their directions."""
+        from grue.evaluation.scoring import chosen_metrics
+        from grue.leaderboard import bars
+        from grue.leaderboard.entries import SCORED_AXES
+
+        first = self.sources[0]
+        if isinstance(first, Path):
+            specs = chosen_metrics(self.task)
+            axes = [axis for axis in SCORED_AXES if any(spec.axis == axis for spec in specs)]
+            return {spec.name: spec.direction for spec in specs} | dict.fromkeys(axes, "higher")
+        figures = bars.of_result(first, self.task)
+        return {name: figures.directions.get(name, "higher") for name in figures.values}
+
+    def figures(self, data_dir: Path | None, offline: bool) -> "list[FileFigures]":
+        """Read or compute them."""
+        from grue.leaderboard import bars
+
+        return [
+            _scored(source, self.task, data_dir, offline)
+            if isinstance(source, Path)
+            else bars.of_result(source, self.task)
+            for source in self.sources
+        ]
+
+
+def _by_task(paths: Sequence[Path], task_name: str | None, suite: str | None) -> list[_Group]:
+    """Return what files and folders hold, by task."""
     from grue.leaderboard import bars
     from grue.task_files import load_task
 
-    if len({path.resolve() for path in paths}) < len(paths):
+    task = None if task_name is None else load_task(task_name, suite or ANY_SUITE)
+    sources = [source for path in paths for source in _sources(path, task)]
+    places = [source.resolve() if isinstance(source, Path) else source.path.resolve() for source in sources]
+    if len({*places}) < len(places):
         raise ConfigError("A file is named twice; each counts once.")
-    if folders := [path for path in paths if path.is_dir()]:
-        raise ConfigError(f"{folders[0]}: is a folder; name its result.json.")
-    results = [(path, _result(path)) for path in paths if path.suffix == ".json"]
-    if results and len(results) < len(paths):
+    predictions = [source for source in sources if isinstance(source, Path)]
+    entries = [source for source in sources if not isinstance(source, Path)]
+    if predictions and entries:
         raise ConfigError("Results and predictions together: a run's predictions would count as another seed.")
-    bars.refuse_mixture(results)
-    if task_name is None and not results:
-        raise ConfigError("Predictions need --task NAME: what should they be scored against?")
-    if task_name is None:
-        first = results[0][1]
-        task = load_task(first.task, suite or first.suite)  # of another suite than a result's: refused below
-    else:
-        task = load_task(task_name, suite or ANY_SUITE)
-    figures = [bars.of_result(result, path, task) for path, result in results]
-    figures += [_scored(path, task, data_dir, offline) for path in paths if path.suffix != ".json"]
-    return task, figures
+    if predictions:
+        if task is None:
+            raise ConfigError("Predictions need --task NAME: what should they be scored against?")
+        return [_Group(task, predictions)]
+    by_task: dict[tuple[str, str], list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.result.seed):
+        by_task.setdefault((entry.result.suite, entry.result.task), []).append(entry)
+    groups = []
+    for (of_suite, name), of_task in sorted(by_task.items()):
+        bars.refuse_mixture(of_task)
+        groups.append(_Group(task or load_task(name, suite or of_suite), of_task))  # another's is refused with it
+    return groups
 
 
-def _result(path: Path) -> "Result":
-    """Read a result; refuse any other file in one sentence instead of key by key."""
+def _sources(path: Path, task: "Task | None") -> "list[Path] | list[Entry]":
+    """Return the results that a path holds, a folder's of the task alone, or the path itself if it is predictions."""
+    from grue.leaderboard.systems import entries_in
+    from grue.records import Entry
     from grue.submissions.folder import read_result
 
+    if path.is_dir():
+        entries = entries_in(path)
+        wanted = (task.suite, task.name) if task else None
+        entries = [entry for entry in entries if wanted in (None, (entry.result.suite, entry.result.task))]
+        if not entries:
+            of_task = f" of {task.suite}/{task.name}" if task else ""
+            raise DataError(f"{path}: holds no result.json{of_task}; `grue evaluate` writes it. Or name predictions.")
+        return entries
+    if path.suffix != ".json":
+        return [path]
     data = files.read_json(path)
     if isinstance(data, dict) and "scores" not in data:
         raise DataError(
             f"{path}: not a result.json that `grue evaluate` writes: it has no 'scores'. Name a run's result.json, or "
             "predictions (.jsonl) with --task."
         )
-    return read_result(path)
+    return [Entry(read_result(path), path, "local")]
 
 
 def _scored(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
     """Score predictions; if they do not fit the task, raise a DataError, not the error of a missed bar."""
     from grue.api.score import score
+    from grue.evaluation.predictions import read_predictions
     from grue.leaderboard import bars
 
     try:
-        scored = score(path, task, data_dir=data_dir, offline=offline)
+        predictions = read_predictions(path)
+        scored = score(predictions, task, data_dir=data_dir, offline=offline)
     except SubmissionError as error:
         where = "" if str(path) in str(error) else f"{path}: "
         raise DataError(f"{where}{error}") from error
     if not has_all(task, scored.ids):
         raise DataError(f"{data_dir}: has other examples than the task's, on which no row of the board was scored.")
-    return bars.measured(path, scored.scores, scored.preference, scored.naturalness, scored.hashes)
+    return bars.measured(path, scored.scores, scored.preference, scored.naturalness, scored.hashes, predictions)
 
 
-def report(task: "Task", figures: "Sequence[FileFigures]", verdicts: "Sequence[HeldAgainst]") -> list[str]:
-    """Return the verdicts as lines."""
-    lines = [f"{task.suite}/{task.name}, {len(figures)} file{'s' if len(figures) > 1 else ''}"]
+def _refuse_without_texts(figures: "Sequence[FileFigures]") -> None:
+    """Refuse a test by examples without predictions.
+
+    Raises:
+        ConfigError: A result has none beside it.
+    """
+    for of_file in figures:
+        if not of_file.has_texts:
+            raise ConfigError(
+                f"{of_file.source}: has no predictions beside it to test by examples. Keep predictions.jsonl beside "
+                "result.json, or give --tolerance, such as 2sd or 1."
+            )
+
+
+# --- what is said of it ----------------------------------------------------------------------------------------------
+
+
+def _lines(groups: Sequence[_Group], verdicts: "Sequence[HeldAgainst]") -> Iterator[str]:
+    """Yield the verdicts as lines, by task."""
+    for group in groups:
+        count = len(group.sources)
+        yield f"{group.task.suite}/{group.task.name}, {count} file{'s' if count > 1 else ''}"
+        for verdict in verdicts:
+            if verdict.task == group.task.name:
+                yield f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.bar.figure} {sentence(verdict)}"
+
+
+def sentence(verdict: "HeldAgainst") -> str:
+    """Return a verdict after the name of its figure: `26.23, below the required 60`."""
+    value, limit = _apart(verdict.value, verdict.limit)
+    low, high = (f"{end:.4g}" for end in verdict.spread)
+    over = f" ({low} to {high})" if low != high else ""
+    why = f" ({verdict.why})" if verdict.why else ""
+    if verdict.p_holm is None:
+        missed = "below" if verdict.bar.side == "at least" else "above"
+        return f"{value}{over}, {verdict.bar.side if verdict.passed else missed} the required {limit}{why}"
+    level = "at least" if verdict.value >= verdict.limit else f"{'not ' * verdict.passed}significantly below"
+    return f"{value}{over}, {level} the baseline's {limit}{why[:-1]}, Holm p {p_value(verdict.p_holm)})"
+
+
+def _apart(value: float, limit: float) -> tuple[str, str]:
+    """Return two numbers with four digits, or as many as tell them apart."""
+    for digits in range(4, 17):
+        texts = f"{value:.{digits}g}", f"{limit:.{digits}g}"
+        if value == limit or texts[0] != texts[1]:
+            break
+    return texts
+
+
+def _junit(verdicts: "Sequence[HeldAgainst]") -> str:
+    """Return the verdicts as a test suite in JUnit's XML."""
+    from xml.etree import ElementTree
+
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    counts = {"tests": str(len(verdicts)), "failures": str(len(failed))}
+    suite = ElementTree.Element("testsuite", {"name": "grue tools check", **counts})
     for verdict in verdicts:
-        low, high = verdict.spread
-        over = f" ({low:.4g} to {high:.4g})" if len(figures) > 1 else ""
-        side = verdict.bar.side if verdict.passed else "below" if verdict.bar.side == "at least" else "above"
-        mark, why = "ok  " if verdict.passed else "FAIL", f" ({verdict.why})" if verdict.why else ""
-        lines.append(
-            f"{mark} {verdict.bar.figure} is {verdict.value:.4g}{over}, {side} the required {verdict.limit:.4g}{why}"
-        )
-    if len(figures) == 1:
-        lines.append("One file: chance alone may decide a close verdict. Several seeds say more.")
-    return lines
+        name = f"{verdict.bar.figure} {verdict.bar.side} {verdict.bar.wanted}"
+        case = ElementTree.SubElement(suite, "testcase", {"classname": verdict.task, "name": name})
+        if not verdict.passed:
+            ElementTree.SubElement(case, "failure", {"message": f"{verdict.bar.figure} {sentence(verdict)}"})
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _markdown(verdicts: "Sequence[HeldAgainst]") -> str:
+    """Return the verdicts as a table in Markdown, those that failed first."""
+    from grue.render.layout import Heading, TextTable
+    from grue.render.markdown import markdown_table
+
+    failed = sum(not verdict.passed for verdict in verdicts)
+    title = f"{failed} of {len(verdicts)} checks failed" if failed else f"All {len(verdicts)} checks passed"
+    rows = [
+        ("ok" if verdict.passed else "FAIL", verdict.task, f"{verdict.bar.figure} {sentence(verdict)}")
+        for verdict in sorted(verdicts, key=lambda verdict: verdict.passed)
+    ]
+    columns = tuple(Heading(name, False) for name in ("", "task", "figure"))
+    strong = frozenset((place, 0) for place in range(failed))
+    return f"### grue: {title}\n\n{markdown_table(TextTable('', columns, tuple(rows), strong))}\n"

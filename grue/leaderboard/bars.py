@@ -1,20 +1,28 @@
-"""Requirements on results: a figure against a number, or against the same figure of a row of the board."""
+"""Requirements on results: a figure against a number, against that of a row of the board, or of one's own baseline."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
+import numpy as np
+
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean, escaped
+from grue.evaluation.comparison import axis_metrics, contrast_of, worth
 from grue.leaderboard.board import Board, Cell, Estimate
-from grue.leaderboard.entries import SCORED_AXES
+from grue.leaderboard.compare import are_paired, predictions_of, texts_of
+from grue.leaderboard.entries import SCORED_AXES, ScoredAxis
 from grue.leaderboard.notes import misfit
-from grue.records import Direction, Result, Score, other_examples
+from grue.metrics.card import CARDS
+from grue.records import Direction, Entry, Example, Prediction, Score, other_examples
+from grue.stats.intervals import sd
+from grue.stats.paired import LEVEL, Difference, draw, holm, judge
 from grue.tasks import Task
 
 Side = Literal["at least", "at most"]
+SD = "sd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +34,19 @@ class FileFigures:
         values: Figure → value.
         directions: Metric → whether higher or lower is better.
         hashes: Of the scored examples, as in a result.
+        made: The result, or the predictions that were scored.
     """
 
     source: Path
     values: Mapping[str, float]
     directions: Mapping[str, Direction]
     hashes: Mapping[str, str] = field(default_factory=dict)
+    made: Entry | Sequence[Prediction] = ()
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether its predictions are there."""
+        return not isinstance(self.made, Entry) or ((path := texts_of(self.made.path)) is not None and path.is_file())
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +55,7 @@ class Bar:
 
     Attributes:
         figure: preference, naturalness or a metric.
-        wanted: A number, or the name of a row of the board.
+        wanted: A number, the name of a row of the board, or the baseline.
     """
 
     figure: str
@@ -64,6 +79,28 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class Tolerance:
+    """By how much a figure may miss a mean: in its own unit, or in standard deviations over the mean's seeds."""
+
+    size: float = 0.0
+    unit: Literal["", "sd"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bar as a number.
+
+    Attributes:
+        value: The number, with the tolerance.
+        why: Where it comes from, in words: the row's mean, its seeds, the tolerance.
+    """
+
+    bar: Bar
+    value: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HeldAgainst:
     """A bar and whether it was reached.
 
@@ -71,15 +108,18 @@ class HeldAgainst:
         value: The mean over the files.
         spread: The lowest and the highest of the files.
         limit: What the value was compared with, with the tolerance.
-        why: The limit in words: the row's mean, its seeds, the tolerance.
+        why: The limit in words: the row's mean, its seeds, the tolerance; or the difference and its interval.
+        p_holm: The test's p value, corrected for the number of tests; None without a test.
     """
 
+    task: str
     bar: Bar
     passed: bool
     value: float
     spread: tuple[float, float]
     limit: float
     why: str
+    p_holm: float | None = None
 
 
 def parse_bar(text: str, side: Side) -> Bar:
@@ -95,12 +135,31 @@ def parse_bar(text: str, side: Side) -> Bar:
     return Bar(figure, side, wanted)
 
 
-def of_result(result: Result, path: Path, task: Task) -> FileFigures:
+def parse_tolerance(text: str) -> Tolerance:
+    """Read `1.5`, or `2sd` for standard deviations.
+
+    Raises:
+        ConfigError: It is no number of at least 0.
+    """
+    number = text.strip().removesuffix(SD)
+    try:
+        size = float(number)
+    except ValueError:
+        size = math.nan
+    if not (math.isfinite(size) and size >= 0):
+        raise ConfigError(
+            f"--tolerance {text}: write a number of at least 0, such as 1.5, or 2sd for two standard deviations."
+        )
+    return Tolerance(size, "sd" if number != text.strip() else "")
+
+
+def of_result(entry: Entry, task: Task) -> FileFigures:
     """Return the figures of a result as it states them.
 
     Raises:
         DataError: The result is of another task or version, failed, or of a part of the split.
     """
+    result, path = entry.result, entry.path
     if (result.suite, result.task) != (task.suite, task.name):
         raise DataError(f"{path}: of {escaped(result.suite)}/{escaped(result.task)}, not of {task.suite}/{task.name}.")
     if result.task_hash != task.hash:
@@ -111,7 +170,7 @@ def of_result(result: Result, path: Path, task: Task) -> FileFigures:
         raise DataError(f"{path}: of a part of {task.data.evaluation} or of other rows; evaluate the whole split.")
     if (reason := misfit(result, task, task.hash)) is not None:
         raise DataError(f"{path}: made {reason}; evaluate again.")
-    return measured(path, result.scores, result.preference, result.naturalness, result.hashes)
+    return measured(path, result.scores, result.preference, result.naturalness, result.hashes, entry)
 
 
 def measured(
@@ -120,47 +179,151 @@ def measured(
     preference: float | None,
     naturalness: float | None,
     hashes: Mapping[str, str],
+    made: Entry | Sequence[Prediction] = (),
 ) -> FileFigures:
     """Return the figures of a scored file."""
     axes = {
         axis: value for axis, value in zip(SCORED_AXES, (preference, naturalness), strict=True) if value is not None
     }
     values = {score.metric: score.value for score in scores} | axes
-    return FileFigures(path, values, {score.metric: score.direction for score in scores}, hashes)
+    return FileFigures(path, values, {score.metric: score.direction for score in scores}, hashes, made)
 
 
-def check(
-    figures: Sequence[FileFigures], bars: Sequence[Bar], task: Task, board: Board | None, tolerance: float = 0.0
-) -> Iterator[HeldAgainst]:
-    """Yield each bar with whether the mean over the files reaches it.
+def limits(
+    bars: Sequence[Bar], known: Mapping[str, Direction], task: Task, board: Board | None, tolerance: Tolerance
+) -> list[Limit]:
+    """Return the bars as numbers; this needs no scores.
 
     Args:
+        known: The figures that the files have or will have, with their directions.
         board: The board of the task's suite, for bars that name a row.
-        tolerance: How far below (or, for at most, above) a row's mean the value may be, in the figure's unit.
+        tolerance: How far below (or, for at most, above) a row's mean the value may be.
 
     Raises:
-        ConfigError: There is no bar or no file, the tolerance is negative or for no row, or a bar is on the wrong
-            side.
-        UnknownName: The files have no such figure, or the board no such row.
-        DataError: The board has another version of the task, or not the row's figure; or the files are not all of the
-            same examples, or not of those of the board's rows.
+        ConfigError: A bar is on the wrong side, or beyond what its metric can reach.
+        UnknownName: There is no such figure, or the board has no such row.
+        DataError: The board has another version of the task, or not the row's figure.
     """
-    if not figures or not bars:
-        raise ConfigError("Nothing to check: name files and at least one of --at-least and --at-most.")
-    if not (math.isfinite(tolerance) and tolerance >= 0):
-        raise ConfigError(f"--tolerance {tolerance}: must be a number of at least 0.")
-    if tolerance and all(bar.number is not None for bar in bars):
-        raise ConfigError("--tolerance is how far behind a row's mean a figure may be, and no bar names a row.")
-    _refuse_other_examples(figures, task, board)
+    found = []
     for bar in bars:
-        values = [_value(of_file, bar) for of_file in figures]
-        limit, why = _limit(bar, task, board, tolerance)
+        _refuse_unknown(bar.figure, known, f"{task.suite}/{task.name}")
+        _refuse_wrong_side(bar, known[bar.figure])
+        if bar.number is None:
+            estimate = _of_row(bar, task, board)
+            found.append(
+                _tolerated(
+                    bar, estimate.mean, estimate.sd, len(estimate.by_seed), f"{bar.wanted} on the board", tolerance
+                )
+            )
+        else:
+            _refuse_other_unit(bar, bar.number)
+            found.append(Limit(bar, bar.number))
+    return found
+
+
+def from_baseline(baseline: Sequence[FileFigures], name: str, tolerance: Tolerance) -> list[Limit]:
+    """Return the means of a baseline's axes, less a tolerance, as limits.
+
+    Args:
+        name: The baseline's, for messages.
+
+    Raises:
+        ConfigError: The tolerance is in standard deviations, and the baseline has one seed.
+        DataError: It has no axis.
+    """
+    axes = [axis for axis in SCORED_AXES if all(axis in of_file.values for of_file in baseline)]
+    if not axes:
+        raise DataError(f"{name}: has neither preference nor naturalness; evaluate it again.")
+    means = {axis: [of_file.values[axis] for of_file in baseline] for axis in axes}
+    return [
+        _tolerated(Bar(axis, "at least", name), fmean(values), sd(values), len(values), "the baseline", tolerance)
+        for axis, values in means.items()
+    ]
+
+
+def check(figures: Sequence[FileFigures], required: Sequence[Limit], task: Task) -> Iterator[HeldAgainst]:
+    """Yield each limit with whether the mean over the files reaches it.
+
+    Raises:
+        UnknownName: A file has no such figure: its metric could not be computed.
+    """
+    for limit in required:
+        bar = limit.bar
+        for of_file in figures:
+            _refuse_unknown(bar.figure, of_file.values, str(of_file.source))
+        values = [of_file.values[bar.figure] for of_file in figures]
         value = fmean(values)
-        passed = value >= limit if bar.side == "at least" else value <= limit
-        yield HeldAgainst(bar, passed, value, (min(values), max(values)), limit, why)
+        passed = value >= limit.value if bar.side == "at least" else value <= limit.value
+        yield HeldAgainst(task.name, bar, passed, value, (min(values), max(values)), limit.value, limit.why)
 
 
-def _refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Board | None) -> None:
+@dataclass(frozen=True, slots=True)
+class AxisTest:
+    """The difference of results from a baseline on one axis of a task, before p values are corrected."""
+
+    task: Task
+    axis: ScoredAxis
+    figures: Sequence[FileFigures]
+    difference: Difference
+
+
+def axis_tests(
+    figures: Sequence[FileFigures],
+    baseline: Sequence[FileFigures],
+    task: Task,
+    examples: Sequence[Example],
+    generator: np.random.Generator,
+) -> Iterator[AxisTest]:
+    """Yield the difference from a baseline on each axis of the task, tested over examples and seeds.
+
+    Raises:
+        DataError, SubmissionError: Predictions are not those of the examples.
+        Unavailable: This machine cannot compute a metric.
+    """
+    sides = (figures, baseline)
+    texts = [[_texts(of_file, examples) for of_file in side] for side in sides]
+    entries = [{e.result.seed: e for of_file in side if isinstance(e := of_file.made, Entry)} for side in sides]
+    paired = [len(of_side) for of_side in entries] == [len(side) for side in sides] and are_paired(*entries)
+    for axis in SCORED_AXES:
+        if any(spec.axis == axis for spec in task.metrics):
+            metrics = axis_metrics(task, examples, axis)
+            a, b = ([worth(metrics, examples, predictions) for predictions in side] for side in texts)
+            compared = contrast_of(a, b, paired)
+            yield AxisTest(task, axis, figures, judge(compared, draw(compared, generator), generator))
+
+
+def _texts(of_file: FileFigures, examples: Sequence[Example]) -> Sequence[Prediction] | None:
+    return predictions_of(of_file.made, examples) if isinstance(of_file.made, Entry) else of_file.made
+
+
+def not_worse(tested: Sequence[AxisTest], name: str) -> Iterator[HeldAgainst]:
+    """Yield each axis with whether it is not significantly below the baseline, corrected for the number of tests.
+
+    Args:
+        name: The baseline's.
+    """
+    for of_axis, p in zip(tested, holm([of_axis.difference.p for of_axis in tested]), strict=True):
+        difference = of_axis.difference
+        values = [of_file.values[of_axis.axis] for of_file in of_axis.figures]
+        low, high = difference.interval.low, difference.interval.high
+        yield HeldAgainst(
+            task=of_axis.task.name,
+            bar=Bar(of_axis.axis, "at least", name),
+            passed=difference.value >= 0 or p >= 1 - LEVEL,
+            value=difference.a,
+            spread=(min(values), max(values)),
+            limit=difference.b,
+            why=f"difference {difference.value:+.3g}, {LEVEL:.0%} interval [{low:+.3g}, {high:+.3g}]",
+            p_holm=p,
+        )
+
+
+def refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Board | None) -> None:
+    """Refuse files that were not all scored on the same examples, those of the board's rows.
+
+    Raises:
+        DataError: There is one.
+    """
     rows = (
         [references.data for references in board.tasks if (references.name, references.hash) == (task.name, task.hash)]
         if board
@@ -176,28 +339,51 @@ def _refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Bo
                 )
 
 
-def _value(of_file: FileFigures, bar: Bar) -> float:
-    if bar.figure not in of_file.values:
-        names = ", ".join(of_file.values) or "none"
-        near = did_you_mean(bar.figure, of_file.values)
-        raise UnknownName(f"{of_file.source}: has no figure {escaped(bar.figure)!r}.{near} It has: {names}.")
-    better = "at most" if of_file.directions.get(bar.figure) == "lower" else "at least"
+def _refuse_unknown(figure: str, known: Collection[str], where: str) -> None:
+    if figure not in known:
+        names = ", ".join(known) or "none"
+        raise UnknownName(f"{where}: has no figure {escaped(figure)!r}.{did_you_mean(figure, known)} It has: {names}.")
+
+
+def _refuse_wrong_side(bar: Bar, direction: Direction) -> None:
+    better = "at most" if direction == "lower" else "at least"
     if bar.side != better:
         raise ConfigError(
-            f"{bar.figure} is better when {'lower' if better == 'at most' else 'higher'}: "
+            f"{bar.figure} is better when {direction}: "
             f"use --{better.replace(' ', '-')} {bar.figure}={escaped(bar.wanted)}."
         )
-    return of_file.values[bar.figure]
 
 
-def _limit(bar: Bar, task: Task, board: Board | None, tolerance: float) -> tuple[float, str]:
-    if bar.number is not None:
-        return bar.number, ""
-    estimate = _of_row(bar, task, board)
-    limit = estimate.mean - tolerance if bar.side == "at least" else estimate.mean + tolerance
-    sd = "" if estimate.sd is None else f", sd {estimate.sd:.4g}"
-    allowed = f", tolerance {tolerance:g}" if tolerance else ""
-    return limit, f"{bar.wanted} on the board: {estimate.mean:.4g}, seeds: {len(estimate.by_seed)}{sd}{allowed}"
+def _refuse_other_unit(bar: Bar, number: float) -> None:
+    """Refuse a number that its figure cannot have, or a share where percents are meant."""
+    low, high = (0.0, 100.0) if bar.figure in SCORED_AXES else CARDS[bar.figure].range if bar.figure in CARDS else _ANY
+    cure = ""
+    if low <= number <= high:
+        if not (high == 100 and 0 < number < 1):
+            return
+        cure = f" Write {bar.figure}={100 * number:g} for {100 * number:g} %; a bar below 1 would stop nothing."
+    elif high == 1 and 0 <= number <= 100:
+        cure = f" Write {bar.figure}={number / 100:g} for {number:g} %."
+    raise ConfigError(f"{bar.figure}={bar.wanted}: {bar.figure} is on a scale of {low:g} to {high:g}.{cure}")
+
+
+_ANY = (-math.inf, math.inf)
+
+
+def _tolerated(bar: Bar, mean: float, spread: float | None, seeds: int, origin: str, tolerance: Tolerance) -> Limit:
+    """Return a mean less a tolerance (or plus, for at most) as a limit."""
+    size = tolerance.size
+    if tolerance.unit:
+        if spread is None:
+            raise ConfigError(
+                f"--tolerance {size:g}{SD}: {bar.wanted} has one seed for {bar.figure}, so no standard deviation; give "
+                "the tolerance in the figure's unit, such as 1."
+            )
+        size *= spread
+    of_seeds = "" if spread is None else f", sd {spread:.4g}"
+    allowed = f", tolerance {tolerance.size:g}{f' {SD}' if tolerance.unit else ''}" if tolerance.size else ""
+    why = f"{origin}: {mean:.4g}, seeds: {seeds}{of_seeds}{allowed}"
+    return Limit(bar, mean - size if bar.side == "at least" else mean + size, why)
 
 
 def _of_row(bar: Bar, task: Task, board: Board | None) -> Estimate:
@@ -221,17 +407,17 @@ def _estimate(cell: Cell, figure: str) -> Estimate | None:
     return axes[figure] if figure in axes else cell.metrics.get(figure)
 
 
-def refuse_mixture(results: Sequence[tuple[Path, Result]]) -> None:
-    """Refuse results that are not distinct seeds of one system, whose mean would mean nothing.
+def refuse_mixture(entries: Sequence[Entry]) -> None:
+    """Refuse results of a task that are not distinct seeds of one system, whose mean would mean nothing.
 
     Raises:
         ConfigError: Two have different systems, or the same seed.
     """
     paths: dict[int, Path] = {}
-    for path, result in results:
-        first, of_first = results[0]
-        if result.system["name"] != of_first.system["name"]:
-            raise ConfigError(f"{path}: of another system than {first}; check one system at a time.")
+    for entry in entries:
+        path, result, first = entry.path, entry.result, entries[0]
+        if result.system["name"] != first.result.system["name"]:
+            raise ConfigError(f"{path}: of another system than {first.path}; check one system at a time.")
         if result.seed in paths:
             raise ConfigError(f"{path}: seed {result.seed}, as {paths[result.seed]}; a seed counts once.")
         paths[result.seed] = path

@@ -5,6 +5,7 @@ Of a `result.json`, only task, split and seed are used, not its scores.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError, Unavailable
 from grue.evaluation.comparison import Disagreement, ScoredRun, axis_metrics, contrast_of, disagreements, worth
+from grue.evaluation.folder import PREDICTIONS, RESULT
 from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.prompting import prompting_of
 from grue.evaluation.scoring import example_hashes
@@ -230,16 +232,23 @@ def _meet(
         contrast=contrast_of(
             [run.worth for run in runs_a],
             [run.worth for run in runs_b],
-            paired=len(runs_a) >= FEWEST_PAIRS
-            and share_starts(_lines(a.entries[task.name]), _lines(b.entries[task.name])),
+            paired=are_paired(a.entries[task.name], b.entries[task.name]),
         ),
         one_seed=any(len(runs) == 1 and not system.deterministic for runs, system in ((runs_a, a), (runs_b, b))),
         examples=tuple(disagreements(examples, runs_a, runs_b, show)),
     )
 
 
-def _lines(entries: Mapping[int, Entry]) -> dict[int, frozenset[str]]:
-    return {seed: frozenset(line(entry.result)) for seed, entry in entries.items()}
+def are_paired(a: Mapping[int, Entry], b: Mapping[int, Entry]) -> bool:
+    """Whether a test pairs the results of two systems on a task by their seeds."""
+    lines = ({seed: frozenset(line(entry.result)) for seed, entry in of.items()} for of in (a, b))
+    return len(a) >= FEWEST_PAIRS and share_starts(*lines)
+
+
+def texts_of(result: Path) -> Path | None:
+    """Return the path of a result's predictions; None if its name does not give one."""
+    path = result.with_name(PREDICTIONS) if result.name == RESULT else submitted.predictions_of(result)
+    return None if path == result else path
 
 
 def predictions_of(entry: Entry, examples: Sequence[Example]) -> list[Prediction] | None:
@@ -256,8 +265,9 @@ def predictions_of(entry: Entry, examples: Sequence[Example]) -> list[Prediction
             f"{entry.path}: was scored on other examples than those of {entry.result.suite}/{entry.result.task} here "
             f"({difference}); evaluate it again on these, with `grue evaluate --force`."
         )
-    local = entry.path.name == "result.json"
-    path = entry.path.with_name("predictions.jsonl") if local else submitted.predictions_of(entry.path)
+    path = texts_of(entry.path)
+    if path is None:
+        raise DataError(f"{entry.path}: its predictions are not beside it; name it result.json, beside {PREDICTIONS}.")
     predictions = read_predictions(path)
     try:
         return match(examples, predictions)

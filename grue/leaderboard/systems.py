@@ -141,11 +141,17 @@ def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:
             raise DataError(left_out.reason)
 
 
+def entries_in(folder: Path) -> list[Entry]:
+    """Return the results of a submission's folder, or those of any other below it."""
+    if (folder / submitted.SUBMISSION).is_file():
+        return results(folder)
+    return list(map(local_entry, sorted(folder.rglob("result.json"))))
+
+
 def _in_folder(folder: Path, suite: str, tasks: Sequence[str]) -> FoundSystem:
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder. (A system's name has no '/'.)")
-    is_submission = (folder / submitted.SUBMISSION).is_file()
-    entries = results(folder) if is_submission else list(map(local_entry, sorted(folder.rglob("result.json"))))
+    entries = entries_in(folder)
     names = sorted(set(map(_name, entries)))
     if not names:
         raise ConfigError(f"{folder}: holds no result; name the folder of a submission or of evaluated runs.")

@@ -30,12 +30,13 @@ def render(board: Board) -> str:
 def _section(table: TextTable, level: str = "##") -> Iterator[str]:
     if table.title:
         yield f"{level} {_escape(table.title)}"
-    yield _table(table)
+    yield markdown_table(table)
     if table.lines:
         yield _list(table.lines)
 
 
-def _table(table: TextTable) -> str:
+def markdown_table(table: TextTable) -> str:
+    """Return a table with its columns padded, so that it can be read as plain text, too."""
     cells = [[_cell(text, (i, j) in table.strong) for j, text in enumerate(row)] for i, row in enumerate(table.rows)]
     columns = list(zip([_cell(column.header, False) for column in table.columns], *cells, strict=True))
     widths = [max(3, *map(len, column)) for column in columns]

@@ -135,7 +135,7 @@ ACTION = yaml.safe_load((ROOT / ".github/actions/grue-check/action.yml").read_te
     ("given", "status", "printed"),
     [
         ({"files": "seed-*.json", "at-least": "preference=60 naturalness=60"}, 0, "2 files"),
-        ({"files": "seed-*.json", "at-least": "preference=60\nsentiment=2"}, 1, "FAIL sentiment"),
+        ({"files": "seed-*.json", "at-least": "preference=60\nsentiment=1"}, 1, "FAIL sentiment"),
         ({"files": "seed-1.json", "at-least": "preference=supervised+ppo", "tolerance": "20"}, 0, "tolerance 20"),
         ({"files": "seed-1.json"}, 2, "Nothing to check"),
         ({"files": "--help"}, 2, "Nothing to check"),  # a name is no option
