@@ -223,7 +223,8 @@ def _problems(task: Task) -> Iterator[str]:
         for excluded in split.without:
             if excluded == name or excluded not in task.data.splits:
                 yield f"data.splits.{name}.without: {excluded!r} is not another split of this task."
-    yield from _shares_of_training(task.data.splits)
+    for learned in ("train", "rl"):
+        yield from _shares_of(learned, task.data.splits)
     try:
         graphlib.TopologicalSorter({name: split.without for name, split in task.data.splits.items()}).prepare()
     except graphlib.CycleError as error:
@@ -265,16 +266,18 @@ def _problems(task: Task) -> Iterator[str]:
         yield from (f"prompt.chat.{problem}" for problem in _problems_of_chat(task.prompt.chat, task))
 
 
-def _shares_of_training(splits: Mapping[str, Split]) -> Iterator[str]:
-    """Yield problems of splits that share examples with the split train."""
-    train = splits.get("train")
+def _shares_of(learned: str, splits: Mapping[str, Split]) -> Iterator[str]:
+    """Yield problems of splits that share examples with one that is learned from."""
+    train = splits.get(learned)
     for name, split in splits.items():
-        if train is None or split is train or name in train.without or "train" in split.without:
+        if train is None or split is train or name in train.without or learned in split.without:
             continue
+        if (learned, name) == ("rl", "train"):
+            continue  # said of train already
         if split.source == train.source and max(split.begin, train.begin) < min(split.end, train.end):
             yield (
-                f"data.splits.{name}: overlaps train, a share of the same {split.source!r}, so that its answers would "
-                'be learned; separate the shares, or give one `without = ["…"]` the other.'
+                f"data.splits.{name}: overlaps {learned}, a share of the same {split.source!r}, so that its answers "
+                'would be learned; separate the shares, or give one `without = ["…"]` the other.'
             )
 
 

@@ -117,6 +117,11 @@ class Data:
     citation: str = ""
     facts: bool = False
 
+    @property
+    def reward_split(self) -> str:
+        """The split whose prompts are learned from by reward alone: `rl` if the task has one, else `train`."""
+        return "rl" if "rl" in self.splits else "train"
+
 
 @dataclass(frozen=True, slots=True)
 class Shot:

@@ -252,7 +252,7 @@ def generate(
         reward: The reward of samples, as for training. [default: the task's]
         temperature: Sampling temperature of samples. [default: that of the task's rollouts]
         seed: Seed of the sampling. [default: the checkpoint's, or 1]
-        split: The split, or the path of a file of rows. [default: the evaluation split, with `samples` train]
+        split: The split, or the path of a file of rows. [default: the evaluation split, with `samples` rl or train]
 
     Returns:
         The file's header; None for predictions.
@@ -280,7 +280,7 @@ def generate(
     require_plain(system)
     if system.model is None or system.tokenizer is None:
         raise ConfigError(f"{system.name} has no model; `grue evaluate --baseline {system.name}` writes its answers.")
-    split = split or (of_task.data.evaluation if samples is None else "train")
+    split = split or (of_task.data.evaluation if samples is None else of_task.data.reward_split)
     answered = load_examples(of_task, split, optional_path(data_dir), offline).examples[:limit]
     shown, file = Path(split).name if is_file(of_task, split) else split, file_id(of_task, split)
     if samples is None:

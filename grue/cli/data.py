@@ -215,13 +215,15 @@ def export(
 
 
 def remarks_on_prompts(splits: "Mapping[str, ExampleFile]") -> Iterator[str]:
-    """Yield a line for each split that shares prompts with the training split."""
+    """Yield a line for each split that shares prompts with one that is learned from."""
     from grue.data.load import common_prompts
 
-    for name, examples in splits.items():
-        if name != "train" and "train" in splits and (common := common_prompts(examples, splits["train"])):
-            count = f"{common:,} of its {len(examples):,} prompts"
-            yield f"  {name}: {count} are in train, too: their answers can be looked up"
+    learned = [split for split in ("train", "rl") if split in splits]
+    for split in learned:
+        for name, examples in splits.items():
+            if name not in learned and (common := common_prompts(examples, splits[split])):
+                count = f"{common:,} of its {len(examples):,} prompts"
+                yield f"  {name}: {count} are in {split}, too: their answers can be looked up"
 
 
 def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:

@@ -19,7 +19,8 @@ from grue.errors import ConfigError
 @options.suite
 @options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="File to write.")
 @options.option(
-    "--split", help="Split to answer, or a file of rows. [default: the task's evaluation split, with --samples train]"
+    "--split",
+    help="Split to answer, or a file of rows. [default: the task's evaluation split, with --samples rl or train]",
 )
 @options.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
 @options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")

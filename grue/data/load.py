@@ -180,18 +180,20 @@ def file_id(task: Task, split: str) -> str | None:
 
 
 def _load_file(task: Task, path: Path, data_dir: Path | None, offline: bool) -> Loaded:
-    """Load a file of rows as a split of the task, none of whose prompts may be in the training split."""
+    """Load a file of rows as a split of the task, none of whose prompts may be in a split that is learned from."""
     file_id(task, str(path))
     source = Source("local", path.name, files={path.name: str(path.absolute())})
     data = replace(task.data, sources=(source,), splits={path.name: Split(path.name)})
     loaded = replace(read_split(replace(task, data=data), path.name), source=path.name, checked=False)
-    trains = "train" in task.data.splits
-    if trains and (common := common_prompts(loaded.examples, read_split(task, "train", data_dir, offline).examples)):
-        raise DataError(
-            f"{path}: {common:,} of its {len(loaded.examples):,} prompts are in the training split of "
-            f"{task.suite}/{task.name}, so that their answers can be looked up. Remove these rows, or draw others with "
-            "another seed."
-        )
+    for learned, label in (("train", "the training split"), ("rl", "the split rl")):
+        if learned not in task.data.splits:
+            continue
+        if common := common_prompts(loaded.examples, read_split(task, learned, data_dir, offline).examples):
+            raise DataError(
+                f"{path}: {common:,} of its {len(loaded.examples):,} prompts are in {label} of "
+                f"{task.suite}/{task.name}, so that their answers can be looked up. Remove these rows, or draw others "
+                "with another seed."
+            )
     return loaded
 
 

@@ -200,7 +200,7 @@ def _finished(path: Path, header: ScoredHeader, task: Task, examples: Sequence[E
     if not isinstance(written, ScoredHeader):
         raise ConfigError(f"{path}: holds something else; write elsewhere with --output, or remove it.")
     claims.refuse_other(path, CONTENT, _claim(written), _claim(header), claims.CURE)
-    read_scored(path, task, examples)
+    read_scored(path, task, examples, header.split)
     return written
 
 

@@ -172,7 +172,7 @@ def read_data(config: ScoredConfig, task: Task, examples: Sequence[Example]) -> 
         DataError: The file cannot be read, or states what cannot be learnt from.
     """
     assert config.data is not None
-    data = learnable(read_scored(Path(config.data), task, examples))
+    data = learnable(read_scored(Path(config.data), task, examples, task.data.reward_split))
     if config.needs_rewards and not data.rewards:
         raise DataError(
             f"{config.data}: orders its responses but has no rewards, which this algorithm needs; "

@@ -72,6 +72,11 @@ class Plan:
         return tuple(checkpoint.find_checkpoint(folder) for folder in folders)
 
     @property
+    def split(self) -> str:
+        """The split whose examples are learned from."""
+        return self.task.data.reward_split if isinstance(self.config, RewardedConfig) else "train"
+
+    @property
     def validated_on(self) -> int:
         """How many examples of the validation split checkpoints are compared on."""
         most = self.config.validation_examples
@@ -125,7 +130,7 @@ class Plan:
             "seed": self.seed,
             "backbone": self.start.model,
             "backbone_weights": weights_id(self.start.model, self.start.revision),
-            "data_sha256": local_data_id(self.task, self.data_dir, "train", "validation"),
+            "data_sha256": local_data_id(self.task, self.data_dir, self.split, "validation"),
             "data_dir": "" if self.data_dir is None else str(self.data_dir.resolve()),
             "init_sha256": "" if manifest is None else manifest.weights,
             "config": recorded(self.config),

@@ -393,7 +393,7 @@ def check(plan: Plan) -> None:
     if plan.init is None and (plan.offline or is_here(plan.start.model, plan.start.revision)):
         check_backbone(plan)
     fetched = {source.kind for source in plan.task.data.sources} - {"mini", "local"}
-    for split in ("train", "validation") if plan.data_dir is not None or plan.offline or not fetched else ():
+    for split in (plan.split, "validation") if plan.data_dir is not None or plan.offline or not fetched else ():
         next(iter(obtain(plan.task, split, plan.data_dir, offline=True).rows()), None)
 
 
@@ -415,7 +415,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
         training, began = training_of_start(manifest), manifest.weights
     precision = plan.config.precision
     assert precision != "auto", "a plan has settled it"
-    examples: Sequence[Example] = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
+    examples: Sequence[Example] = load_examples(plan.task, plan.split, plan.data_dir, plan.offline).examples
     if plan.config.train_share is not None:
         examples = some_examples(examples, plan.config.train_share, plan.seed)
     data = None
