@@ -68,6 +68,8 @@ data.splits.test = {begin = 0.8, end = 0.2}
 data.splits.test = {begin = 90.0, end = 100.0}
 data.splits.test = {begin = 0.5, end = 0.5}
 data.splits.test.source = "train"
+data.splits.rl = {source = "train", begin = 0.9}
+data.splits = {train = {end = 0.9}, rl = {source = "train", begin = 0.9}, test = {source = "train", begin = 0.95}}
 data.splits.test = {source = "train", begin = 0.9}
 prompt.truncation = "lft"
 prompt.max_tokens = "8"

@@ -12,7 +12,12 @@ from grue.cli.main import main
 from grue.data import load
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
+from grue.lm.distributed import DistributedContext
 from grue.mini import assets
+from grue.runs.observers import Observers
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
+from grue.runs.train import prepare
 from grue.task_files import load_task
 
 TASK = load_task("commongen")
@@ -114,6 +119,24 @@ def test_a_cap_keeps_the_first_of_a_share_by_the_hash_of_their_ids(shares, refus
     shares.write_text(SHARES.replace("begin = 0.9", others.replace("40", "3")).replace("end = 0.8", "end = 0.6"))
     assert ids("test") == set(ranked[60:63])
     shares.write_text(SHARES.replace("end = 0.8", "end = 0.8, most = -1"))
+    with refused(ConfigError):
+        load_task(str(shares))
+
+
+def test_answers_are_learned_from_train_and_rewards_earned_on_rl(shares, write, tmp_path, refused):
+    shares.write_text(
+        SHARES.replace("end = 0.8 }", 'end = 0.1 }\nrl = { source = "everything", begin = 0.1, end = 0.8 }')
+    )
+    task = load_task(str(shares))
+    ids = {split: {example.id for example in load_examples(task, split).examples} for split in ("train", "rl")}
+    assert {split: len(found) for split, found in ids.items()} == {"train": 10, "rl": 70}
+    stages = stages_of(RunRequest(task=task, algorithm="supervised+reinforce", runs=tmp_path / "runs"))
+    for plan, split in zip(stages, ("train", "rl"), strict=True):
+        run = prepare(replace(plan, init=None), Observers([]), lambda: False, DistributedContext())
+        assert {example.id for example in run.trainer.examples} == ids[split]
+    with refused(DataError):  # its answers were seen by the reward
+        load_examples(task, str(write({"prompt": "p1", "references": ["r"]}, name="held-back.jsonl")))
+    shares.write_text(shares.read_text().replace("begin = 0.8", "begin = 0.7"))
     with refused(ConfigError):
         load_task(str(shares))
 
