@@ -17,7 +17,10 @@ Scores = Mapping[str, Mapping[int, float]]
 
 
 def shared_ranks(
-    rows: Sequence[Row], scores: Sequence[Scores | None], direction: Direction = "higher"
+    rows: Sequence[Row],
+    scores: Sequence[Scores | None],
+    direction: Direction = "higher",
+    starts: Starts | None = None,
 ) -> list[int | None]:
     """Return 1 + the number of systems significantly above each; None for those that do not compete.
 
@@ -26,12 +29,13 @@ def shared_ranks(
     better rank than one with a better mean: more noise, as from a lost seed, does not improve a rank.
 
     Args:
-        rows: All rows of the board.
+        rows: Those of the board, or some of them.
         scores: The scores of each row, on the same tasks; None for a row that does not compete.
         direction: Whether higher or lower is better.
+        starts: The weights that make pairs, of the whole board. [default: of these rows]
     """
     competing = {i: of_row for i, of_row in enumerate(scores) if of_row is not None}
-    above = significantly_above([rows[i] for i in competing], list(competing.values()), starts_on(rows))
+    above = significantly_above([rows[i] for i in competing], list(competing.values()), starts or starts_on(rows))
     own = 1 + above.sum(axis=0 if direction == "higher" else 1)
     means = np.array([mean([mean(values.values()) for values in of_row.values()]) for of_row in competing.values()])
     better = means[:, None] > means if direction == "higher" else means[:, None] < means

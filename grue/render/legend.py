@@ -49,7 +49,7 @@ def _spread(board: Board) -> str:
 
 
 def _sentences(board: Board) -> Iterator[str]:
-    single = len(board.tasks) == 1
+    single = board.tasks[0] if len(board.tasks) == 1 else None
     condition = f"{RANKED_SEEDS} seeds" if single else f"{RANKED_SEEDS} seeds on every task"
     yield (
         f"{RANKS}; = marks a shared rank. It takes {condition}; with {PRELIMINARY_SEEDS} or more a system is "
@@ -57,12 +57,27 @@ def _sentences(board: Board) -> Iterator[str]:
     )
     if any(sum(task.name in row.task_ranks for row in board.rows) > 1 for task in board.tasks):
         yield f"{BOLD}: no ranked system is significantly better, by the same test."
-    yield from _unlearned(board)
-    yield from _trained_on(board)
-    yield from _searched(board)
+    if sentence := unlearned_in_words(board.tasks):
+        rest = f' "Without {UNLEARNED}" is the mean over the other tasks; it decides no rank.'
+        yield f"{UNLEARNED} {sentence}{rest if any(row.learned is not None for row in board.rows) else ''}"
+    cells = [cell for row in board.rows for cell in row.cells.values()]
+    if single and any(held_out_on(row, single) for row in board.rows):
+        yield f"{HELD_OUT}."
+    if single and any(cell.rewards for cell in cells):
+        yield f"{TRAINED_ON} marks a metric that the row was trained on or picked by, as its result states."
+    if any(cell.searched for cell in cells):
+        yield f"{SEARCHED}."
     if any(variants(row) for row in board.rows):
         yield f"{VARIANTS}."
-    yield from _how_prompted(board)
+    promptings = {row.prompting for row in board.rows} - {"plain"}
+    if promptings:
+        how = [words for kind, words in PROMPTINGS.items() if kind in promptings]
+        yield f"{BY_CHAT} was {' or '.join(how)}, the other systems by the plain prompts of training."
+    if any(row.by_endpoint for row in board.rows):
+        yield (
+            f"{BY_ENDPOINT} was answered by a server: its weights and its training are unknown here, its decoding is "
+            "its own, and nobody can draw the same texts again for certain."
+        )
     if any(row.standing == "reference" for row in board.rows):
         yield (
             "References do not compete: a constant, a copy of the prompt, its lead, lookups (answers from the training "
@@ -77,16 +92,16 @@ def _sentences(board: Board) -> Iterator[str]:
     if without and len(without) < len(board.tasks):
         yield f"The mean naturalness leaves out {', '.join(without)}, which has no metric of it."
     versions = ", ".join(f"{task.name} version {task.version} ({task.hash[:12]})" for task in board.tasks)
-    yield f"Tasks: {versions}." if not single else f"Task: {versions}."
-    if single and (scales := list(_scales(board.tasks[0]))):
+    yield f"Task{'' if single else 's'}: {versions}."
+    if single and (scales := [f"{c.metric} {how}" for c in single.columns if (how := scale_in_words(c))]):
         yield f"Scaled to 0 to 100: {'; '.join(scales)}."
 
 
-def _unlearned(board: Board) -> Iterator[str]:
-    """Yield where a system without learning is above every competing one, and which mean leaves out these tasks."""
-    if sentence := unlearned_in_words(board.tasks):
-        rest = f' "Without {UNLEARNED}" is the mean over the other tasks; it decides no rank.'
-        yield f"{UNLEARNED} {sentence}{rest if any(row.learned is not None for row in board.rows) else ''}"
+def scale_in_words(column: Column) -> str:
+    """Return how a metric is scaled to 0–100; empty for one outside the score."""
+    if column.range is not None:
+        return f"from {column.range[0]:g} to {column.range[1]:g}"
+    return "" if column.reference is None else f"as 100 × {column.reference:g} / value, at most 100"
 
 
 def unlearned_in_words(tasks: Sequence[BoardTask]) -> str:
@@ -97,44 +112,3 @@ def unlearned_in_words(tasks: Sequence[BoardTask]) -> str:
     listed = f"{', '.join(tops[:-1])} and {tops[-1]}" if len(tops) > 1 else tops[0]
     which_tasks = "these tasks as differences" if len(tops) > 1 else "this task as a difference"
     return f"A system without learning is above every trained one, {listed}: read {which_tasks} from a start."
-
-
-def _trained_on(board: Board) -> Iterator[str]:
-    """Yield the meaning of the held-out preference and of the mark of a metric."""
-    if len(board.tasks) > 1:
-        return
-    if any(held_out_on(row, board.tasks[0]) is not None for row in board.rows):
-        yield f"{HELD_OUT}."
-    if any(cell.rewards for row in board.rows for cell in row.cells.values()):
-        yield f"{TRAINED_ON} marks a metric that the row was trained on or picked by, as its result states."
-
-
-def _searched(board: Board) -> Iterator[str]:
-    """Yield the meaning of searched answers."""
-    if any(cell.searched for row in board.rows for cell in row.cells.values()):
-        yield f"{SEARCHED}."
-
-
-def _how_prompted(board: Board) -> Iterator[str]:
-    """Yield the meaning of the marks of systems."""
-    promptings = {row.prompting for row in board.rows} - {"plain"}
-    if promptings:
-        how = [words for kind, words in PROMPTINGS.items() if kind in promptings]
-        yield f"{BY_CHAT} was {' or '.join(how)}, the other systems by the plain prompts of training."
-    if any(row.by_endpoint for row in board.rows):
-        yield (
-            f"{BY_ENDPOINT} was answered by a server: its weights and its training are unknown here, its decoding is "
-            "its own, and nobody can draw the same texts again for certain."
-        )
-
-
-def _scales(task: BoardTask) -> Iterator[str]:
-    for column in task.columns:
-        if column.range is not None:
-            yield _range(column, *column.range)
-        elif column.reference is not None:
-            yield f"{column.metric} as 100 × {column.reference:g} / value, at most 100"
-
-
-def _range(column: Column, worst: float, best: float) -> str:
-    return f"{column.metric} from {worst:g} to {best:g}"

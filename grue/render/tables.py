@@ -1,12 +1,12 @@
 """The board as titles, tables and sentences, for the formats that people read."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
-from grue.leaderboard.board import Board, BoardTask, Column, Estimate, Row
-from grue.leaderboard.places import Scores, shared_ranks
+from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
+from grue.leaderboard.lineage import starts_on
+from grue.leaderboard.places import shared_ranks
 from grue.leaderboard.trained_on import held_out_names, held_out_on
 from grue.records import Axis, Direction
 from grue.render.as_reported import about_reported, reported_tables
@@ -17,6 +17,8 @@ from grue.stats.intervals import Interval
 from grue.task_files import is_named
 
 AXES: tuple[Axis, Axis] = ("preference", "naturalness")
+Pair = tuple[float, float | None] | None
+"""A value and what stands behind its ±."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +66,14 @@ def _of_suite(board: Board) -> Iterator[TextTable]:
     rows, references = _parted(board)
     yield as_table("Mean over tasks", [*_who(rows), *_means(board, rows)])
     for axis in AXES:
-        header = task_header if axis == "preference" else attrgetter("name")
-        columns = [_axis(board, rows, task, axis, header(task)) for task in board.tasks if task.has(axis)]
-        if columns:
+        if columns := [_axis(board, rows, task, axis) for task in board.tasks if task.has(axis)]:
             yield as_table(f"{axis.capitalize()} by task", [*_who(rows)[:2], *columns])
-    if columns := [_searched(rows, task, task.name) for task in board.tasks if _has_searched(rows, task)]:
+    if columns := [column for task in board.tasks for column in _searched(rows, task, task.name)]:
         yield as_table("Preference of searched answers, outside the score", [*_who(rows)[:2], *columns])
     if any(row.task_ranks for row in rows):
-        places = {task.name: [row.task_ranks.get(task.name) for row in rows] for task in board.tasks}
-        columns = [Series(Heading(name), _ranks(ranks)) for name, ranks in places.items()]
+        columns = [
+            Series(Heading(task.name), _ranks([row.task_ranks.get(task.name) for row in rows])) for task in board.tasks
+        ]
         yield as_table("Rank by task", [*_who(rows)[:2], *columns])
     yield _references(references, board.tasks)
 
@@ -85,52 +86,30 @@ def _parted(board: Board) -> tuple[list[Row], list[Row]]:
 
 def _means(board: Board, rows: Sequence[Row]) -> Iterator[Series]:
     """Yield the means over tasks with their intervals."""
-    ranks = [row.rank for row in rows]
-    yield Series(
-        Heading("preference ↑"), _with_intervals([(row.preference, row.interval) for row in rows]), _first(ranks)
-    )
+
+    def best(axis: Axis, tasks: Sequence[BoardTask]) -> frozenset[int]:
+        reached = {task.name: [_estimate(row, task, axis) for row in rows] for task in tasks if task.has(axis)}
+        return _best(board, rows, reached, [row.rank is not None for row in rows])
+
+    preferences = [_half(row.preference, row.interval) for row in rows]
+    yield _series("preference ↑", preferences, _first([row.rank for row in rows]))
     if any(row.learned is not None for row in rows):
-        tasks = [task for task in board.tasks if task.has("preference") and not task.unlearned]
-        learnable = [{task.name: _estimate(row, task, "preference") for task in tasks} for row in rows]
-        pairs = [(row.learned, row.learned_interval) for row in rows]
-        yield Series(
-            Heading(f"without {UNLEARNED} ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, learnable))
-        )
-    natural = [
-        {task.name: _estimate(row, task, "naturalness") for task in board.tasks if task.has("naturalness")}
-        for row in rows
-    ]
-    pairs = [(row.naturalness, row.naturalness_interval) for row in rows]
-    yield Series(Heading("naturalness ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, natural)))
+        tasks = [task for task in board.tasks if not task.unlearned]
+        learned = [_half(row.learned, row.learned_interval) for row in rows]
+        yield _series(f"without {UNLEARNED} ↑", learned, best("preference", tasks))
+    natural = [_half(row.naturalness, row.naturalness_interval) for row in rows]
+    yield _series("naturalness ↑", natural, best("naturalness", board.tasks))
     yield from _iqm(rows)
 
 
 def _iqm(rows: Sequence[Row]) -> Iterator[Series]:
     if any(row.iqm is not None for row in rows):
-        yield Series(Heading("IQM ↑"), _numbers([row.iqm for row in rows]))
-
-
-def task_header(task: BoardTask) -> str:
-    """Return a task's name, with a mark if a system without learning is above every competing one."""
-    return f"{task.name} {UNLEARNED}" if task.unlearned else task.name
-
-
-def _scores(rows: Sequence[Row], estimates: Sequence[Mapping[str, Estimate | None]]) -> list[Scores | None]:
-    """Return the seeds' scores, by task, of the ranked systems that have all of them; None for the others."""
-    by_task = [
-        {name: estimate.by_seed for name, estimate in of_row.items() if estimate is not None} for of_row in estimates
-    ]
-    return [
-        scores if scores and len(scores) == len(of_row) and row.rank is not None else None
-        for row, scores, of_row in zip(rows, by_task, estimates, strict=True)
-    ]
+        yield _series("IQM ↑", [_bare(row.iqm) for row in rows])
 
 
 def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
     """Return the table of references, a row for each axis: the mean over the tasks, then every task."""
-    lines = [
-        (row, axis) for row in rows for axis in AXES if any(_reached(row, task, axis) is not None for task in tasks)
-    ]
+    lines = [(row, axis) for row in rows for axis in AXES if any(_estimate(row, task, axis) for task in tasks)]
     means = [row.preference if axis == "preference" else row.naturalness for row, axis in lines]
     return as_table(
         "References",
@@ -138,17 +117,15 @@ def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
             Series(Heading("system", is_number=False), [named(row) for row, _ in lines]),
             Series(Heading("axis", is_number=False), [axis for _, axis in lines]),
             *_status_of_references([row for row, _ in lines]),
-            Series(Heading("mean"), _numbers(means)),
-            *(
-                Series(Heading(task_header(task)), _numbers([_reached(row, task, axis) for row, axis in lines]))
-                for task in tasks
-            ),
+            _series("mean", list(map(_bare, means))),
+            *(_series(task_header(task), [_bare(_estimate(row, task, axis)) for row, axis in lines]) for task in tasks),
         ],
     )
 
 
-def _reached(row: Row, task: BoardTask, axis: Axis) -> float | None:
-    return _mean(_estimate(row, task, axis))
+def task_header(task: BoardTask) -> str:
+    """Return a task's name, with a mark if a system without learning is above every competing one."""
+    return f"{task.name} {UNLEARNED}" if task.unlearned else task.name
 
 
 # --- one task --------------------------------------------------------------------------------------------------------
@@ -159,57 +136,42 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     rows, references = _parted(board)
     axes = [axis for axis in AXES if task.has(axis)]
     scored = [_axis(board, rows, task, axis, f"{axis} ↑") for axis in axes]
-    held_out = Heading(f"held-out: {', '.join(held_out_names(task))} ↑")
-    if task.has("preference") and _holds_out(task, rows):
-        estimates = [held_out_on(row, task) for row in rows]
-        best = _best(board, rows, _competing(rows, task, estimates))
-        scored.insert(1, Series(held_out, _with_deviations(estimates, 1), best))
-    if _has_searched(rows, task):
-        scored.append(_searched(rows, task, "searched: preference ↑"))
-    yield as_table("", [*_who(rows), *scored, *_iqm(rows)])
+    scored[1:1] = _held_out(board, rows, task)
+    yield as_table("", [*_who(rows), *scored, *_searched(rows, task, "searched: preference ↑"), *_iqm(rows)])
     yield as_table("Metrics", [*_who(rows)[:2], *_metrics(board, rows, task, AXES)])
     if task.has("diversity"):
         yield as_table("Diversity, outside the score", [*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))])
-    names = [
-        Series(Heading("system", is_number=False), [named(row) for row in references]),
-        *_status_of_references(references),
-    ]
-    means = [Series(Heading(f"{axis} ↑"), _numbers([_reached(row, task, axis) for row in references])) for axis in axes]
-    if task.has("preference") and _holds_out(task, references):
-        means.insert(1, Series(held_out, _numbers([_mean(held_out_on(row, task)) for row in references])))
-    yield as_table("References", [*names, *means, *_metric_means(references, task, AXES)])
+    names = [*_who(references)[1:2], *_status_of_references(references)]
+    means = [_series(f"{axis} ↑", [_bare(_estimate(row, task, axis)) for row in references]) for axis in axes]
+    means[1:1] = _held_out(None, references, task)
+    yield as_table("References", [*names, *means, *_metrics(None, references, task, AXES)])
     if task.has("diversity"):
-        yield as_table("References, diversity", [*names, *_metric_means(references, task, ("diversity",))])
+        yield as_table("References, diversity", [*names, *_metrics(None, references, task, ("diversity",))])
 
 
-def _metrics(board: Board, rows: Sequence[Row], task: BoardTask, axes: Sequence[Axis]) -> Iterator[Series]:
-    """Yield the raw metrics of `axes`, with the standard deviation over seeds."""
-    for column in _columns(task, axes):
-        estimates = [_metric(row, task, column.metric) for row in rows]
-        scores = _competing(rows, task, estimates)
-        best = frozenset[int]() if column.axis == "diversity" else _best(board, rows, scores, column.direction)
-        texts = _with_deviations(estimates, _decimals(map(_mean, estimates)))
-        yield Series(_heading(column), _with_marks(texts, rows, task, column), best)
+def _held_out(board: Board | None, rows: Sequence[Row], task: BoardTask) -> list[Series]:
+    """Return the held-out preference, if a row has one; without a board it has no spread and no best."""
+    estimates = [held_out_on(row, task) for row in rows]
+    if not (task.has("preference") and any(estimates)):
+        return []
+    return [_estimates(f"held-out: {', '.join(held_out_names(task))} ↑", board, rows, task, estimates)]
 
 
-def _metric_means(rows: Sequence[Row], task: BoardTask, axes: Sequence[Axis]) -> Iterator[Series]:
-    """Yield the raw metrics of `axes`, without a spread: most references have a single result."""
-    for column in _columns(task, axes):
-        means = [_mean(_metric(row, task, column.metric)) for row in rows]
-        yield Series(_heading(column), _with_marks(_numbers(means, _decimals(means)), rows, task, column))
+def _metrics(board: Board | None, rows: Sequence[Row], task: BoardTask, axes: Sequence[Axis]) -> Iterator[Series]:
+    """Yield the raw metrics of `axes`, with a mark in the rows that were trained on one.
+
+    References have no board here: most have a single result, so there is no spread, and they do not compete.
+    """
+    for column in (column for column in task.columns if column.axis in axes):
+        cells = [row.cells.get(task.name) for row in rows]
+        estimates = [None if cell is None else cell.metrics.get(column.metric) for cell in cells]
+        series = _estimates(_header(column), board, rows, task, estimates, _decimals(estimates), column)
+        marks = [cell is not None and column.metric in cell.rewards for cell in cells]
+        yield Series(series.heading, marked(series.cells, marks), series.strong)
 
 
-def _with_marks(texts: Sequence[str], rows: Sequence[Row], task: BoardTask, column: Column) -> list[str]:
-    """Return the cells of a metric with a mark in the rows that were trained on it."""
-    return marked(texts, [column.metric in row.cells[task.name].rewards for row in rows])
-
-
-def _columns(task: BoardTask, axes: Sequence[Axis]) -> list[Column]:
-    return [column for column in task.columns if column.axis in axes]
-
-
-def _heading(column: Column) -> Heading:
-    return Heading(column.metric if column.axis == "diversity" else f"{column.metric} {ARROWS[column.direction]}")
+def _header(column: Column) -> str:
+    return column.metric if column.axis == "diversity" else f"{column.metric} {ARROWS[column.direction]}"
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------
@@ -248,63 +210,63 @@ def _seeds(row: Row) -> str:
     return UNKNOWN.join(map(str, counts[:: max(1, len(counts) - 1)]))
 
 
-def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header: str) -> Series:
+def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header: str = "") -> Series:
     """Return an axis of a task: the preference with its interval, or naturalness with its standard deviation."""
     estimates = [_estimate(row, task, axis) for row in rows]
-    ranks = [row.task_ranks.get(task.name) for row in rows]
-    best = _first(ranks) if axis == "preference" else _best(board, rows, _competing(rows, task, estimates))
     if axis == "naturalness":
-        return Series(Heading(header), _with_deviations(estimates, 1), best)
-    intervals = [None if (cell := row.cells.get(task.name)) is None else cell.interval for row in rows]
-    return Series(Heading(header), _with_intervals(list(zip(map(_mean, estimates), intervals, strict=True))), best)
-
-
-def _has_searched(rows: Sequence[Row], task: BoardTask) -> bool:
-    return any(cell.searched for row in rows if (cell := row.cells.get(task.name)))
-
-
-def _searched(rows: Sequence[Row], task: BoardTask, header: str) -> Series:
-    """Return the preference of answers by search, as the results state it, without a test."""
+        return _estimates(header or task.name, board, rows, task, estimates)
     cells = [row.cells.get(task.name) for row in rows]
-    return Series(Heading(header), _with_deviations([None if cell is None else cell.searched for cell in cells], 1))
+    pairs = [_half(e.mean if e else None, c.interval if c else None) for e, c in zip(estimates, cells, strict=True)]
+    return _series(header or task_header(task), pairs, _first([row.task_ranks.get(task.name) for row in rows]))
 
 
-def _holds_out(task: BoardTask, rows: Sequence[Row]) -> bool:
-    return any(held_out_on(row, task) is not None for row in rows)
+def _searched(rows: Sequence[Row], task: BoardTask, header: str) -> list[Series]:
+    """Return the preference of answers by search, as the results state it, without a test; nothing if none does."""
+    reached = [None if (cell := row.cells.get(task.name)) is None else cell.searched for row in rows]
+    return [_series(header, list(map(_deviation, reached)))] if any(reached) else []
+
+
+def _estimates(
+    header: str,
+    board: Board | None,
+    rows: Sequence[Row],
+    task: BoardTask,
+    estimates: Sequence[Estimate | None],
+    decimals: int = 1,
+    column: Column | None = None,
+) -> Series:
+    """Return means on a task with their standard deviation, and the best among the rows that are ranked on it."""
+    if board is None:
+        return _series(header, list(map(_bare, estimates)), decimals=decimals)
+    best = frozenset[int]()
+    if column is None or column.axis != "diversity":
+        ranked = [task.name in row.task_ranks for row in rows]
+        best = _best(board, rows, {task.name: estimates}, ranked, column.direction if column else "higher")
+    return _series(header, list(map(_deviation, estimates)), best, decimals)
 
 
 def _estimate(row: Row, task: BoardTask, axis: Axis) -> Estimate | None:
-    cell = row.cells.get(task.name)
+    cell: Cell | None = row.cells.get(task.name)
     return None if cell is None else cell.preference if axis == "preference" else cell.naturalness
 
 
-def _mean(estimate: Estimate | None) -> float | None:
-    return None if estimate is None else estimate.mean
-
-
-def _metric(row: Row, task: BoardTask, metric: str) -> Estimate | None:
-    cell = row.cells.get(task.name)
-    return None if cell is None else cell.metrics.get(metric)
-
-
-def _competing(rows: Sequence[Row], task: BoardTask, estimates: Sequence[Estimate | None]) -> list[Scores | None]:
-    """Return the seeds' scores of the systems ranked on the task; None for the others."""
-    return [
-        {task.name: estimate.by_seed} if estimate is not None and task.name in row.task_ranks else None
-        for row, estimate in zip(rows, estimates, strict=True)
-    ]
-
-
 def _best(
-    board: Board, rows: Sequence[Row], scores: Sequence[Scores | None], direction: Direction = "higher"
+    board: Board,
+    rows: Sequence[Row],
+    reached: Mapping[str, Sequence[Estimate | None]],
+    ranked: Sequence[bool],
+    direction: Direction = "higher",
 ) -> frozenset[int]:
-    """Return the rows than which no other is significantly better, by the test of the ranks."""
-    places = {id(row): i for i, row in enumerate(board.rows)}
-    on_board: list[Scores | None] = [None] * len(board.rows)
-    for row, row_scores in zip(rows, scores, strict=True):
-        on_board[places[id(row)]] = row_scores
-    ranks = shared_ranks(board.rows, on_board, direction)
-    return _first([ranks[places[id(row)]] for row in rows])
+    """Return the ranked rows than which no other is significantly better over the tasks, by the test of the ranks."""
+    scores = [
+        {name: e.by_seed for name, e in zip(reached, of_row, strict=True) if e is not None}
+        for of_row in zip(*reached.values(), strict=True)
+    ]
+    competing = [
+        of_row if of_row and len(of_row) == len(reached) and competes else None
+        for of_row, competes in zip(scores, ranked, strict=True)
+    ]
+    return _first(shared_ranks(rows, competing, direction, starts_on(board.rows))) if reached else frozenset()
 
 
 def _first(ranks: Sequence[int | None]) -> frozenset[int]:
@@ -313,21 +275,26 @@ def _first(ranks: Sequence[int | None]) -> frozenset[int]:
     return frozenset(i for i, rank in enumerate(ranks) if contested and rank == 1)
 
 
-def _with_intervals(pairs: Sequence[tuple[float | None, Interval | None]]) -> list[str]:
-    return fixed(
-        [None if mean is None else (mean, interval.half_width if interval else None) for mean, interval in pairs], 1
-    )
+# --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _with_deviations(estimates: Sequence[Estimate | None], decimals: int) -> list[str]:
-    return fixed([None if estimate is None else (estimate.mean, estimate.sd) for estimate in estimates], decimals)
+def _series(header: str, pairs: Sequence[Pair], best: frozenset[int] = frozenset(), decimals: int = 1) -> Series:
+    return Series(Heading(header), fixed(pairs, decimals), best)
 
 
-def _numbers(values: Sequence[float | None], decimals: int = 1) -> list[str]:
-    return fixed([None if value is None else (value, None) for value in values], decimals)
+def _half(mean: float | None, interval: Interval | None) -> Pair:
+    return None if mean is None else (mean, interval.half_width if interval else None)
 
 
-def _decimals(values: Iterable[float | None]) -> int:
+def _deviation(estimate: Estimate | None) -> Pair:
+    return None if estimate is None else (estimate.mean, estimate.sd)
+
+
+def _bare(value: Estimate | float | None) -> Pair:
+    return None if value is None else (value.mean if isinstance(value, Estimate) else value, None)
+
+
+def _decimals(estimates: Sequence[Estimate | None]) -> int:
     """Return the number of decimals for a raw metric: at least three significant digits."""
-    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    largest = max((abs(estimate.mean) for estimate in estimates if estimate is not None), default=0.0)
     return 3 if largest < 10 else 2 if largest < 100 else 1

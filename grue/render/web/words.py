@@ -7,6 +7,7 @@ from grue.leaderboard.board import Board, BoardTask, Row
 from grue.leaderboard.trained_on import UNNAMED
 from grue.metrics.card import CARDS
 from grue.records import Example
+from grue.render.legend import scale_in_words
 from grue.render.text import printable_lines
 
 
@@ -53,13 +54,8 @@ def scale_groups(task: BoardTask) -> Mapping[str, list[str]]:
     """Return the rules that scale raw values to 0–100, each with its metrics."""
     groups: dict[str, list[str]] = {}
     for column in task.columns:
-        if column.range is not None:
-            text = f"from {column.range[0]:g} to {column.range[1]:g}"
-        elif column.reference is not None:
-            text = f"as 100 × {column.reference:g} / value, at most 100"
-        else:
-            continue
-        groups.setdefault(text, []).append(column.metric)
+        if text := scale_in_words(column):
+            groups.setdefault(text, []).append(column.metric)
     return groups
 
 
