@@ -18,7 +18,8 @@ import numpy as np
 
 from grue.leaderboard.board import Board, Cell, Estimate, Row
 from grue.leaderboard.lineage import are_pairs, starts_on
-from grue.leaderboard.pairs import contrast, smallest_difference
+from grue.leaderboard.pairs import smallest_difference
+from grue.leaderboard.places import contrast
 from grue.leaderboard.published import read_board
 from grue.render.figure_2 import paper_scores
 from grue.stats.correlation import kendall
@@ -61,10 +62,12 @@ def contrasts(board: Board, a: Row, b: Row, axis: Axis = "preference") -> Tasks:
     """Return what the seeds of two rows say, by task; seeds that began from the same weights are pairs."""
     made = starts_on(board.rows)
     shared = [task.name for task in board.tasks if all(_has(row.cells.get(task.name), axis) for row in (a, b))]
-    return {
-        name: contrast(a.cells[name], b.cells[name], are_pairs(a.cells[name], b.cells[name], made.get(name, {})), axis)
-        for name in shared
-    }
+    found = {}
+    for name in shared:
+        ours, theirs = a.cells[name], b.cells[name]
+        paired = are_pairs(ours, theirs, made.get(name, {}))
+        found[name] = contrast(getattr(ours, axis).by_seed, getattr(theirs, axis).by_seed, paired)
+    return found
 
 
 def _has(cell: Cell | None, axis: Axis) -> bool:

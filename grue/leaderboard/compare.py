@@ -159,6 +159,7 @@ def compare_systems(
     if not met:
         raise Unavailable(f"None of the tasks can be scored on this machine: {'; '.join(notes)}")
     compared = _judged(met, generator)
+    by_task = {task.name: ([*a.entries[task.name].values()], [*b.entries[task.name].values()]) for task in both}
     return Comparison(
         suite=both[0].suite,
         axis=axis,
@@ -177,7 +178,7 @@ def compare_systems(
             *notes,
             *_notes_on(a, both),
             *_notes_on(b, both),
-            *_notes_on_budgets(a, b, both),
+            *unlike_calls(a.name, b.name, by_task),
         ),
     )
 
@@ -323,9 +324,3 @@ def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
             f"{system.name} has one seed on {', '.join(single)}: p and intervals do not cover what other seeds "
             "would give."
         )
-
-
-def _notes_on_budgets(a: FoundSystem, b: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield where two systems that were trained with a reward had different numbers of reward calls."""
-    both = {task.name: ([*a.entries[task.name].values()], [*b.entries[task.name].values()]) for task in tasks}
-    yield from unlike_calls(a.name, b.name, both)

@@ -12,8 +12,8 @@ from grue.evaluation.prompting import Prompting, is_by_endpoint, prompting_of
 from grue.lm.checkpoint import run_of
 from grue.records import SEEDLESS, About, Entry, Result, Status
 from grue.runs.algorithms import preset_of
-from grue.submissions.entries import readable_results
-from grue.submissions.folder import read_result
+from grue.submissions.entries import entries_of, suite_of
+from grue.submissions.folder import read_result, systems
 from grue.tasks import Task
 
 ScoredAxis = Literal["preference", "naturalness"]
@@ -51,8 +51,14 @@ def find_submitted(submissions: Path, suite: str) -> tuple[list[Entry], list[Lef
     Raises:
         DataError: There is no such folder.
     """
-    entries, unread = readable_results(submissions, suite)
-    return entries, [LeftOut(path, why, submitted=True) for path, why in unread.items()]
+    entries: list[Entry] = []
+    unread: list[LeftOut] = []
+    for system in systems(submissions):
+        try:
+            entries += entries_of(system) if suite_of(system) == suite else ()
+        except (DataError, ConfigError) as error:
+            unread.append(LeftOut(system, str(error), submitted=True))
+    return entries, unread
 
 
 def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOut]]:
@@ -72,12 +78,12 @@ def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOu
     for entry in entries:
         by_run.setdefault((entry.result.suite, *_order(entry)[:3]), []).append(entry)
     for twins in by_run.values():
-        at_home = [entry for entry in twins if _is_at_home(entry)]
-        for entry in twins if len(twins) > 1 else ():
-            if entry not in at_home:
-                out.append(
-                    LeftOut(entry.path, _twin(entry, [*at_home, *(twin for twin in twins if twin is not entry)][0]))
-                )
+        twins.sort(key=lambda entry: not _is_at_home(entry))
+        for entry in [entry for entry in twins if len(twins) > 1 and not _is_at_home(entry)]:
+            other = next(twin for twin in twins if twin is not entry)
+            name, task, seed = entry.result.system["name"], entry.result.task, entry.result.seed
+            why = f"{entry.path}: claims to be {name} on {task} with seed {seed}, as {other.path} does."
+            out.append(LeftOut(entry.path, why))
     unfit = {left_out.path for left_out in out}
     return [entry for entry in entries if entry.path not in unfit], sorted(out, key=lambda left_out: left_out.path)
 
@@ -134,12 +140,6 @@ def _is_at_home(entry: Entry) -> bool:
     """Whether a result is in the folder of the run that it names."""
     result = entry.result
     return entry.path.parts[-5:-1] == (result.suite, result.task, result.system["name"], f"seed-{result.seed}")
-
-
-def _twin(entry: Entry, other: Entry) -> str:
-    result = entry.result
-    name = result.system["name"]
-    return f"{entry.path}: claims to be {name} on {result.task} with seed {result.seed}, as {other.path} does."
 
 
 def _about(result: Result) -> About:

@@ -9,17 +9,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.leaderboard.board import Cell, Estimate, Row
+from grue.leaderboard.board import Estimate, Row
 from grue.leaderboard.lineage import are_pairs, starts_on
+from grue.leaderboard.places import contrast
 from grue.stats.intervals import Interval, mean, student_t_quantile
 from grue.stats.paired import LEVEL, Contrast, degrees_of_freedom, holm, judge_seeds
 
-CellScore = Literal["preference", "naturalness", "held_out"]
 FloatArray = NDArray[np.float64]
 
 POWER = 0.8
@@ -59,20 +58,21 @@ class SystemPair:
         return self.p_holm < 1 - LEVEL
 
 
-def all_pairs(rows: Sequence[Row], compared: Sequence[Row], score: CellScore = "preference") -> list[SystemPair]:
+def all_pairs(rows: Sequence[Row], compared: Sequence[Row]) -> list[SystemPair]:
     """Return every two of the compared systems, in their order.
 
     Args:
         rows: All rows of the board, which say what the runs began from.
-        compared: Those to compare, at least two, with at least one task in common that has the score.
+        compared: Those to compare, at least two, with at least one task in common that has a preference.
     """
-    starts = starts_on(rows)
-    tasks = common_tasks(compared, score)
+    starts, reached = starts_on(rows), _preferences(compared)
     pairs = []
-    for a, b in combinations(compared, 2):
+    for (i, a), (j, b) in combinations(enumerate(compared), 2):
         contrasts = [
-            contrast(a.cells[task], b.cells[task], are_pairs(a.cells[task], b.cells[task], starts.get(task, {})), score)
-            for task in tasks
+            contrast(
+                of_task[i].by_seed, of_task[j].by_seed, are_pairs(a.cells[task], b.cells[task], starts.get(task, {}))
+            )
+            for task, of_task in reached.items()
         ]
         judged = judge_seeds(contrasts)
         pairs.append(
@@ -111,16 +111,17 @@ class RankRange:
     high: int | None
 
 
-def rank_ranges(compared: Sequence[Row], score: CellScore = "preference", seed: int = 0) -> list[RankRange]:
+def rank_ranges(compared: Sequence[Row]) -> list[RankRange]:
     """Return how far the order of systems depends on the choice of tasks, in their order."""
-    tasks = common_tasks(compared, score)
-    means = np.array([[_mean(row.cells[task], score) for task in tasks] for row in compared])
+    reached = _preferences(compared)
+    tasks = list(reached)
+    means = np.array([[estimate.mean for estimate in of_task] for of_task in reached.values()]).T
     ranks = _ranks(means.mean(axis=1))
     places = range(len(tasks) if len(tasks) > 1 else 0)
     left_out = [_ranks(np.delete(means, place, axis=1).mean(axis=1)) for place in places]
     ends: FloatArray | None = None
     if len(tasks) >= FEWEST_TASKS:
-        chosen = np.random.default_rng(seed).integers(0, len(tasks), size=(DRAWS, len(tasks)))
+        chosen = np.random.default_rng(0).integers(0, len(tasks), size=(DRAWS, len(tasks)))
         drawn = np.array([_ranks(means[:, of].mean(axis=1)) for of in chosen])
         ends = np.quantile(drawn, (0.025, 0.975), axis=0, method="inverted_cdf")
     return [
@@ -142,30 +143,19 @@ def _ranks(means: FloatArray) -> NDArray[np.intp]:
     return 1 + higher
 
 
-def _mean(cell: Cell, score: CellScore) -> float:
-    estimate = _estimate(cell, score)
-    assert estimate is not None, "common_tasks looked"
-    return estimate.mean
+def common_tasks(rows: Sequence[Row]) -> list[str]:
+    """Return the tasks on which every row has a preference, in the order of the first."""
+    return list(_preferences(rows))
 
 
-def common_tasks(rows: Sequence[Row], score: CellScore = "preference") -> list[str]:
-    """Return the tasks on which every row has the score, in the order of the first."""
-    return [task for task in rows[0].cells if all(_estimate(row.cells.get(task), score) is not None for row in rows)]
-
-
-def _estimate(cell: Cell | None, score: CellScore) -> Estimate | None:
-    estimate: Estimate | None = None if cell is None else getattr(cell, score)
-    return estimate
-
-
-def contrast(a: Cell, b: Cell, paired: bool, score: CellScore = "preference") -> Contrast:
-    """Return two systems on a task as the tests read them; paired seeds are in one order."""
-    scores = []
-    for cell in (a, b):
-        estimate = _estimate(cell, score)
-        assert estimate is not None, "both have the score"
-        scores.append(tuple(value for _, value in sorted(estimate.by_seed.items())))
-    return Contrast(scores[0], scores[1], paired=paired)
+def _preferences(rows: Sequence[Row]) -> dict[str, list[Estimate]]:
+    """Return task → the preference of each row, of the tasks on which every row has one."""
+    reached = {}
+    for task in rows[0].cells:
+        estimates = [cell.preference for row in rows if (cell := row.cells.get(task)) and cell.preference]
+        if len(estimates) == len(rows):
+            reached[task] = estimates
+    return reached
 
 
 def sign_flip_p(contrasts: Sequence[Contrast]) -> float | None:

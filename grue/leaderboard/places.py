@@ -50,7 +50,7 @@ def significantly_above(rows: Sequence[Row], scores: Sequence[Scores], starts: S
     pairs = list(combinations(range(len(rows)), 2))
     contrasts = [
         [
-            _contrast(a, scores[j][task], are_pairs(rows[i].cells[task], rows[j].cells[task], starts.get(task, {})))
+            contrast(a, scores[j][task], are_pairs(rows[i].cells[task], rows[j].cells[task], starts.get(task, {})))
             for task, a in scores[i].items()
         ]
         for i, j in pairs
@@ -61,8 +61,11 @@ def significantly_above(rows: Sequence[Row], scores: Sequence[Scores], starts: S
     return above
 
 
-def _contrast(a: Mapping[int, float], b: Mapping[int, float], paired: bool) -> Contrast:
-    """Return two systems' scores as the test reads them; a metric may be missing for a seed, which parts the pairs."""
+def contrast(a: Mapping[int, float], b: Mapping[int, float], paired: bool) -> Contrast:
+    """Return two systems' scores by seed as the tests read them, paired seeds in one order.
+
+    A metric may be missing for a seed, and then the others are no pairs.
+    """
     if paired and a.keys() == b.keys():
-        return Contrast(tuple(a.values()), tuple(b[seed] for seed in a), paired=True)
+        return Contrast(tuple(a[seed] for seed in sorted(a)), tuple(b[seed] for seed in sorted(b)), paired=True)
     return Contrast(tuple(a.values()), tuple(b.values()))

@@ -1,7 +1,7 @@
 """Find a system with its results, by its name on the board or by a folder."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,8 +92,9 @@ def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[st
     first, colon, rest = query.partition(":")
     origin, name = (first, rest) if colon and first in places else ("", query)
     searched = {where: place for where, place in places.items() if where in (origin or where)}
-    for place in searched.values():
-        _refuse_left_out(name, place.out)
+    for left_out in (left_out for place in searched.values() for left_out in place.out):
+        if left_out.system == name:
+            raise DataError(left_out.reason)
     by_algorithm = {_name(e) for place in searched.values() for e in place.entries if _made_by(e, canonical(name))}
     by_name = {_name(e) for place in searched.values() for e in place.entries} & {name}
     if not by_name and len(by_algorithm) > 1:
@@ -128,17 +129,6 @@ def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[st
 def _made_by(entry: Entry, algorithm: str) -> bool:
     """Whether training by an algorithm made a result's system, without best-of-n."""
     return entry.result.system.get("algorithm") == algorithm and "best_of" not in entry.result.generation
-
-
-def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:
-    """Refuse a system with a result that cannot be used.
-
-    Raises:
-        DataError: There is one.
-    """
-    for left_out in out:
-        if left_out.system == name:
-            raise DataError(left_out.reason)
 
 
 def entries_in(folder: Path) -> list[Entry]:

@@ -93,7 +93,7 @@ def _sentences(board: Board) -> Iterator[str]:
         yield f"The mean naturalness leaves out {', '.join(without)}, which has no metric of it."
     versions = ", ".join(f"{task.name} version {task.version} ({task.hash[:12]})" for task in board.tasks)
     yield f"Task{'' if single else 's'}: {versions}."
-    if single and (scales := [f"{c.metric} {how}" for c in single.columns if (how := scale_in_words(c))]):
+    if single and (scales := [f"{c.metric} {words}" for c in single.columns if (words := scale_in_words(c))]):
         yield f"Scaled to 0 to 100: {'; '.join(scales)}."
 
 

@@ -3,14 +3,13 @@
 from dataclasses import fields, replace
 from pathlib import Path
 
-from grue.errors import ConfigError, DataError
+from grue.errors import DataError
 from grue.records import About, Entry, Status
 from grue.runs.algorithms import preset_of
 from grue.submissions.configuration import read_configuration
 from grue.submissions.folder import (
     CONFIG,
     SUBMISSIONS,
-    Submission,
     place_of,
     predictions_of,
     read_result,
@@ -29,37 +28,25 @@ def results(folder: Path, suite: str | None = None) -> list[Entry]:
     Raises:
         DataError, ConfigError: There is no such folder, or a file in it cannot be read or does not belong there.
     """
-    return [entry for path in systems(folder) if suite in (None, _suite_of(path)) for entry in _of_system(path)]
+    return [entry for path in systems(folder) if suite in (None, suite_of(path)) for entry in entries_of(path)]
 
 
-def readable_results(folder: Path, suite: str) -> tuple[list[Entry], dict[Path, str]]:
-    """Read the results of every submission of a suite that can be read, and return why others cannot, by their folders.
-
-    A DataError says that there is no such folder.
-    """
-    entries: list[Entry] = []
-    unread: dict[Path, str] = {}
-    for system in systems(folder):
-        if _suite_of(system) == suite:
-            try:
-                entries += _of_system(system)
-            except (DataError, ConfigError) as error:
-                unread[system] = str(error)
-    return entries, unread
-
-
-def _suite_of(system: Path) -> str:
+def suite_of(system: Path) -> str:
+    """Return the suite of a system's folder."""
     return place_of(system).parent.name
 
 
-def _of_system(system: Path) -> list[Entry]:
-    suite = _suite_of(system)
+def entries_of(system: Path) -> list[Entry]:
+    """Read the results of a submission; raises as `results`."""
+    suite = suite_of(system)
     if suite not in SUITES:
         raise DataError(f"{system}: {suite!r} is not a suite; submissions are in folders {' and '.join(SUITES)}.")
     scanned = scan(system, task_names(suite), texts=False)
     for problem in scanned.problems:
         raise DataError(f"{problem.path}: {problem.message} See `grue submit check {system}`.")
-    about = about_submission(read_submission(system))
+    submission = read_submission(system)
+    shared = {field.name for field in fields(About)} & {field.name for field in fields(submission)}
+    about = About(**{name: getattr(submission, name) for name in shared})
     paths = [system / name for name in sorted(scanned.readable)]
     read = {path: read_result(path) for path in paths if seed_of(path.name) is not None}
     presets = {}
@@ -76,9 +63,3 @@ def _of_system(system: Path) -> list[Entry]:
         backing = (status, logged) if is_backed else ("reported", about)
         entries.append(Entry(result, path, *backing, presets.get(path.parent, ""), standing.unverified))
     return entries
-
-
-def about_submission(submission: Submission) -> About:
-    """Return what the board shows about a submitted system."""
-    shared = {field.name for field in fields(About)} & {field.name for field in fields(Submission)}
-    return About(**{name: getattr(submission, name) for name in shared})
