@@ -61,7 +61,7 @@ def push(
         DataError: The checkpoint or its evaluation is damaged, or the hub refuses.
     """
     from grue.data.hub.upload import check_repository, page_of, upload
-    from grue.exchange.described import Described
+    from grue.exchange.measured import Described
     from grue.exchange.push import content_of, listed
     from grue.lm.checkpoint import MANIFEST
 
@@ -116,9 +116,8 @@ def export(
         ConfigError: The file exists or is an input, or the results do not belong together.
         DataError: A result cannot be read, or is of a part of the split.
     """
-    from grue.exchange.described import Described
     from grue.exchange.formats import FORMATS
-    from grue.exchange.measured import read_measured, result_files
+    from grue.exchange.measured import Described, read_measured, result_files
 
     writer, output = FORMATS[form], Path(output)
     files.refuse_there(output, force)

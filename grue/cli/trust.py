@@ -11,9 +11,8 @@ from grue.cli import options
 from grue.errors import ConfigError, SubmissionError
 
 if TYPE_CHECKING:
-    from grue.submissions.trust.models import Place
+    from grue.submissions.trust.models import Place, Target
     from grue.submissions.trust.retrain import Retraining
-    from grue.submissions.trust.runs import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -85,9 +84,8 @@ def verify(
     from grue.cli.console import evaluation_progress
     from grue.submissions.folder import CONFIG, read_submission
     from grue.submissions.trust import verify as verifying
-    from grue.submissions.trust.models import find_models
+    from grue.submissions.trust.models import find_models, targets
     from grue.submissions.trust.record import record_of
-    from grue.submissions.trust.runs import targets
 
     when = _date(record, by, day)
     if record and (tasks or seeds):
@@ -163,8 +161,8 @@ def retrain(
     """  # noqa: D301 (click reads the escape)
     from grue.cli.console import evaluation_progress
     from grue.cli.train import describe
+    from grue.submissions.trust.models import targets
     from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining
-    from grue.submissions.trust.runs import targets
 
     chosen = targets(submission, tasks, seeds)
     planned = [plan_retraining(target, runs, allow_download, at_most or MOST_TEXTS) for target in chosen]
@@ -188,7 +186,7 @@ def retrain(
 def _use_threads(threads: int | None, runs: "Sequence[Target]") -> None:
     import torch
 
-    from grue.submissions.trust.runs import threads_of
+    from grue.submissions.trust.models import threads_of
 
     if count := threads or threads_of(runs):
         torch.set_num_threads(count)

@@ -10,8 +10,7 @@ from typing import Any
 from grue import files
 from grue.evaluation.by_endpoint import SAMPLED
 from grue.evaluation.prompting import is_by_endpoint
-from grue.exchange.described import Described
-from grue.exchange.measured import LEVEL, METHOD, Measure, Measured
+from grue.exchange.measured import LEVEL, METHOD, Described, Measure, Measured
 from grue.records import EXTERNAL
 
 SCHEMA_VERSION = "0.3.0"

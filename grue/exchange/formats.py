@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from grue.registry import Registry
 
 if TYPE_CHECKING:
-    from grue.exchange.described import Described
-    from grue.exchange.measured import Measured
+    from grue.exchange.measured import Described, Measured
 
 Writer: TypeAlias = "Callable[[Sequence[Measured], Described], str]"
 

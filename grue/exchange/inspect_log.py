@@ -68,10 +68,12 @@ class LoggedSample:
 
 
 def _read(sample: Any, where: str) -> LoggedSample:
-    checked = _sample(sample, where)
-    output = checked["output"]
-    failed = bool(checked.get("error")) or not (output.get("choices") or output.get("completion"))
-    return LoggedSample(where, checked["epoch"], failed, _answer(checked, where))
+    fits = isinstance(sample, dict) and {"id", "input", "output"} <= sample.keys()
+    if not fits or not isinstance(sample.setdefault("epoch", 1), int) or not isinstance(sample["output"], dict):
+        raise DataError(f"{where}: no sample of inspect: expected id, epoch, input and output.")
+    output = sample["output"]
+    failed = bool(sample.get("error")) or not (output.get("choices") or output.get("completion"))
+    return LoggedSample(where, sample["epoch"], failed, _answer(sample, where))
 
 
 def _note(log: dict[str, Any], path: Path, warn: Callable[[str], None]) -> None:
@@ -103,14 +105,6 @@ def _samples(path: Path, warn: Callable[[str], None]) -> Iterator[tuple[str, Any
         for name, member in newest.items():
             if name.startswith("samples/") and name.endswith(".json"):
                 yield f"{path}/{name!a}", parsed(read(member), f"{path}/{name!a}")
-
-
-def _sample(sample: Any, where: str) -> dict[str, Any]:
-    fits = isinstance(sample, dict) and {"id", "input", "output"} <= sample.keys()
-    if not fits or not isinstance(sample.setdefault("epoch", 1), int) or not isinstance(sample["output"], dict):
-        raise DataError(f"{where}: no sample of inspect: expected id, epoch, input and output.")
-    checked: dict[str, Any] = sample
-    return checked
 
 
 def _answer(sample: dict[str, Any], where: str) -> LoggedAnswer:

@@ -1,4 +1,4 @@
-"""A system's results on a task, with several seeds, as means with their uncertainty."""
+"""A system's results on a task, with several seeds, as means with their uncertainty; and what the user adds to them."""
 
 import re
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from grue.task_files import is_named, load_task, task_names
 LEVEL = 0.95
 METHOD = "Student's t over seeds"
 AXES = ("preference", "naturalness")
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,35 @@ class Measured:
     def hub_data(self) -> tuple[str, str] | None:
         """The data set on the hub that was read, and its commit; None if it was read from elsewhere."""
         source, revision = str(self.first.data.get("source", "")), str(self.first.data.get("revision", ""))
-        on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", source) and re.fullmatch("[0-9a-f]{40}", revision)
+        on_hub = HUB_ID.fullmatch(source) and re.fullmatch("[0-9a-f]{40}", revision)
         return (source, revision) if on_hub else None
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the user states about an export.
+
+    Attributes:
+        model: The model's id on the hub; empty if it has none.
+        organization: Who evaluated.
+        benchmark: The data set on the hub whose leaderboard the scores are for, with `@REVISION` if it matters; empty
+            for the task's own data set.
+        source_url: Address of outputs or logs.
+    """
+
+    model: str = ""
+    organization: str = ""
+    benchmark: str = ""
+    source_url: str = ""
+
+    def dataset_of(self, measured: Measured) -> tuple[str, str] | None:
+        """Return the data set of the scores and its revision, empty if unknown; None if there is no data set."""
+        if self.benchmark:
+            name, _, revision = self.benchmark.partition("@")
+            if not HUB_ID.fullmatch(name):
+                raise ConfigError(f"--benchmark {self.benchmark!r}: write OWNER/NAME or OWNER/NAME@REVISION.")
+            return name, revision
+        return measured.hub_data
 
 
 def read_measured(paths: Sequence[Path]) -> list[Measured]:
@@ -182,16 +210,13 @@ def result_files(places: Sequence[Path]) -> list[Path]:
     """
     if not places:
         raise ConfigError(f"No results are given: name a {RESULT}, or a folder that holds some.")
-    return list(dict.fromkeys(path for place in places for path in _result_files(place)))
-
-
-def _result_files(place: Path) -> list[Path]:
-    if not place.is_dir():
-        return [place]
-    paths = [place / RESULT] if (place / RESULT).is_file() else sorted(place.rglob(RESULT))
-    if not paths:
-        raise DataError(f"{place}: no {RESULT} in it; `grue evaluate` writes one.")
-    return paths
+    paths: dict[Path, None] = {}
+    for place in places:
+        whole = [place / RESULT] if (place / RESULT).is_file() else sorted(place.rglob(RESULT))
+        if place.is_dir() and not whole:
+            raise DataError(f"{place}: no {RESULT} in it; `grue evaluate` writes one.")
+        paths |= dict.fromkeys(whole if place.is_dir() else [place])
+    return list(paths)
 
 
 def of_a_part(result: Result) -> bool:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grue import files
-from grue.exchange.described import Described
-from grue.exchange.measured import LEVEL, Measure, Measured
+from grue.exchange.measured import LEVEL, Described, Measure, Measured
 
 NAMES = {"preference": "Preference (0–100)", "naturalness": "Naturalness (0–100)"}
 

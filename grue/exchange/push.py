@@ -9,9 +9,8 @@ from grue.data.hub.cards import with_results
 from grue.data.hub.upload import Content
 from grue.errors import ConfigError, DataError
 from grue.evaluation.folder import PREDICTIONS, RESULT, SCORES
-from grue.exchange.described import Described
 from grue.exchange.eval_results import FOLDER, eval_results
-from grue.exchange.measured import Measured, check_whole, measured_of, of_a_part
+from grue.exchange.measured import Described, Measured, check_whole, measured_of, of_a_part
 from grue.exchange.model_index import NAMES, results_of
 from grue.lm.checkpoint import (
     ANSWERS,

@@ -31,7 +31,7 @@ tiny_row, good_submission, checkpoint = (
 )
 api, packing = late("grue"), late("grue.submissions.packing.pack")
 models, retrain = late("grue.submissions.trust.models"), late("grue.submissions.trust.retrain")
-trusted, collect = late("grue.submissions.trust.runs"), late("grue.submissions.packing.collect")
+trusted, collect = late("grue.submissions.trust.models"), late("grue.submissions.packing.collect")
 RECORD = ("--record", "--by", "A. M.")
 
 

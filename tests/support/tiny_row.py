@@ -20,7 +20,7 @@ from grue.submissions.checks import rescoring
 from grue.submissions.folder import Submission
 from grue.submissions.packing.collect import find_runs, read_run
 from grue.submissions.packing.pack import pack
-from grue.submissions.trust import runs as trusted
+from grue.submissions.trust import models as trusted
 from grue.submissions.trust import verify
 
 SEEDS = (1, 2, 3)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grue.processes import exit_with_parent
-from grue.submissions.checks.rescoring import TaskRuns, check_task
+from grue.submissions.checks.rescoring import check_task
 from grue.submissions.checks.structure import Contents, read_system
 from grue.submissions.folder import place_of, systems
 from grue.submissions.problems import Problem
@@ -45,12 +45,11 @@ def check(
     folders = [folder] if isinstance(folder, Path) else list(folder)
     read = [read_system(system) for system in dict.fromkeys(system for path in folders for system in systems(path))]
     beside = [read_system(system) for system in _systems_beside(read, others)]
-    jobs = [
-        (suite, task, _runs(read, suite, task), _runs(beside, suite, task), sample, folders[0])
-        for suite in SUITES
-        for task in task_names(suite)
-        if any(contents.suite == suite and task in contents.runs for contents in read)
-    ]
+    jobs = []
+    for suite, task in [(each, name) for each in SUITES for name in task_names(each)]:
+        checked, compared = ([c for c in some if c.suite == suite and task in c.runs] for some in (read, beside))
+        if checked:
+            jobs.append((suite, task, checked, compared, sample, folders[0]))
     results = sum(len(contents.runs[task]) for contents in read for task in contents.runs)
     wanted = min(processes or (1 if results <= ONE_PROCESS else os.cpu_count() or 1), len(jobs))
     rescored = [check_task(*job) for job in jobs] if wanted <= 1 else _in_processes(jobs, wanted)
@@ -68,14 +67,6 @@ def _systems_beside(read: Sequence[Contents], others: Path | None) -> list[Path]
         by_name.setdefault(place_of(path).parts[-2:], path)
     known = {place_of(contents.system).parts[-2:] for contents in read}
     return [path for name, path in by_name.items() if name not in known]
-
-
-def _runs(read: Sequence[Contents], suite: str, task: str) -> list[TaskRuns]:
-    return [
-        TaskRuns(contents.system, task in contents.references, contents.runs[task])
-        for contents in read
-        if contents.suite == suite and task in contents.runs
-    ]
 
 
 def _in_processes(jobs: Sequence[tuple[Any, ...]], processes: int) -> list[list[Problem]]:

@@ -4,7 +4,7 @@ Each call handles one task, so that tasks can be checked in parallel.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from grue.files import sha256_json, sha256_text
 from grue.metrics.registry import metric_parameters
 from grue.records import Example, Prediction, Result, unseen
 from grue.submissions.checks.copies import RunTexts, check_copies, check_references
+from grue.submissions.checks.structure import Contents, SubmittedRun
 from grue.submissions.problems import Problem, problem
 from grue.submissions.reading import without_path
 from grue.task_files import load_task
@@ -38,38 +39,10 @@ MODEL_TOLERANCE = 1e-4  # for metrics that run a model: their last digits depend
 ROUNDING = 1e-9  # of what follows from a value by arithmetic alone
 
 
-@dataclass(frozen=True, slots=True)
-class SubmittedRun:
-    """One seed of a system on a task.
-
-    Attributes:
-        path: Path of its result, which may be missing.
-        result: None if it is missing, unreadable or of a failed run.
-        predictions: None if they are missing or not safe to read.
-        current: Whether the result claims to be for the current version of the task and for the whole split.
-        sealed: Whether both files are those that the manifest lists; otherwise nothing is said of what they claim.
-    """
-
-    path: Path
-    result: Result | None
-    predictions: Path | None
-    current: bool
-    sealed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRuns:
-    """The runs of a system on a task; a reference is shown without a rank, so that copied texts gain nothing."""
-
-    system: Path
-    is_reference: bool
-    runs: tuple[SubmittedRun, ...]
-
-
 def check_task(
-    suite: str, name: str, systems: Sequence[TaskRuns], beside: Sequence[TaskRuns], sample: str | None, home: Path
+    suite: str, name: str, systems: Sequence[Contents], beside: Sequence[Contents], sample: str | None, home: Path
 ) -> list[Problem]:
-    """Check the runs of one task.
+    """Check the runs of one task; a reference is shown without a rank, so that copied texts gain nothing.
 
     Args:
         systems: Those that are checked.
@@ -85,32 +58,32 @@ def check_task(
     except DataError as refusal:
         problems.append(problem(39, home, f"{suite}/{name}: {refusal}"))
     rescoring = _Rescoring(task, examples, prepared_once(task.folder), home)
-    texts_of = {runs.system: _read(runs, problems) for runs in systems}
-    texts_of |= {runs.system: _read(runs, []) for runs in beside}
-    for runs in systems:
-        read = texts_of[runs.system]
-        chance = 0 if sample is None else int(sha256_text(f"{sample} {suite} {name} {runs.system.name}"), 16)
+    texts_of = {contents.system: _read(contents.runs[name], problems) for contents in systems}
+    texts_of |= {contents.system: _read(contents.runs[name], []) for contents in beside}
+    for contents in systems:
+        system, read, is_reference = contents.system, texts_of[contents.system], name in contents.references
+        chance = 0 if sample is None else int(sha256_text(f"{sample} {suite} {name} {system.name}"), 16)
         drawn = set(read) if sample is None or not read else {list(read)[chance % len(read)]}
-        for run in runs.runs:
+        for run in contents.runs[name]:
             if run.path in read and run.current and examples:
-                problems += rescoring.check(run, read[run.path], runs.is_reference, run.path in drawn)
+                problems += rescoring.check(run, read[run.path], is_reference, run.path in drawn)
         others = [
             texts
             for other in (*systems, *beside)  # two references may be alike, as copy and lead of short texts are
-            if other.system.name != runs.system.name and not (runs.is_reference and other.is_reference)
+            if other.system.name != system.name and not (is_reference and name in other.references)
             for texts in texts_of[other.system].values()
         ]
         own = list(read.values())
         for index, texts in enumerate(own):
-            problems += check_copies(texts, () if runs.is_reference else own[:index], others)
-            problems += () if runs.is_reference else check_references(texts, examples)
+            problems += check_copies(texts, () if is_reference else own[:index], others)
+            problems += () if is_reference else check_references(texts, examples)
     return problems
 
 
-def _read(runs: TaskRuns, problems: list[Problem]) -> dict[Path, RunTexts]:
+def _read(runs: Iterable[SubmittedRun], problems: list[Problem]) -> dict[Path, RunTexts]:
     """Return path of a result → its predictions; add to `problems` why some cannot be read."""
     read = {}
-    for run in runs.runs:
+    for run in runs:
         if run.predictions is not None:
             try:
                 predictions = read_predictions(run.predictions, DataError)

@@ -11,7 +11,6 @@ from grue.evaluation.prompting import CHAT, ENDPOINT, SHOTS, chat_of, is_by_endp
 from grue.files import canonical_json, plain
 from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, SYSTEM_NAME, Result
 from grue.submissions.checks.claims import untrue
-from grue.submissions.checks.rescoring import SubmittedRun
 from grue.submissions.configuration import check_configuration
 from grue.submissions.folder import (
     CONFIG,
@@ -35,6 +34,25 @@ from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import Task
 
 _SAME_CONFIGURATION = ("algorithm", "backbone", "revision", "parameters")
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedRun:
+    """One seed of a system on a task.
+
+    Attributes:
+        path: Path of its result, which may be missing.
+        result: None if it is missing, unreadable or of a failed run.
+        predictions: None if they are missing or not safe to read.
+        current: Whether the result claims to be for the current version of the task and for the whole split.
+        sealed: Whether both files are those that the manifest lists; otherwise nothing is said of what they claim.
+    """
+
+    path: Path
+    result: Result | None
+    predictions: Path | None
+    current: bool
+    sealed: bool
 
 
 @dataclass(frozen=True, slots=True)

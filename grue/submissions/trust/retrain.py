@@ -27,8 +27,7 @@ from grue.runs.recipes import checked_settings
 from grue.stats.intervals import prediction_interval
 from grue.submissions.configuration import Stage, demands, differences, origin_of, read_configuration
 from grue.submissions.folder import CONFIG, place_of
-from grue.submissions.trust.models import answer_again
-from grue.submissions.trust.runs import Target
+from grue.submissions.trust.models import Target, answer_again
 from grue.tasks import Backbone, Task
 
 MOST_TEXTS = 2_000_000

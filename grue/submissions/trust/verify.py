@@ -17,9 +17,8 @@ from grue.lm.device import scoring_device
 from grue.provenance import code_version, machine, package_versions
 from grue.records import Example, Prediction
 from grue.submissions.trust.draw import EXAMPLES, GENERATED, Gap, compared, draw, most_inflation
-from grue.submissions.trust.models import Place, answer_again, batch_size, load
+from grue.submissions.trust.models import Place, Target, answer_again, batch_size, load
 from grue.submissions.trust.record import SCHEMA_VERSION, Fresh, Rerun, Trust, faults, manifest_sha256
-from grue.submissions.trust.runs import Target
 from grue.tasks import Task
 
 TRIES = (1, 100, 10_000)
