@@ -27,7 +27,7 @@ from grue.data.scored import read_scored
 from grue.errors import ConfigError, GrueError
 from grue.lm.reward_folder import RewardManifest
 from grue.metrics.registry import make_metric
-from grue.plots.drawing import COLOURS, GREY, WIDTH, canvas, coloured_line, write_legend
+from grue.plots.drawing import COLOURS, GREY, canvas, coloured_line, write_legend
 from grue.runs.request import canonical
 from grue.shapes import from_dict
 from grue.stats.frontier import best_of
@@ -228,8 +228,7 @@ def draw_proxies(curves: Sequence[ProxyCurve], title: str, path: Path) -> None:
     counts = sorted({curve.pairs for curve in curves})
     colours = {count: COLOURS[number % len(COLOURS)] for number, count in enumerate(counts)}
     dashes: Mapping[str, Literal["-", ":"]] = {"policy": "-", "best-of-n": ":"}
-    with canvas(path) as figure:
-        figure.set_size_inches(WIDTH, 4.2)
+    with canvas(path, title, 4.2) as figure:
         for number, (key, label) in enumerate({"gold": "gold reward", "proxy": "reward model (sd)"}.items()):
             axes = figure.add_subplot(1, 2, number + 1)
             axes.set_xlabel("√KL from the start (nats a response)")
@@ -245,7 +244,6 @@ def draw_proxies(curves: Sequence[ProxyCurve], title: str, path: Path) -> None:
                 means = [np.mean(at, axis=0) for at in zip(*seeds, strict=True)]
                 axes.plot(*zip(*means, strict=True), **style, linewidth=1.6, marker=".")
             axes.set_xlim(left=0)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         marks = {f"{count:,} pairs": coloured_line(colour, "-") for count, colour in colours.items()}
         marks |= {
             how: coloured_line(GREY, dash) for how, dash in dashes.items() if any(one.how == how for one in curves)

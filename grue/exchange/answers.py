@@ -84,9 +84,6 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     to the one at its position, if the logged prompt contains that one's prompt, and no other example's after it: a
     few-shot prompt may contain several. Texts are made legible and stripped, as those of GRUE's own models are.
 
-    Args:
-        where: The log, for messages.
-
     Raises:
         SubmissionError: An answer belongs to no example, or to several; an example has no answer, or several.
     """

@@ -28,7 +28,6 @@ def read_answers(
     """Return the answers of a log.
 
     Args:
-        epoch: The epoch to take, if there are several.
         warn: Called if the evaluation did not succeed.
 
     Raises:

@@ -28,7 +28,6 @@ def read_answers(
     """Return the answers of a sample log; an answer is empty if the filter found none in a text.
 
     Args:
-        filter_name: The filter whose answers to take, if there are several.
         warn: Called if the filter found no answer.
 
     Raises:

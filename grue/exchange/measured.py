@@ -57,8 +57,6 @@ class Measured:
     """A system's results on a task, in the order of their seeds.
 
     Attributes:
-        axes: Preference and naturalness, if the task has them.
-        metrics: The raw metrics.
         written: When the last of the results was written, in seconds since 1970.
     """
 
@@ -112,7 +110,6 @@ class Described:
 
     Attributes:
         model: The model's id on the hub; empty if it has none.
-        organization: Who evaluated.
         benchmark: The data set on the hub whose leaderboard the scores are for, with `@REVISION` if it matters; empty
             for the task's own data set.
         source_url: Address of outputs or logs.

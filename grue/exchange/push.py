@@ -33,7 +33,6 @@ def content_of(source: Path, described: Described, samples: bool, warn: Callable
 
     Args:
         source: A run's folder or a checkpoint.
-        samples: Whether to include the answers, their scores and the result.
         warn: Called if there are no scores, or none for `.eval_results/`.
 
     Raises:

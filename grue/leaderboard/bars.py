@@ -30,10 +30,6 @@ class FileFigures:
     """The figures of one file on a task: preference, naturalness and the metrics' own values.
 
     Attributes:
-        source: The file.
-        values: Figure → value.
-        directions: Metric → whether higher or lower is better.
-        hashes: Of the scored examples, as in a result.
         made: The result, or the predictions that were scored.
     """
 

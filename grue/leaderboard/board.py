@@ -40,10 +40,7 @@ class BoardTask:
     Attributes:
         rewards: The terms of the task's default reward.
         families: Groups of metrics that move together, as in the task file.
-        description: The task, in a sentence.
-        decoding: How systems decode, in words.
         data: Hashes of the examples that the rows were scored on, as in a result's `hashes`, as far as they are stated.
-        backbone: The model that its recipe trains.
         unlearned: The best system without learning if it is above every competing one; else empty.
     """
 
@@ -99,7 +96,6 @@ class Cell:
         algorithms: The algorithms that the results state; a row's `about` may word them differently.
         presets: The presets of its algorithm's settings (`grue.runs.algorithms.preset_of`).
         backbones: The models that it was trained from, if they are not the task's.
-        held_out_metrics: The metrics that `held_out` is the mean of.
         searched: The preference of answers by the task's `[search]`, if the results of all seeds state it; else None.
             It is not part of any score.
     """
@@ -140,12 +136,10 @@ class Row:
         task_ranks: Task → the rank among the systems with enough seeds on that task.
         preference: Mean over the tasks, 0–100; None if a task is missing. Likewise naturalness.
         interval: Interval of the preference; None also if a task has a single seed.
-        naturalness_interval: Interval of the naturalness.
         iqm: Interquartile mean of the preference over tasks and seeds, 0–100; ranks do not depend on it.
         cells: Task → scores, for the tasks with results.
         learned: Mean preference over the tasks where no system without learning is above every competing one
             (`BoardTask.unlearned`); None if it equals the preference, or is unknown. Ranks do not depend on it.
-        learned_interval: Its interval.
         prompting: How it was prompted: by the plain prompts, with or without examples, or by the tasks' chat prompts.
         by_endpoint: Whether a server answered: weights and training are then unknown.
     """
@@ -175,8 +169,6 @@ class Board:
     Attributes:
         scoring: How metrics become scores: scaled by the task files.
         interval_kind: The method of the intervals: Student's t.
-        level: Their level, 0.95.
-        rank_test: The test behind the ranks, in a few words.
         notes: Remarks on the results: what was left out, failed or could not be scored.
         reported: Figures of papers, as printed: never recomputed, never mixed with the rows.
     """

@@ -110,12 +110,7 @@ def _name(rows: Sequence[Row], place: int) -> str:
 
 
 def unlike_calls(a: str, b: str, tasks: Mapping[str, tuple[Sequence[Entry], Sequence[Entry]]]) -> Iterator[str]:
-    """Yield on which tasks two systems that were trained with a reward state different numbers of reward calls.
-
-    Args:
-        a: Name of the first system; `b` of the second.
-        tasks: Task → the entries of both.
-    """
+    """Yield on which tasks two systems that were trained with a reward state different numbers of reward calls."""
     differing, unknown = [], []
     for task, (ours, theirs) in tasks.items():
         if not (_rewarded(ours) and _rewarded(theirs)):

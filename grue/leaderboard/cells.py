@@ -31,10 +31,7 @@ def board_task(task: Task, entries: Sequence[Entry], more: Collection[Column], d
     """Return the task with the metrics of its file, followed by further ones that its results report.
 
     Args:
-        task: A task of the board.
-        entries: Results, of this task and of others.
         more: Further columns, for example of the shipped board.
-        data: Hashes of the examples that the rows were scored on.
     """
     named = {spec.name: _column(spec) for spec in task.metrics}
     extra = {column.metric: column for column in more}

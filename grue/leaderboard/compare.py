@@ -39,10 +39,8 @@ class TaskComparison:
 
     Attributes:
         seeds_a: A's seeds, failed ones included. Likewise `seeds_b`.
-        p_holm: The difference's p value, corrected for the number of tasks.
         verdict: Follows `p_holm`; "equal" if the difference and its interval are 0. There is none if a system that
             depends on its seed has only one.
-        examples: The examples on which they differ most, as many as requested.
     """
 
     task: str
@@ -122,10 +120,6 @@ def compare_systems(
     A task that this machine cannot score is left out with a note, unless it is the only one.
 
     Args:
-        tasks: Tasks of one suite.
-        generator: The source of the draws.
-        show: How many examples of each task to show.
-        offline: Use only what is on this machine.
         progress: Called with (done, total) files of predictions.
 
     Raises:

@@ -58,7 +58,6 @@ class TaskExamples:
     """The examples to show for a task.
 
     Attributes:
-        hash: The task's.
         of: How many examples the split has.
         systems: Name and seed, in the board's order.
         metrics: Names of the metrics of each text.
@@ -83,10 +82,7 @@ def task_examples(
     Files that `grue submit check` refuses to read are not read, and their systems are left out.
 
     Args:
-        task: A task of the board.
         board: A board of submissions; its order is that of the systems.
-        entries: Its results.
-        examples: The examples of the task's evaluation split.
 
     Raises:
         DataError: A file of predictions is damaged.

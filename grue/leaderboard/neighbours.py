@@ -36,8 +36,6 @@ def neighbours(board: Mapping[str, Any], task: Task, axis: str, score: float, ha
     References count. Scores that are printed alike are level. A score on other examples is not placed; this is said.
 
     Args:
-        board: The JSON of the board of the task's suite.
-        axis: "preference" or "naturalness".
         score: A run's mean there, 0–100.
         hashes: Of the examples that it was scored on, as in a result.
 

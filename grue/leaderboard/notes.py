@@ -31,8 +31,6 @@ def misfit(result: Result, task: Task, task_hash: str) -> str | None:
     """Return why a result cannot be compared with the others of its task; None if it can.
 
     Args:
-        result: Any result of the task.
-        task: The current version of the task.
         task_hash: Its hash, which is slow to compute.
     """
     split = task.data.splits[task.data.evaluation]

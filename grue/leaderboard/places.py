@@ -31,7 +31,6 @@ def shared_ranks(
     Args:
         rows: Those of the board, or some of them.
         scores: The scores of each row, on the same tasks; None for a row that does not compete.
-        direction: Whether higher or lower is better.
         starts: The weights that make pairs, of the whole board. [default: of these rows]
     """
     competing = {i: of_row for i, of_row in enumerate(scores) if of_row is not None}

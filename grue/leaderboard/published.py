@@ -28,7 +28,6 @@ def shipped_beside(submissions: Path, submitted: Iterable[Entry], suite: str) ->
 
     Args:
         submissions: Their folder. In a clone, the board is made from it, so it is complete.
-        submitted: Its entries of the suite.
 
     Raises:
         DataError: As for `shipped`.
@@ -64,7 +63,6 @@ def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
     """Return the rows of a shipped board with their scores on some tasks, to be ranked again.
 
     Args:
-        shipped: The board.
         hashes: Task → its current hash. Scores of another version of a task are left out.
     """
     current = _kept(shipped, hashes)

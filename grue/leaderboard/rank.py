@@ -42,7 +42,6 @@ def rank(
         entries: Results, in any order.
         tasks: In any order.
         reported: Papers' figures; those of these tasks are shown beside the board.
-        iqm: Whether rows have an interquartile mean.
         shipped: A board whose rows are ranked together with those of the entries.
 
     Raises:

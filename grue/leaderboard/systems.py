@@ -21,9 +21,7 @@ class FoundSystem:
     """A system with its results.
 
     Attributes:
-        name: Its name on the board.
         origin: "submissions", "runs", or the given folder.
-        deterministic: Whether its output depends on no seed.
         entries: Task → its results, by seed.
         unfinished: (task, folder of a seed) of local runs without a result.
         renamed: Note if the system was given by its `--algo` instead of its name; else empty.

@@ -71,18 +71,12 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
     Args:
         panels: At least one.
         systems: In the order of colours and legend; some may have no curve.
-        title: Title of the figure.
-        path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
-    Raises:
-        ConfigError: The path has another ending, or there are more systems than styles.
-        Unavailable: matplotlib is not installed.
-        DataError: The path cannot be written.
+    Raises as `canvas`; a ConfigError also says that there are more systems than styles.
     """
-    with canvas(path) as figure:
-        columns = len(panels) if len(panels) < 4 else 2 if len(panels) == 4 else 3
-        rows = -(-len(panels) // columns)
-        figure.set_size_inches(WIDTH, 0.9 + 2.3 * rows)
+    columns = len(panels) if len(panels) < 4 else 2 if len(panels) == 4 else 3
+    rows = -(-len(panels) // columns)
+    with canvas(path, title, 0.9 + 2.3 * rows) as figure:
         curves = {curve.system: curve for panel in panels for curve in panel.curves}
         drawn = [name for name in systems if name in curves]
         looks = _looks(drawn)
@@ -91,7 +85,6 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
             _label_panel(axes, panel.figure)
             for curve in panel.curves:
                 _draw_curve(axes, curve, *looks[curve.system])
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         has_band = any(len(curve.seeds) > 1 for curve in curves.values())
         caption = "Lines: mean over seeds; bands: from the lowest to the highest seed." if has_band else ""
         lines = {_name(curves[name]): coloured_line(*looks[name]) for name in drawn}
@@ -144,16 +137,10 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
 
     Args:
         points: At least one.
-        title: Title of the figure.
-        path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
-    Raises:
-        ConfigError: The path has another ending, or there are more points than marks.
-        Unavailable: matplotlib is not installed.
-        DataError: The path cannot be written.
+    Raises as `canvas`; a ConfigError also says that there are more points than marks.
     """
-    with canvas(path) as figure:
-        figure.set_size_inches(WIDTH, 5.6)
+    with canvas(path, title, 5.6) as figure:
         axes = figure.add_subplot()
         axes.margins(0.08)
         axes.set_xlabel("preference (score, 0–100)")
@@ -161,7 +148,6 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
         marks = _marks(points)
         for point in points:
             _draw_point(axes, point, *marks[point.label])
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         has_bars = any(point.preference_interval or point.naturalness_interval for point in points)
         lines = {printable(label): _mark(*mark) for label, mark in marks.items()}
         write_legend(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", lines)
@@ -204,16 +190,10 @@ def draw_frontier(measured: "Frontier", runs: "Sequence[Placed]", title: str, pa
 
     Args:
         runs: Those of one system, the name of the folder above the run's, share a colour.
-        title: Title of the figure.
-        path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
-    Raises:
-        ConfigError: The path has another ending, or there are more systems than styles.
-        Unavailable: matplotlib is not installed.
-        DataError: The path cannot be written.
+    Raises as `canvas`; a ConfigError also says that there are more systems than styles.
     """
-    with canvas(path) as figure:
-        figure.set_size_inches(WIDTH, 4.8)
+    with canvas(path, title, 4.8) as figure:
         axes = figure.add_subplot()
         axes.set_xlabel("KL from the start (nats a response)")
         axes.set_ylabel(f"gain in {printable(measured.reward)}")
@@ -234,7 +214,6 @@ def draw_frontier(measured: "Frontier", runs: "Sequence[Placed]", title: str, pa
             axes.plot([run.kl], [run.gain], "o", color=colour, markersize=5)
         axes.autoscale_view()
         axes.set_xlim(left=0)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         marks = {name: line for name, (_, line) in curves.items()}
         marks |= {printable(name): coloured_line(*looks[name], marker="o") for name in names}
         write_legend(figure, "Lines of runs: from validation to validation; dots: the kept checkpoint.", marks)
@@ -244,8 +223,18 @@ def draw_frontier(measured: "Frontier", runs: "Sequence[Placed]", title: str, pa
 
 
 @contextmanager
-def canvas(path: Path) -> Iterator["Figure"]:
-    """Yield an empty figure in GRUE's style, whatever the user's matplotlib style is, and write it to the path."""
+def canvas(path: Path, title: str, height: float) -> Iterator["Figure"]:
+    """Yield a figure in GRUE's style, whatever the user's matplotlib style is, and write it to the path.
+
+    Args:
+        path: Ends in .png, .svg or .pdf; an existing file is replaced.
+        height: Inches.
+
+    Raises:
+        ConfigError: The path has another ending.
+        Unavailable: matplotlib is not installed.
+        DataError: The path cannot be written.
+    """
     form = path.suffix.lower().removeprefix(".")
     if form not in WRITERS:
         raise ConfigError(f"{path}: a plot is a .png, an .svg or a .pdf file; give it one of these endings.")
@@ -255,7 +244,8 @@ def canvas(path: Path) -> Iterator["Figure"]:
     except ImportError as error:
         raise Unavailable("Plots need matplotlib, which is not installed: pip install 'grue[plot]'") from error
     with style.context(["default", STYLE]):
-        figure = Figure(layout="constrained")
+        figure = Figure((WIDTH, height), layout="constrained")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         yield figure
         drawn = WRITERS[form](figure)
     try:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grue.plots.drawing import COLOURS, GREY, WIDTH, canvas
+from grue.plots.drawing import COLOURS, GREY, canvas
 from grue.render.text import printable
 from grue.stats.intervals import Interval
-from grue.study.analysis import PairsAnalysis, ScaleAnalysis, StudyAnalysis
+from grue.study.analysis import StudyAnalysis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,49 +19,33 @@ Bar = tuple[str, float | None, Interval | None]
 def draw_study(analysis: StudyAnalysis, path: Path) -> None:
     """Draw a study: each question with a line per system or pair above, the agreement of metrics with people below.
 
-    Args:
-        path: Ends in .png, .svg or .pdf; an existing file is replaced.
-
-    Raises:
-        ConfigError: The path has another ending.
-        Unavailable: matplotlib is not installed.
-        DataError: The path cannot be written.
+    Raises as `canvas`.
     """
-    questions = [scale.question for scale in analysis.scales] or [analysis.pairs.question if analysis.pairs else ""]
     metrics = list(dict.fromkeys(metric.metric for metric in analysis.agreement))
-    lines = len(analysis.pairs.duels) if analysis.pairs else len(analysis.systems)
-    with canvas(path) as figure:
-        heights = [0.6 + 0.24 * lines, *([0.6 + 0.24 * len(metrics)] if metrics else [])]
-        figure.set_size_inches(WIDTH, 0.9 + sum(heights))
-        grid = figure.subplots(len(heights), len(questions), squeeze=False, height_ratios=heights, sharey="row")
-        for column, question in enumerate(questions):
-            axes = grid[0, column]
-            if analysis.pairs is not None:
-                _draw(
-                    axes,
-                    question,
-                    "share of the first system's wins",
-                    _of_pairs(analysis.pairs),
-                    (0, 0.25, 0.5, 0.75, 1),
-                    0.5,
-                )
-            else:
-                scale = analysis.scales[column]
-                _draw(axes, question, f"mean, 1–{scale.points}", _of_scale(scale), range(1, scale.points + 1))
+    panels: list[tuple[str, str, list[Bar], Sequence[float], float | None]] = [
+        (
+            scale.question,
+            f"mean, 1–{scale.points}",
+            [(rating.system, rating.mean, rating.interval) for rating in scale.systems],
+            range(1, scale.points + 1),
+            None,
+        )
+        for scale in analysis.scales
+    ]
+    if analysis.pairs is not None:
+        bars = [(f"{duel.a} – {duel.b}", duel.rate, duel.interval) for duel in analysis.pairs.duels]
+        ticks = (0, 0.25, 0.5, 0.75, 1)
+        panels.append((analysis.pairs.question, "share of the first system's wins", bars, ticks, 0.5))
+    heights = [0.6 + 0.24 * len(panels[0][2]), *([0.6 + 0.24 * len(metrics)] if metrics else [])]
+    with canvas(path, f"{analysis.suite}/{analysis.task}: {analysis.title}", 0.9 + sum(heights)) as figure:
+        grid = figure.subplots(len(heights), len(panels), squeeze=False, height_ratios=heights, sharey="row")
+        for column, panel in enumerate(panels):
+            _draw(grid[0, column], *panel)
             if metrics:
-                agreement = [metric for metric in analysis.agreement if metric.question == question]
+                agreement = [metric for metric in analysis.agreement if metric.question == panel[0]]
                 bars = [(metric.metric, metric.kendall.value, metric.kendall.interval) for metric in agreement]
                 _draw(grid[1, column], "Metrics and people", "Kendall's τ over texts", bars, (-1, -0.5, 0, 0.5, 1), 0)
-        figure.suptitle(f"{analysis.suite}/{analysis.task}: {analysis.title}", x=0.01, ha="left", fontsize=11)
         figure.supxlabel(_caption(analysis), fontsize=8, color=GREY)
-
-
-def _of_scale(scale: ScaleAnalysis) -> list[Bar]:
-    return [(rating.system, rating.mean, rating.interval) for rating in scale.systems]
-
-
-def _of_pairs(pairs: PairsAnalysis) -> list[Bar]:
-    return [(f"{duel.a} – {duel.b}", duel.rate, duel.interval) for duel in pairs.duels]
 
 
 def _draw(

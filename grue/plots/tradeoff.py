@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from grue.errors import DataError, UnknownName, instead
-from grue.leaderboard.board import Board, Row
+from grue.leaderboard.board import Board
 from grue.render.text import named
 from grue.stats.intervals import Interval
 
@@ -40,10 +40,14 @@ def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Tradeof
     for row in board.rows:
         if systems and row.system not in systems:
             continue
-        apart = f" ({_apart(row)})" if names.count(row.system) > 1 or row.status == "local" else ""
-        label = named(row) + apart
+        label = named(row)
+        if names.count(row.system) > 1 or row.status == "local":
+            label += f" ({row.status}{', limited' * (row.standing == 'limited')})"
         if row.preference is None or row.naturalness is None:
-            notes.append(f"{label}: left out, {_lack(row, board)}.")
+            missing = [task.name for task in board.tasks if task.name not in row.cells]
+            lacking = f"a result on {', '.join(missing)} (--task draws one task)"
+            without = lacking if missing and len(board.tasks) > 1 else "one of the two scores"
+            notes.append(f"{label}: left out, without {without}.")
             continue
         intervals = (row.naturalness_interval, row.interval)
         is_reference = row.standing == "reference"
@@ -54,15 +58,3 @@ def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Tradeof
         because = f" {' '.join(notes)}" if notes else " Evaluate runs with `grue evaluate`."
         raise DataError(f"No system has both preference and naturalness.{because}")
     return points, notes
-
-
-def _apart(row: Row) -> str:
-    """Return what distinguishes a row from another of the same name."""
-    return f"{row.status}, limited" if row.standing == "limited" else row.status
-
-
-def _lack(row: Row, board: Board) -> str:
-    missing = [task.name for task in board.tasks if task.name not in row.cells]
-    if missing and len(board.tasks) > 1:
-        return f"without a result on {', '.join(missing)} (--task draws one task)"
-    return "without one of the two scores"

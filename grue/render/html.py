@@ -33,7 +33,6 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
     """Return the board as an HTML page that needs no files but those of examples.
 
     Args:
-        board: Any board.
         illustrations: Task → an example that explains it.
         shown: Tasks with a file of examples beside the page, `examples/<suite>/<task>.js`.
     """

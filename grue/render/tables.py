@@ -26,9 +26,7 @@ class BoardPage:
     """The content of a board's page, in order.
 
     Attributes:
-        tables: The scored systems.
         legend: The meaning of their numbers: scores, ± and ranks first.
-        notes: Remarks on the results.
         reported: Papers' figures, never in the tables above.
         sources: Remarks on these, and their sources.
     """

@@ -27,8 +27,6 @@ class Agreement:
     """Agreement of a metric with people's answers; positive if they agree, also if lower is better for the metric.
 
     Attributes:
-        question: What people were asked.
-        texts: Number of texts.
         kendall: Kendall's τ-b over texts, all items and systems together. Likewise `spearman`.
         systems: Kendall's τ-b over the systems' means; undefined for fewer than three.
     """

@@ -1,6 +1,6 @@
 """Analyse the answers to a study: means, agreement between people, differences of systems, and agreement of metrics."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -162,7 +162,15 @@ def analyse(
     Raises:
         DataError: `complete` is set and answers are missing.
     """
-    annotators = tuple(_progress(key, opinions))
+    names = {question.name for question in key.template.questions}
+    annotators = tuple(
+        Answered(
+            annotator.name,
+            sum(names <= set(opinions.answers.get(annotator.name, {}).get(s.id, {})) for s in annotator.screens),
+            len(annotator.screens),
+        )
+        for annotator in key.annotators
+    )
     if complete and (open_ones := [person for person in annotators if person.done < person.asked]):
         unfinished = ", ".join(f"{person.annotator} {person.done} of {person.asked}" for person in open_ones)
         raise DataError(f"Not everything is answered: {unfinished}. Wait for the rest, or leave out --complete.")
@@ -171,7 +179,10 @@ def analyse(
     scales: tuple[ScaleAnalysis, ...] = ()
     pairs: PairsAnalysis | None = None
     people: dict[str, FloatArray] = {}
-    metrics = {metric: _upwards(key, metric) for metric in key.metrics}
+    metrics = {}
+    for metric, direction in key.metrics.items():  # [items, systems], higher is better
+        values = np.array([item.scores[metric] for item in key.items], dtype=np.float64)
+        metrics[metric] = values if direction == "higher" else -values
     if key.template.kind == "scales":
         scales = tuple(_scale(key, opinions, question, weights, generator) for question in key.template.questions)
         for question in key.template.questions:
@@ -202,20 +213,6 @@ def analyse(
         ),
         notes=opinions.notes,
     )
-
-
-def _progress(key: Key, opinions: Opinions) -> Iterator[Answered]:
-    names = {question.name for question in key.template.questions}
-    for annotator in key.annotators:
-        answers = opinions.answers.get(annotator.name, {})
-        done = sum(names <= set(answers.get(screen.id, {})) for screen in annotator.screens)
-        yield Answered(annotator.name, done, len(annotator.screens))
-
-
-def _upwards(key: Key, metric: str) -> FloatArray:
-    """Return [items, systems] values of a metric, turned so that higher is better."""
-    values = np.array([item.scores[metric] for item in key.items], dtype=np.float64)
-    return values if key.metrics[metric] == "higher" else -values
 
 
 def _choices(values: FloatArray, preferences: FloatArray) -> FloatArray:

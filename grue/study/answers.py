@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from grue import files
 from grue.errors import DataError, escaped
-from grue.study.key import KEY, Annotator, Key
+from grue.study.key import KEY, Annotator, Key, Screen
 from grue.study.template import CHOICES, points
 
 FloatArray = NDArray[np.float64]
@@ -176,14 +176,24 @@ def _together(
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
 
-def ratings_of(key: Key, opinions: Opinions, question: str) -> FloatArray:
-    """Return [items, systems, annotators] points of a scale; NaN where there is no answer."""
-    ratings = np.full((len(key.items), len(key.systems), len(key.annotators)), math.nan)
+Given = tuple[int, Annotator, Screen, int | str]
+"""The place of an annotator, the annotator, the screen and the answer."""
+
+
+def _given(key: Key, opinions: Opinions, question: str) -> Iterator[Given]:
+    """Yield the answers to a question, in the order of the key."""
     for number, annotator in enumerate(key.annotators):
         answers = opinions.answers.get(annotator.name, {})
         for screen in annotator.screens:
             if (value := answers.get(screen.id, {}).get(question)) is not None:
-                ratings[screen.item, screen.systems[0], number] = float(value)
+                yield number, annotator, screen, value
+
+
+def ratings_of(key: Key, opinions: Opinions, question: str) -> FloatArray:
+    """Return [items, systems, annotators] points of a scale; NaN where there is no answer."""
+    ratings = np.full((len(key.items), len(key.systems), len(key.annotators)), math.nan)
+    for number, _, screen, value in _given(key, opinions, question):
+        ratings[screen.item, screen.systems[0], number] = float(value)
     return ratings
 
 
@@ -194,14 +204,10 @@ def preferences_of(key: Key, opinions: Opinions) -> FloatArray:
     """
     count = len(key.systems)
     preferences = np.full((len(key.items), count, count, len(key.annotators)), math.nan)
-    question = key.template.questions[0].name
-    for number, annotator in enumerate(key.annotators):
-        answers = opinions.answers.get(annotator.name, {})
-        for screen in annotator.screens:
-            if (choice := answers.get(screen.id, {}).get(question)) is not None:
-                a, b = screen.systems
-                preferences[screen.item, a, b, number] = {"a": 1.0, "tie": 0.0, "b": -1.0}[str(choice)]
-                preferences[screen.item, b, a, number] = -preferences[screen.item, a, b, number]
+    for number, _, screen, choice in _given(key, opinions, key.template.questions[0].name):
+        a, b = screen.systems
+        preferences[screen.item, a, b, number] = {"a": 1.0, "tie": 0.0, "b": -1.0}[str(choice)]
+        preferences[screen.item, b, a, number] = -preferences[screen.item, a, b, number]
     return preferences
 
 
@@ -219,21 +225,17 @@ def preference_lines(key: Key, opinions: Opinions) -> Iterator[Mapping[str, obje
     """
     if key.template.kind != "pairs":
         raise DataError("This study asked to rate texts one by one: it has no choices between two to write.")
-    question = key.template.questions[0].name
-    for annotator in key.annotators:
-        answers = opinions.answers.get(annotator.name, {})
-        for screen in annotator.screens:
-            if (choice := answers.get(screen.id, {}).get(question)) is not None:
-                item = key.items[screen.item]
-                first, second = screen.systems
-                yield {
-                    "item": f"{key.study}-{screen.item + 1}-{min(first, second) + 1}-{max(first, second) + 1}",
-                    "annotator": annotator.name,
-                    "prompt": item.prompt,
-                    "id": item.id,
-                    "a": item.texts[first],
-                    "b": item.texts[second],
-                    "systems": [key.systems[first].name, key.systems[second].name],
-                    "choice": choice,
-                    **({"synthetic": True} if annotator.name in opinions.synthetic else {}),
-                }
+    for _, annotator, screen, choice in _given(key, opinions, key.template.questions[0].name):
+        item = key.items[screen.item]
+        first, second = screen.systems
+        yield {
+            "item": f"{key.study}-{screen.item + 1}-{min(first, second) + 1}-{max(first, second) + 1}",
+            "annotator": annotator.name,
+            "prompt": item.prompt,
+            "id": item.id,
+            "a": item.texts[first],
+            "b": item.texts[second],
+            "systems": [key.systems[first].name, key.systems[second].name],
+            "choice": choice,
+            **({"synthetic": True} if annotator.name in opinions.synthetic else {}),
+        }

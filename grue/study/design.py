@@ -93,7 +93,6 @@ def shown_together(pairs: bool, systems: int, turn: int) -> list[tuple[int, ...]
     """Return the screens of an item, in order: one system each, or two in the order of their texts.
 
     Args:
-        pairs: Whether two are compared.
         turn: Successive values go through a balanced set of orders; in pairs, the texts change sides after each.
     """
     units: list[tuple[int, ...]] = list(combinations(range(systems), 2)) if pairs else [(s,) for s in range(systems)]

@@ -37,7 +37,6 @@ class Stage:
     Attributes:
         backbone_weights: See `grue.lm.load.weights_id`.
         data_sha256: Of the contents of the task's local files; empty for a task without any.
-        config: Every setting of the algorithm.
     """
 
     suite: str

@@ -62,7 +62,6 @@ class Submission:
     """The content of `submission.toml`: what its authors state about a system.
 
     Attributes:
-        licence: Licence of the predictions.
         seeds: The seeds of every task; each has a result, failed runs included.
         training_data: Training data beyond the tasks' own training splits.
         budget: Training in tokens, hours and devices, in words.

@@ -79,7 +79,6 @@ def check_regression(system: Path, before: Path, generator: np.random.Generator)
 
     Args:
         system: Its folder, whose files must have passed the other checks.
-        before: The folder of the row that it replaces.
     """
     suite, stated = system.absolute().parent.name, read_submission(system)
     old, new = _predictions(before, suite), _predictions(system, suite)

@@ -124,7 +124,6 @@ def other_calls(config: Mapping[str, Any], from_backbone: bool, result: Result) 
     configuration made may have more calls, and so may what asks beside its rollouts (`ASKS_MORE`).
 
     Args:
-        config: Settings of the last stage.
         from_backbone: Whether there is no stage before it; a supervised stage makes no calls.
     """
     last = last_of(result)

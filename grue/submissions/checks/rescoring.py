@@ -146,7 +146,6 @@ def check_legible(
 
     Args:
         predictions: In the order of the examples.
-        most_tokens: The task's `max_new_tokens`.
         is_reference: Whether the system stands among the references, which may hand in the prompt.
     """
     hidden = [signs for prediction in predictions for draw in prediction.draws if (signs := unseen(draw.text))]

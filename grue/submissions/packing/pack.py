@@ -99,10 +99,6 @@ def pack(runs: Sequence[PackedRun], submission: Submission, output: Path, force:
 
     The folder is written under a temporary name and renamed: a reader finds the whole submission or none.
 
-    Args:
-        output: The folder `submissions/`.
-        force: Replace a submission of that name.
-
     Raises:
         SubmissionError: The runs cannot be one submission; lists every reason.
         ConfigError: The name is invalid, or a submission of that name exists and `force` is not set.

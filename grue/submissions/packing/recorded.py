@@ -69,11 +69,7 @@ def _first_stage(folder: Path, record: Mapping[str, Any], backbone: str | None) 
 
 
 def as_recorded(record: Mapping[str, Any], sha256: str) -> Stage | None:
-    """Return the stage that a record tells of, with the settings that are turned off; None if its hash is another.
-
-    Args:
-        record: The content of `config.toml`, or of `Plan.record()`.
-    """
+    """Return the stage that a record tells of, with the settings that are turned off; None if its hash is another."""
     from grue.rl.settings import LATER
 
     whole = _with_all_settings(record)

@@ -41,7 +41,6 @@ class Target:
     """One complete run of a row.
 
     Attributes:
-        system: The row's folder.
         others: The results of the row's other seeds on the task.
         predictions: Path of its predictions.
     """

@@ -44,8 +44,6 @@ class Rerun:
     """One checkpoint of a row, run again.
 
     Attributes:
-        seed: The training seed.
-        weights: sha256 of the checkpoint's files.
         equal_texts: Share of the public predictions that came out again, 0–1.
         fresh: None for a suite without a generator.
     """
@@ -63,8 +61,6 @@ class Trust:
 
     Attributes:
         manifest: sha256 of the row's MANIFEST.sha256.
-        salt: See `draw`.
-        by: Who ran it.
         date: ISO 8601.
         grue: The code that ran: version and commit.
         machine: Its kind; equal bytes are to be expected on the same kind only.

@@ -62,10 +62,6 @@ class Retraining:
 def plan_retraining(target: Target, runs: Path, download: bool = False, most: int = MOST_TEXTS) -> Retraining:
     """Settle how a run is trained again, in folders under `runs`, where each version of the code has its own.
 
-    Args:
-        download: Whether a model of the hub may be loaded that is not the task's own.
-        most: Texts that training may take.
-
     Raises:
         SubmissionError: The row carries no configuration, or one that cannot be trained here; says why.
         DataError: The configuration cannot be read, or a model or data have changed since.
