@@ -14,10 +14,18 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from grue.errors import ConfigError, Unavailable, instead
-from grue.metrics.metric import MOST_PREPARED, FloatArray, Latest, MetricFactory, Prepared, require_references
+from grue.metrics.metric import (
+    MOST_PREPARED,
+    FloatArray,
+    Latest,
+    MetricFactory,
+    Prepared,
+    Summed,
+    require_references,
+)
 from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer
-from grue.records import Direction, Example
+from grue.records import Example
 
 Ngrams = Counter[tuple[str, ...]]
 
@@ -74,23 +82,26 @@ class Counts:
             lambda examples, texts: (list(map(split, texts)), [])
         )
 
-    def prepare(self, examples: Sequence[Example], longest: int) -> None:
-        """Count the references' n-grams in advance."""
+    def prepare(self, metric: str, longest: int, examples: Sequence[Example]) -> None:
+        """Count the references' n-grams in advance; `metric` is named if there is none."""
+        require_references(examples, metric)
         for example in examples[:MOST_PREPARED]:
             self._references(example).highest(longest)
 
     def statistics(
         self,
-        examples: Sequence[Example],
-        texts: Sequence[str],
+        metric: str,
         longest: int,
         reference_length: Callable[[Sequence[int], int], int],
+        examples: Sequence[Example],
+        texts: Sequence[str],
     ) -> FloatArray:
         """Return [N, 2 + 2·longest] counts; see the module's docstring.
 
         Args:
             reference_length: (lengths of the references, length of the text) → the reference length to use.
         """
+        require_references(examples, metric)
         tokens, matched = self._latest(examples, texts)
         orders = range(len(matched) + 1, longest + 1)
         reference_lengths, rows = [], []
@@ -120,8 +131,8 @@ LENGTHS = {"shortest": shortest, "closest": closest}
 _COUNTS: WeakValueDictionary[str, Counts] = WeakValueDictionary()  # tokenizer → the counts that its BLEU metrics share
 
 
-class Bleu:
-    """BLEU-n, 0–1: a corpus is not smoothed.
+def bleu(order: int, tokenizer: str = "whitespace", reference_length: str = "shortest") -> Summed:
+    """Return BLEU-n, 0–1: a corpus is not smoothed.
 
     A single example is smoothed after Lin & Och (2004), one more match and one more possible n-gram for each order
     above 1, so that an exact copy of any length scores 1 and a text without a common word 0.
@@ -136,53 +147,36 @@ class Bleu:
         UnknownName: There is no such tokenizer.
         ConfigError: `reference_length` is neither.
     """
+    name = f"bleu{order}"
+    if reference_length not in LENGTHS:
+        raise ConfigError(f"{name}: reference_length is {reference_length!r}.{instead(reference_length, LENGTHS)}")
+    counts = _COUNTS.setdefault(tokenizer, Counts(TOKENIZERS[tokenizer]))
 
-    direction: Direction = "higher"
-
-    def __init__(self, order: int, tokenizer: str = "whitespace", reference_length: str = "shortest") -> None:
-        if reference_length not in LENGTHS:
-            raise ConfigError(
-                f"bleu{order}: reference_length is {reference_length!r}.{instead(reference_length, LENGTHS)}"
-            )
-        self.order = order
-        self.signature = (
-            f"bleu{order}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:{reference_length}"
-        )
-        self._reference_length = LENGTHS[reference_length]
-        self._counts = _COUNTS.setdefault(tokenizer, Counts(TOKENIZERS[tokenizer]))
-
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams in advance."""
-        require_references(examples, f"bleu{self.order}")
-        self._counts.prepare(examples, self.order)
-
-    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
-        """Return [N, 2 + 2·order] counts; see the module's docstring."""
-        require_references(examples, f"bleu{self.order}")
-        return self._counts.statistics(examples, texts, self.order, self._reference_length)
-
-    def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Return [N] smoothed sentence BLEU."""
-        smoothed = statistics.copy()
-        smoothed[:, 3 : 2 + self.order] += 1  # matches of orders 2, 3, …
-        smoothed[:, 3 + self.order :] += 1
-        return np.array([self._value(row) for row in smoothed], dtype=np.float64)
-
-    def corpus(self, statistics: FloatArray) -> float:
-        """Return BLEU of the summed counts."""
-        return self._value(statistics.sum(axis=0))
-
-    def _value(self, row: FloatArray) -> float:
-        candidate_length, reference_length = row[:2]
-        matches, possible = row[2 : 2 + self.order], row[2 + self.order :]
+    def value(row: FloatArray) -> float:
+        candidate_length, wanted_length = row[:2]
+        matches, possible = row[2 : 2 + order], row[2 + order :]
         if not matches.all():
             return 0.0
-        shortfall = min(0.0, 1.0 - reference_length / candidate_length)
+        shortfall = min(0.0, 1.0 - wanted_length / candidate_length)
         return math.exp(shortfall + float(np.log(matches / possible).mean()))
 
+    def smoothed(row: FloatArray) -> float:
+        row = row.copy()
+        row[3 : 2 + order] += 1  # matches of orders 2, 3, …
+        row[3 + order :] += 1
+        return value(row)
 
-class SacreBleu:
-    """BLEU by the library sacrebleu, 0–100: its tokenizers, its formula and its smoothing, over our counts.
+    return Summed(
+        f"{name}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:{reference_length}",
+        partial(counts.statistics, name, order, LENGTHS[reference_length]),
+        value,
+        partial(counts.prepare, name, order),
+        single=smoothed,
+    )
+
+
+def sacrebleu(tokenize: str = "13a", lowercase: bool = False) -> Summed:
+    """Return BLEU by the library sacrebleu, 0–100: its tokenizers, its formula and its smoothing, over our counts.
 
     A single example counts only the n-gram orders it is long enough for (sacrebleu's effective order).
 
@@ -194,45 +188,25 @@ class SacreBleu:
         ConfigError: The library has no such tokenizer.
         Unavailable: The tokenizer needs a package that is not installed.
     """
+    from sacrebleu.metrics.bleu import BLEU  # slow to import, and most metrics do not need it
 
-    direction: Direction = "higher"
-    order = 4
+    if tokenize not in BLEU.TOKENIZERS:
+        raise ConfigError(f"sacrebleu has no tokenizer {tokenize!r}.{instead(tokenize, sorted(BLEU.TOKENIZERS))}")
+    try:
+        library = BLEU(tokenize=tokenize)
+    except (ImportError, OSError, RuntimeError) as error:  # some tokenizers need another package
+        reason = " ".join(str(error).split())
+        raise Unavailable(f"sacrebleu's tokenizer {tokenize!r} cannot run here: {reason}") from error
 
-    def __init__(self, tokenize: str = "13a", lowercase: bool = False) -> None:
-        from sacrebleu.metrics.bleu import BLEU  # slow to import, and most metrics do not need it
+    def split(text: str) -> list[str]:
+        tokenized: str = library.tokenizer((text.lower() if lowercase else text).rstrip())
+        return tokenized.split()
 
-        if tokenize not in BLEU.TOKENIZERS:
-            raise ConfigError(f"sacrebleu has no tokenizer {tokenize!r}.{instead(tokenize, sorted(BLEU.TOKENIZERS))}")
-        try:
-            self._library = BLEU(tokenize=tokenize)
-        except (ImportError, OSError, RuntimeError) as error:  # some tokenizers need another package
-            reason = " ".join(str(error).split())
-            raise Unavailable(f"sacrebleu's tokenizer {tokenize!r} cannot run here: {reason}") from error
-        self._lowercase = lowercase
-        case = "lower" if lowercase else "mixed"
-        self.signature = f"sacrebleu|case:{case}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest"
-        self._counts = Counts(self._split)
-
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams in advance."""
-        require_references(examples, "sacrebleu")
-        self._counts.prepare(examples, self.order)
-
-    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
-        """Return [N, 10] counts; see the module's docstring."""
-        require_references(examples, "sacrebleu")
-        return self._counts.statistics(examples, texts, self.order, closest)
-
-    def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Return [N] sentence BLEU with effective order."""
-        return np.array([_sentence_value(row.tolist(), self.order) for row in statistics], dtype=np.float64)
-
-    def corpus(self, statistics: FloatArray) -> float:
-        """Return BLEU of the summed counts."""
-        candidate_length, reference_length, *counts = map(int, statistics.sum(axis=0))
-        score = self._library.compute_bleu(
-            correct=counts[: self.order],
-            total=counts[self.order :],
+    def value(row: FloatArray) -> float:
+        candidate_length, reference_length, *counts = map(int, row)
+        score = library.compute_bleu(
+            correct=counts[:ORDER],
+            total=counts[ORDER:],
             sys_len=candidate_length,
             ref_len=reference_length,
             smooth_method="exp",
@@ -240,20 +214,27 @@ class SacreBleu:
         )
         return float(score.score)
 
-    def _split(self, text: str) -> list[str]:
-        tokenized: str = self._library.tokenizer((text.lower() if self._lowercase else text).rstrip())
-        return tokenized.split()
+    counts = Counts(split)
+    return Summed(
+        f"sacrebleu|case:{'lower' if lowercase else 'mixed'}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest",
+        partial(counts.statistics, "sacrebleu", ORDER, closest),
+        value,
+        partial(counts.prepare, "sacrebleu", ORDER),
+        single=_sentence_value,
+    )
 
 
-def _sentence_value(row: Sequence[float], order: int) -> float:
+ORDER = 4  # of sacreBLEU
+
+
+def _sentence_value(row: FloatArray) -> float:
     """Return sacreBLEU's sentence BLEU of one row of counts; the library's own function also builds a report."""
-    candidate_length, reference_length = row[:2]
-    matches, possible = row[2 : 2 + order], row[2 + order :]
-    if not any(matches):
+    candidate_length, reference_length, *counts = row.tolist()
+    if not any(counts[:ORDER]):
         return 0.0
     logs = []
     halves = 1.0
-    for matched, total in zip(matches, possible, strict=True):
+    for matched, total in zip(counts[:ORDER], counts[ORDER:], strict=True):
         if not total:
             break
         if not matched:  # counts as half a match, the next such order as a quarter, and so on
@@ -264,6 +245,6 @@ def _sentence_value(row: Sequence[float], order: int) -> float:
 
 
 METRICS: dict[str, MetricFactory] = {
-    **{f"bleu{order}": partial(Bleu, order) for order in (1, 2, 3, 4)},
-    "sacrebleu": SacreBleu,
+    **{f"bleu{order}": partial(bleu, order) for order in (1, 2, 3, 4)},
+    "sacrebleu": sacrebleu,
 }

@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from grue.metrics.metric import FloatArray, Latest, Prepared, require_references
-from grue.records import Direction, Example
+from grue.metrics.metric import FloatArray, Latest, Prepared, Summed, require_references
+from grue.records import Example
 
 ORDER = 6  # longest character n-gram
 MOST_PREPARED = 1 << 10  # the character n-grams of a text take a hundred times its own space
@@ -57,8 +57,8 @@ class Letters:
 _LETTERS: WeakValueDictionary[int, Letters] = WeakValueDictionary()  # order → the counts that chrF and chrF++ share
 
 
-class Chrf:
-    """chrF, or chrF++ with words.
+def chrf(name: str, words: int) -> Summed:
+    """Return chrF, or chrF++ with words.
 
     The statistics of an example are three numbers per order, which add up over a corpus: n-grams of the text, of the
     reference, and shared. Of several references, the one with the best score is used.
@@ -67,51 +67,39 @@ class Chrf:
         name: Name of the metric.
         words: Longest word n-gram: 0 for chrF, 2 for chrF++.
     """
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.helpers import extract_word_ngrams
 
-    direction: Direction = "higher"
+    library = CHRF(char_order=ORDER, word_order=words)
+    letters = _LETTERS.setdefault(ORDER, Letters())
 
-    def __init__(self, name: str, words: int) -> None:
-        from sacrebleu.metrics.chrf import CHRF
+    def count(text: str) -> Counters:
+        tokens = library._remove_punctuation(text) if words else []
+        return [extract_word_ngrams(tokens, order + 1) for order in range(words)]
 
-        self._name = name
-        self._library = CHRF(char_order=ORDER, word_order=words)
-        self.signature = f"{name}|case:mixed|eff:yes|nc:{ORDER}|nw:{words}|space:no|beta:{CHRF.BETA}|refs:best"
-        self._letters = _LETTERS.setdefault(ORDER, Letters())
-        self._words = Prepared(lambda example: list(map(self._count_words, example.references)), MOST_PREPARED)
+    references = Prepared(lambda example: list(map(count, example.references)), MOST_PREPARED)
 
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams in advance."""
-        require_references(examples, self._name)
-        self._letters.references.prepare(examples)
-        self._words.prepare(examples)
+    def prepare(examples: Sequence[Example]) -> None:
+        require_references(examples, name)
+        letters.references.prepare(examples)
+        references.prepare(examples)
 
-    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
-        """Return [N, 3·orders] counts; see the class's docstring."""
-        require_references(examples, self._name)
+    def statistics(examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        require_references(examples, name)
         rows = []
-        for example, text, letters in zip(examples, texts, self._letters.compared(examples, texts), strict=True):
-            words = self._count_words(text)
-            each = zip(letters, self._words(example), strict=True)
-            counts = [[*of_letters, *compare(words, reference)] for of_letters, reference in each]
-            rows.append(max(counts, key=self._library._compute_f_score))
-        return np.array(rows, dtype=np.float64).reshape(len(rows), 3 * self._library.order)
+        for example, text, of_letters in zip(examples, texts, letters.compared(examples, texts), strict=True):
+            counted = count(text)
+            each = zip(of_letters, references(example), strict=True)
+            counts = [[*shared, *compare(counted, reference)] for shared, reference in each]
+            rows.append(max(counts, key=library._compute_f_score))
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 3 * library.order)
 
-    def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Return the [N] values of the examples."""
-        return np.array([self._value(row) for row in statistics], dtype=np.float64)
-
-    def corpus(self, statistics: FloatArray) -> float:
-        """Return the value of the summed counts."""
-        return self._value(statistics.sum(axis=0))
-
-    def _value(self, row: FloatArray) -> float:
-        return float(self._library._compute_f_score(row.tolist()))
-
-    def _count_words(self, text: str) -> Counters:
-        from sacrebleu.metrics.helpers import extract_word_ngrams
-
-        words = self._library._remove_punctuation(text) if self._library.word_order else []
-        return [extract_word_ngrams(words, order + 1) for order in range(self._library.word_order)]
+    return Summed(
+        f"{name}|case:mixed|eff:yes|nc:{ORDER}|nw:{words}|space:no|beta:{CHRF.BETA}|refs:best",
+        statistics,
+        lambda row: float(library._compute_f_score(row.tolist())),
+        prepare,
+    )
 
 
-METRICS = {"chrf": partial(Chrf, "chrf", 0), "chrfpp": partial(Chrf, "chrfpp", 2)}
+METRICS = {"chrf": partial(chrf, "chrf", 0), "chrfpp": partial(chrf, "chrfpp", 2)}

@@ -5,6 +5,7 @@ everything the value depends on.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
@@ -165,6 +166,35 @@ class Average:
     def corpus(self, statistics: FloatArray) -> float:
         """Return the mean."""
         return float(statistics.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """A metric whose statistics add up over a corpus.
+
+    Attributes:
+        signature: Everything the value depends on.
+        statistics: (examples, texts) → [N, K].
+        value: [K] sums → the value on the metric's scale.
+        prepare: See `Metric.prepare`.
+        single: [K] statistics of one example → its value, where that is smoothed, say; None for `value`.
+        direction: Whether higher or lower values are better.
+    """
+
+    signature: str
+    statistics: Callable[[Sequence[Example], Sequence[str]], FloatArray]
+    value: Callable[[FloatArray], float]
+    prepare: Callable[[Sequence[Example]], None]
+    single: Callable[[FloatArray], float] | None = None
+    direction: Direction = "higher"
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return the [N] values of the examples."""
+        return np.array(list(map(self.single or self.value, statistics)), dtype=np.float64)
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the value of the summed statistics."""
+        return self.value(statistics.sum(axis=0))
 
 
 class Subset:

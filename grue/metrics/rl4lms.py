@@ -16,12 +16,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from grue.metrics import lcs, meteor, rouge, tables, wordnet
-from grue.metrics.metric import Average, Metric, best_of_references, references_of
+from grue.metrics.metric import Average, Metric, MetricFactory, best_of_references, references_of
 from grue.metrics.tokens import ABBREVIATIONS, CachedByWord
 from grue.metrics.treebank import split_sentence_37
 from grue.records import Example
@@ -62,6 +62,7 @@ def with_references(change: Callable[[References], References], signature: str, 
 
 ROUGE_TOKENS = "tok:a-z0-9|stem:porter"
 REFERENCES = "refs:printed|corpus:mean"
+ROUGES = {"rouge1": 1, "rouge2": 2, "rougeL": None}
 
 
 def meteor_rl4lms() -> Average:
@@ -98,39 +99,21 @@ def model_sentences(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
-def rouge1_rl4lms() -> Average:
-    """Return ROUGE-1 F1 against the printed list, 0–1."""
-    return with_references(printed, f"rouge1:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge1())
+def printed_rouge(name: str, order: int | None) -> Average:
+    """Return the F1 of `grue.metrics.rouge.rouge` against the printed list, 0–1."""
+    signature = f"{name}:rl4lms|{ROUGE_TOKENS}|{REFERENCES}"
+    return with_references(printed, signature, rouge.rouge(name, order))
 
 
-def rouge2_rl4lms() -> Average:
-    """Return ROUGE-2 F1 against the printed list, 0–1."""
-    return with_references(printed, f"rouge2:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge2())
-
-
-def rouge_l_rl4lms() -> Average:
-    """Return ROUGE-L F1 against the printed list, 0–1."""
-    return with_references(printed, f"rougeL:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge_l())
-
-
-def rouge_lsum_rl4lms() -> Average:
+def printed_rouge_lsum() -> Average:
     """Return ROUGE-Lsum F1 against the printed list, 0–1, where only the text can still have several lines."""
     return with_references(printed, f"rougeLsum:rl4lms|split:newline|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge_lsum())
 
 
 def rouge_combined() -> Average:
     """Return the mean of ROUGE-1, ROUGE-2 and ROUGE-L F1 with the first reference, 0–1: the reward rouge_combined."""
-    signature = f"rouge:rl4lms|mean:rouge1,rouge2,rougeL|{ROUGE_TOKENS}|refs:first"
-    return with_references(first, signature, rouge.rouge1(), rouge.rouge2(), rouge.rouge_l())
-
-
-def parent() -> Average:
-    """Return PARENT, 0–1, with the references filled up to three with "<null>", as the official script does.
-
-    No n-gram of "<null>" is backed by a table, so that its recall is 1 and only the table counts: a text that copies
-    the table gets 1 whatever the true references are.
-    """
-    return tables.parent_metric("parent:rl4lms", "f1", "13a", filled_up_to=3)
+    metrics = [rouge.rouge(name, order) for name, order in ROUGES.items()]
+    return with_references(first, f"rouge:rl4lms|mean:{','.join(ROUGES)}|{ROUGE_TOKENS}|refs:first", *metrics)
 
 
 # --- ROUGE-Lmax ------------------------------------------------------------------------------------------------------
@@ -232,13 +215,13 @@ _LIKE_PERL = """
 """
 
 
-METRICS = {
+METRICS: dict[str, MetricFactory] = {
     "meteor:rl4lms": meteor_rl4lms,
     "rouge:rl4lms": rouge_combined,
-    "rouge1:rl4lms": rouge1_rl4lms,
-    "rouge2:rl4lms": rouge2_rl4lms,
-    "rougeL:rl4lms": rouge_l_rl4lms,
-    "rougeLsum:rl4lms": rouge_lsum_rl4lms,
+    **{f"{name}:rl4lms": partial(printed_rouge, name, order) for name, order in ROUGES.items()},
+    "rougeLsum:rl4lms": printed_rouge_lsum,
     "rouge_l_max:rl4lms": rouge_l_max,
-    "parent:rl4lms": parent,
+    # References filled up to three with "<null>", as the official script does. No n-gram of "<null>" is backed by a
+    # table, so that its recall is 1 and only the table counts: a text that copies the table gets 1 in any case.
+    "parent:rl4lms": lambda: tables.parent("parent:rl4lms", "f1", 3),
 }

@@ -14,7 +14,7 @@ from rouge_score.tokenize import tokenize
 
 from grue.errors import ConfigError
 from grue.metrics import lcs, tokens
-from grue.metrics.metric import Average, best_of_references
+from grue.metrics.metric import Average, MetricFactory, best_of_references
 from grue.metrics.tokens import CachedByWord, sentences
 
 LONGEST_CACHED = 10_000  # characters
@@ -176,36 +176,19 @@ def union_of_common(
 # --- the metrics -----------------------------------------------------------------------------------------------------
 
 
-def _details(stem: bool) -> str:
-    return f"tok:a-z0-9|stem:{'porter' if stem else 'no'}"
-
-
-def rouge1(stem: bool = True) -> Average:
-    """Return ROUGE-1 F1, 0–1.
+def rouge(name: str, order: int | None, stem: bool = True) -> Average:
+    """Return ROUGE-N F1, or ROUGE-L F1 over the whole text, against the best reference, 0–1.
 
     Args:
+        name: Registered name.
+        order: N; None for ROUGE-L.
         stem: Whether words of more than three letters are stemmed (Porter).
     """
-    return best_of_references("rouge1", _details(stem), ngrams(1, stem), ngram_f1)
-
-
-def rouge2(stem: bool = True) -> Average:
-    """Return ROUGE-2 F1, 0–1; `stem` as for `rouge1`."""
-    return best_of_references("rouge2", _details(stem), ngrams(2, stem), ngram_f1)
-
-
-def _sequences(stem: bool) -> tuple[Any, ...]:
-    return partial(sequence, stem=stem), lcs_f1, partial(rouge_tokens, stem=stem)
-
-
-def rouge_l(stem: bool = True) -> Average:
-    """Return ROUGE-L F1 over the whole text, 0–1; `stem` as for `rouge1`."""
-    return best_of_references("rougeL", _details(stem), *_sequences(stem))
-
-
-def rouge_l_max(stem: bool = True) -> Average:
-    """Return ROUGE-L F1 against the best reference, 0–1; `stem` as for `rouge1`."""
-    return best_of_references("rougeLmax", _details(stem), *_sequences(stem))
+    details = f"tok:a-z0-9|stem:{'porter' if stem else 'no'}"
+    if order is None:
+        read = partial(sequence, stem=stem)
+        return best_of_references(name, details, read, lcs_f1, partial(rouge_tokens, stem=stem))
+    return best_of_references(name, details, ngrams(order, stem), ngram_f1)
 
 
 def rouge_lsum(split: str = "newline", stem: bool = True) -> Average:
@@ -213,21 +196,21 @@ def rouge_lsum(split: str = "newline", stem: bool = True) -> Average:
 
     Args:
         split: "newline", or "sentences" where a system's texts do not have the references' line ends.
-        stem: As for `rouge1`.
+        stem: As for `rouge`.
 
     Raises:
         ConfigError: `split` is neither.
     """
     if split not in ("newline", "sentences"):
         raise ConfigError(f"The metric 'rougeLsum': split must be 'newline' or 'sentences', found {split!r}.")
-    details = f"split:{split}|{_details(stem)}"
+    details = f"split:{split}|tok:a-z0-9|stem:{'porter' if stem else 'no'}"
     return best_of_references("rougeLsum", details, lines(split, stem), union_lcs_f1)
 
 
-METRICS = {
-    "rouge1": rouge1,
-    "rouge2": rouge2,
-    "rougeL": rouge_l,
+METRICS: dict[str, MetricFactory] = {
+    "rouge1": partial(rouge, "rouge1", 1),
+    "rouge2": partial(rouge, "rouge2", 2),
+    "rougeL": partial(rouge, "rougeL", None),
     "rougeLsum": rouge_lsum,
-    "rougeLmax": rouge_l_max,
+    "rougeLmax": partial(rouge, "rougeLmax", None),
 }

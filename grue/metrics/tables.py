@@ -11,14 +11,14 @@ headers.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from grue.errors import DataError
 from grue.metrics import lcs
-from grue.metrics.bleu import SacreBleu
+from grue.metrics.bleu import sacrebleu
 from grue.metrics.metric import Average, MetricFactory, Prepared, Subset, listed, references_of
 from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer, tokens_13a
@@ -189,48 +189,36 @@ def geometric_mean(shares: Sequence[float]) -> float:
 # --- the metrics -----------------------------------------------------------------------------------------------------
 
 
-def parent_metric(name: str, part: Part, tokenizer: str, filled_up_to: int = 0) -> Average:
-    """Return a part of PARENT as a metric."""
-    parent = Parent(TOKENIZERS[tokenizer], filled_up_to)
+def parent(name: str, part: Part, filled_up_to: int, tokenizer: str = "13a") -> Average:
+    """Return a part of PARENT, 0–1.
+
+    Args:
+        name: Registered name.
+        filled_up_to: See `Parent`.
+        tokenizer: "13a", or "whitespace" as the official unit test splits texts.
+    """
+    scorer = Parent(TOKENIZERS[tokenizer], filled_up_to)
     references = f"<null> up to {filled_up_to}" if filled_up_to else "as given"
     signature = f"{name}|case:lower|tok:{tokenizer}|lambda:auto|smooth:{SMOOTHING:g}|refs:best of {references}"
-    return Average(signature, partial(parent.values, part), parent.prepare)
+    return Average(signature, partial(scorer.values, part), scorer.prepare)
 
 
-def _parent(name: str, part: Part) -> Callable[..., Average]:
-    def make(tokenizer: str = "13a") -> Average:
-        """Return a part of PARENT, 0–1.
-
-        Args:
-            tokenizer: "13a", or "whitespace" as the official unit test splits texts.
-        """
-        return parent_metric(name, part, tokenizer)
-
-    return make
+def parent_half(name: str, overlap: bool, tokenizer: str = "13a") -> Subset:
+    """Return PARENT over the examples with, or without, overlap; `tokenizer` as for `parent`."""
+    return Subset(name, parent("parent", "f1", 0, tokenizer), "overlap", overlap)
 
 
-def _parent_of(name: str, overlap: bool) -> Callable[..., Subset]:
-    def make(tokenizer: str = "13a") -> Subset:
-        """Return PARENT over the examples with, or without, overlap; `tokenizer` as for `parent`."""
-        return Subset(name, parent_metric("parent", "f1", tokenizer), "overlap", overlap)
-
-    return make
-
-
-def _sacrebleu_of(name: str, overlap: bool) -> Callable[..., Subset]:
-    def make(tokenize: str = "13a", lowercase: bool = False) -> Subset:
-        """Return sacreBLEU over the examples with, or without, overlap; options as for `sacrebleu`."""
-        return Subset(name, SacreBleu(tokenize, lowercase), "overlap", overlap)
-
-    return make
+def sacrebleu_half(name: str, overlap: bool, tokenize: str = "13a", lowercase: bool = False) -> Subset:
+    """Return sacreBLEU over the examples with, or without, overlap; options as for `sacrebleu`."""
+    return Subset(name, sacrebleu(tokenize, lowercase), "overlap", overlap)
 
 
 METRICS: dict[str, MetricFactory] = {
-    "parent": _parent("parent", "f1"),
-    "parent_precision": _parent("parent_precision", "precision"),
-    "parent_recall": _parent("parent_recall", "recall"),
-    "parent_overlap": _parent_of("parent_overlap", True),
-    "parent_nonoverlap": _parent_of("parent_nonoverlap", False),
-    "sacrebleu_overlap": _sacrebleu_of("sacrebleu_overlap", True),
-    "sacrebleu_nonoverlap": _sacrebleu_of("sacrebleu_nonoverlap", False),
+    "parent": partial(parent, "parent", "f1", 0),
+    "parent_precision": partial(parent, "parent_precision", "precision", 0),
+    "parent_recall": partial(parent, "parent_recall", "recall", 0),
+    "parent_overlap": partial(parent_half, "parent_overlap", True),
+    "parent_nonoverlap": partial(parent_half, "parent_nonoverlap", False),
+    "sacrebleu_overlap": partial(sacrebleu_half, "sacrebleu_overlap", True),
+    "sacrebleu_nonoverlap": partial(sacrebleu_half, "sacrebleu_nonoverlap", False),
 }

@@ -21,8 +21,8 @@ from operator import add
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from grue.metrics.metric import FloatArray, Prepared, references_of
-from grue.records import Direction, Example
+from grue.metrics.metric import FloatArray, Prepared, Summed, references_of
+from grue.records import Example
 
 LONGEST_BLOCK = 10
 FURTHEST_MOVE = 50
@@ -36,8 +36,8 @@ INFINITE = 1 << 30
 _KEEP, _SUBSTITUTE, _DELETE, _INSERT = range(4)
 
 
-class Ter:
-    """TER in edits per hundred reference words, 0 is best; words are separated by white space.
+def ter(case_sensitive: bool = False) -> Summed:
+    """Return TER in edits per hundred reference words, 0 is best; words are separated by white space.
 
     The statistics of an example are its edits to the nearest reference and the mean length of its references.
 
@@ -45,41 +45,22 @@ class Ter:
         case_sensitive: Whether "The" and "the" differ; sacrebleu's default is that they do not.
     """
 
-    direction: Direction = "lower"
+    def split(text: str) -> list[str]:
+        return (text if case_sensitive else text.lower()).split()
 
-    def __init__(self, case_sensitive: bool = False) -> None:
-        self._case_sensitive = case_sensitive
-        case = "mixed" if case_sensitive else "lower"
-        self.signature = f"ter|case:{case}|tok:tercom|norm:no|punct:yes|refs:nearest|reflen:mean"
-        self._references = Prepared(self._read_references)
+    references_as_words = Prepared(lambda example: list(map(split, references_of(example, "ter"))))
 
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Split the references in advance."""
-        self._references.prepare(examples)
-
-    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
-        """Return [N, 2]: edits, and reference words."""
+    def statistics(examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         rows = []
         for example, text in zip(examples, texts, strict=True):
-            references = self._references(example)
-            words = self._words(text)
+            references, words = references_as_words(example), split(text)
             nearest = min(edits(words, reference) for reference in references)
             rows.append((nearest, sum(map(len, references)) / len(references)))
         return np.array(rows, dtype=np.float64).reshape(len(rows), 2)
 
-    def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Return [N] TER."""
-        return np.array([_rate(row) for row in statistics], dtype=np.float64)
-
-    def corpus(self, statistics: FloatArray) -> float:
-        """Return the TER of all edits and all reference words."""
-        return _rate(statistics.sum(axis=0))
-
-    def _read_references(self, example: Example) -> list[list[str]]:
-        return [self._words(reference) for reference in references_of(example, "ter")]
-
-    def _words(self, text: str) -> list[str]:
-        return (text if self._case_sensitive else text.lower()).split()
+    case = "mixed" if case_sensitive else "lower"
+    signature = f"ter|case:{case}|tok:tercom|norm:no|punct:yes|refs:nearest|reflen:mean"
+    return Summed(signature, statistics, _rate, references_as_words.prepare, direction="lower")
 
 
 def _rate(row: FloatArray) -> float:
@@ -397,4 +378,4 @@ def _rows(words: str, reference: str, spans: Sequence[range]) -> list["array[int
     return rows
 
 
-METRICS = {"ter": Ter}
+METRICS = {"ter": ter}

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,20 +21,19 @@ from grue.errors import TrainingError
 from grue.lm import distributions
 from grue.lm.distributed import DistributedContext
 from grue.lm.forward import encode
-from grue.lm.log_probs import TokenLogProbs
 from grue.lm.model import cast_once, eos_id, is_seq2seq
 from grue.lm.sampling import KeptScores, Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.sharding import gathered, whole
 from grue.lm.stops import find_stops
-from grue.lm.tokens import Tokens, decode_responses, encode_prompts
+from grue.lm.tokens import decode_responses, encode_prompts
 from grue.records import Example
 from grue.rl import functional as rl
 from grue.rl.settings import ActorCriticConfig, RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
 
-if TYPE_CHECKING:
-    from grue.evaluation.rewards import Value
+R = TypeVar("R")
+Side = Literal["left", "right"]
 
 
 # --- scores: the terms of the reward, added up, scaled and clipped ----------------------------------------------------
@@ -66,22 +65,7 @@ def reward_responses(trainer: Trainer, examples: Sequence[Example], rollout: Rol
         step=n,
     )
     sums = [math.nan if total is None else total for total in trainer.reward.sums(parts)]
-    return as_rewarded(sums, parts, responses)
-
-
-def response_texts(trainer: Trainer, rollout: Rollout) -> list[str]:
-    """Return the texts of a rollout's responses."""
-    return decode_responses(trainer.tokenizer, rollout.responses, rollout.truncated, trainer.task.rollout.stop)
-
-
-def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], responses: Tokens) -> Rewarded:
-    """Return the values of the reward's terms as tensors.
-
-    Args:
-        sums: Of each response.
-        parts: Of each term, of each response.
-    """
-    terms = torch.zeros(*responses.ids.shape[:1], len(parts), dtype=torch.float32)
+    terms = torch.zeros(len(responses.ids), len(parts), dtype=torch.float32)
     tokens = torch.zeros(*responses.ids.shape, len(parts), dtype=torch.float32)
     for k, values in enumerate(parts):
         for row, value in enumerate(values):
@@ -91,6 +75,11 @@ def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], respo
             terms[row, k] = math.nan if value is None else value
     device = responses.ids.device
     return Rewarded(torch.tensor(sums, dtype=torch.float32, device=device), terms.to(device), tokens.to(device))
+
+
+def response_texts(trainer: Trainer, rollout: Rollout) -> list[str]:
+    """Return the texts of a rollout's responses."""
+    return decode_responses(trainer.tokenizer, rollout.responses, rollout.truncated, trainer.task.rollout.stop)
 
 
 def summed(rewarded: Rewarded, weights: Sequence[float], config: RewardedConfig) -> tuple[Tensor, Tensor]:
@@ -124,14 +113,8 @@ def scaled_scores(
     if config.reward_scale == "running":
         state.moments.add(scores[scored])
         scores, token_scores = scores / state.moments.deviation, token_scores / state.moments.deviation
-    return (
-        scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)
-    ), token_scores
-
-
-def gather_rewarded(rewarded: Rewarded, distributed: DistributedContext) -> Rewarded:
-    """Return the rewards of all ranks."""
-    return Rewarded(*(distributed.gather_rows(getattr(rewarded, field.name)) for field in fields(rewarded)))
+    clip = config.reward_clip
+    return scores if clip is None else scores.clamp(-clip, clip), token_scores
 
 
 # --- masks of the sampler ---------------------------------------------------------------------------------------------
@@ -145,7 +128,9 @@ def mask_of_update(trainer: Trainer, state: TrainState, config: RewardedConfig) 
     """
     if config.mask is None:
         return None
-    refresh(state, config)
+    if config.mask_source == "periodic" and state.mask_model is not None and state.mask_age >= config.mask_updates:
+        state.mask_model.load_state_dict(whole(state.policy.state_dict()))
+        state.mask_age = 0
     # A masking policy that was just refreshed equals the policy, so it need not be run.
     return _mask(trainer, config, None if not state.mask_age else state.mask_model)
 
@@ -157,21 +142,11 @@ def mask_of_start(trainer: Trainer, config: RewardedConfig) -> Mask | None:
 
 def _mask(trainer: Trainer, config: RewardedConfig, masking: PreTrainedModel | None) -> Mask:
     always_open = tuple(trainer.tokenizer.all_special_ids) if config.always_open == "special" else ()
-    return Mask(masking, mask_rule(config), always_open)
-
-
-def refresh(state: TrainState, config: RewardedConfig) -> None:
-    """Copy the policy into the masking policy once it is μ updates old (Algorithm 1, line 9)."""
-    if config.mask_source == "periodic" and state.mask_model is not None and state.mask_age >= config.mask_updates:
-        state.mask_model.load_state_dict(whole(state.policy.state_dict()))
-        state.mask_age = 0
-
-
-def mask_rule(config: RewardedConfig) -> Callable[[Tensor], Tensor]:
-    """Return the rule that maps logits [B, V] to the open tokens, [B, V] bool."""
     if config.mask == "learned_top_p":
-        return partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
-    return partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
+        rule = partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
+    else:
+        rule = partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
+    return Mask(masking, rule, always_open)
 
 
 # --- calibrated rewards -----------------------------------------------------------------------------------------------
@@ -378,12 +353,13 @@ def _sample_rows(
 
 
 def gather(trainer: Trainer, sampled: Sampled) -> Sampled:
-    """Return the responses of all ranks."""
+    """Return the responses of all ranks, without the sampler's scores: each rank has used its share of them before."""
     distributed = trainer.distributed
+    rollout = replace(sampled.rollout, sampler_scores=None)
     return Sampled(
         distributed.gather_rows(sampled.positions),
-        gather_rollout(sampled.rollout, distributed, _padded(trainer.policy)),
-        gather_rewarded(sampled.rewarded, distributed),
+        by_rows(distributed.gather_rows, _padded(trainer.policy), rollout),
+        by_rows(distributed.gather_rows, "right", sampled.rewarded),
         distributed.gather_rows(sampled.worth),
         distributed.sum(sampled.spent),
     )
@@ -475,64 +451,51 @@ def flat_rows(sums: Tensor, size: int) -> Tensor:
     return (low >= high).repeat_interleave(size).nonzero()[:, 0]
 
 
-def gather_rollout(rollout: Rollout, distributed: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
-    """Return the rollouts of all ranks, with prompts `padded` on the side where they are already padded.
+def by_rows(function: Callable[..., Tensor], padded: Side, *alike: R, side: Side = "right") -> R:
+    """Apply a function to each tensor [B, ...] of objects of a dataclass, such as rollouts; None stays None.
 
-    The sampler's scores are left out: each rank has used its share of them before.
+    Args:
+        function: (one tensor of each object, side=) → tensor.
+        padded: The side on which prompts are padded; everything else is padded on the right.
     """
-    if distributed.size == 1:
-        return replace(rollout, sampler_scores=None)
-
-    def whole(tokens: Tokens, side: Literal["left", "right"]) -> Tokens:
-        return Tokens(distributed.gather_rows(tokens.ids, side=side), distributed.gather_rows(tokens.mask, side=side))
-
-    rest = {
-        name: None if (value := getattr(rollout, name)) is None else distributed.gather_rows(value)
-        for name in ("support", "truncated", "mask_size", "disagreement", "encoded")
+    if isinstance(alike[0], Tensor):
+        return function(*alike, side=side)  # type: ignore[return-value]
+    if any(each is None for each in alike):
+        return None  # type: ignore[return-value]
+    values = {
+        field.name: by_rows(
+            function,
+            padded,
+            *(getattr(each, field.name) for each in alike),
+            side=padded if field.name == "prompts" else side,
+        )
+        for field in fields(alike[0])  # type: ignore[arg-type]
     }
-    responses = whole(rollout.responses, "right")
-    return Rollout(whole(rollout.prompts, padded), responses, **rest)  # type: ignore[arg-type]
+    return type(alike[0])(**values)
 
 
-def _padded(policy: PreTrainedModel) -> Literal["left", "right"]:
+def _padded(policy: PreTrainedModel) -> Side:
     """Return the side that prompts are padded on."""
     return "right" if is_seq2seq(policy) else "left"
 
 
-def _replaced(sampled: Sampled, rows: Tensor, new: Sampled, padded: Literal["left", "right"]) -> Sampled:
+def _replaced(sampled: Sampled, rows: Tensor, new: Sampled, padded: Side) -> Sampled:
     """Return `sampled` with some rows replaced by those of `new`; their costs are added up."""
 
-    def put(old: Tensor | None, by: Tensor | None, side: Literal["left", "right"] = "right") -> Tensor | None:
-        return None if old is None or by is None else replace_rows(old, rows, by, side)
+    def put(old: Tensor, by: Tensor, side: Side) -> Tensor:
+        return replace_rows(old, rows, by, side)
 
-    def put_tokens(old: Tokens, by: Tokens, side: Literal["left", "right"]) -> Tokens:
-        return Tokens(replace_rows(old.ids, rows, by.ids, side), replace_rows(old.mask, rows, by.mask, side))
-
-    old, by = sampled.rollout, new.rollout
-    names = ("support", "truncated", "mask_size", "disagreement", "encoded")
-    sampler_scores = None
-    if old.sampler_scores is not None and by.sampler_scores is not None:
-        both = (
-            (getattr(old.sampler_scores, name), getattr(by.sampler_scores, name)) for name in TokenLogProbs.__slots__
-        )
-        sampler_scores = TokenLogProbs(*(put(*pair) for pair in both))  # type: ignore[arg-type]
-    rollout = Rollout(
-        put_tokens(old.prompts, by.prompts, padded),
-        put_tokens(old.responses, by.responses, "right"),
-        **{name: put(getattr(old, name), getattr(by, name)) for name in names},  # type: ignore[arg-type]
-        sampler_scores=sampler_scores,
+    rewarded = by_rows(put, padded, sampled.rewarded, new.rewarded)
+    return Sampled(
+        replace_rows(sampled.positions, rows, new.positions),
+        by_rows(put, padded, sampled.rollout, new.rollout),
+        rewarded,
+        rewarded.sums,
+        sampled.spent + new.spent,
     )
-    rewarded = Rewarded(
-        *(
-            replace_rows(getattr(sampled.rewarded, name), rows, getattr(new.rewarded, name))
-            for name in Rewarded.__slots__
-        )
-    )
-    positions = replace_rows(sampled.positions, rows, new.positions)
-    return Sampled(positions, rollout, rewarded, rewarded.sums, sampled.spent + new.spent)
 
 
-def replace_rows(old: Tensor, rows: Tensor, by: Tensor, side: Literal["left", "right"] = "right") -> Tensor:
+def replace_rows(old: Tensor, rows: Tensor, by: Tensor, side: Side = "right") -> Tensor:
     """Return [B, ...] with `rows` replaced by [b, ...]; the one narrower in the second dimension is padded with 0."""
     if old.ndim == 1:
         return old.index_copy(0, rows.to(old.device), by)

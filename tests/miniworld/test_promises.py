@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from grue.data.sets.totto import examples as totto_examples
-from grue.metrics.bleu import SacreBleu
+from grue.metrics.bleu import sacrebleu
 from grue.metrics.meteor import meteor, read
 from grue.metrics.registry import make_metric
 from grue.metrics.tables import Parent
@@ -414,7 +414,7 @@ def test_neither_a_constant_nor_a_copy_comes_near_a_sentence_about_a_table(of):
     copied = [f"{titles(row)} {' '.join(values(row))}" for row in table]
     systems, bleu, parent = (
         (constant, copied, [finals(row)[0] for row in table]),
-        SacreBleu(),
+        sacrebleu(),
         Parent(TOKENIZERS["13a"]),
     )
     bleus = [bleu.corpus(bleu.statistics(examples, texts)) for texts in systems]
