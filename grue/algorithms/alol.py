@@ -34,11 +34,7 @@ from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: ALoLConfig, n: int) -> dict[str, float]:
-    """Carry out update `n`; return its figures for the log.
-
-    Raises:
-        TrainingError: With r_lol, a reward is negative.
-    """
+    """Carry out update `n`; return its figures for the log. With r_lol, a negative reward is a TrainingError."""
     groups, figures = collect_groups(trainer, state, config, n)
     worth = groups.scores
     if config.variant == "r_lol":

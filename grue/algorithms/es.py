@@ -53,11 +53,7 @@ from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def start(trainer: Trainer, config: ESConfig) -> TrainState:
-    """Return the state before the first update.
-
-    Raises:
-        ConfigError: There are more processes than pairs.
-    """
+    """Return the state before the first update; a ConfigError if there are more processes than pairs."""
     if config.perturbations < trainer.distributed.size:
         raise ConfigError(
             f"{trainer.distributed.size} processes share {config.perturbations} pairs of members; raise "
@@ -185,12 +181,9 @@ def joined(rollouts: Sequence[Rollout]) -> Rollout:
 
 
 def member_fitness(responses: Responses, count: int) -> Tensor:
-    """Return the mean score of each member's scored answers, [2n]; NaN for a member without any.
+    """Return the mean score of the scored answers of `count` members, [2n]; NaN for a member without any.
 
     Sums of float32 in float64 are exact here, so that equal fitness does not depend on the order of summation.
-
-    Args:
-        count: 2n, the members.
     """
     scores = responses.scores.masked_fill(~responses.scored, torch.nan)
     return scores.cpu().double().view(count, -1).nanmean(1)
@@ -219,8 +212,7 @@ def tied_share(fitness: Tensor) -> float:
 def add_gradient(trainer: Trainer, config: ESConfig, weights: Tensor, n: int) -> None:
     """Give each weight this rank's share of −g, which the optimiser's step sums over the ranks.
 
-    Args:
-        weights: [n], weight of each pair's noise in g.
+    `weights` [n] are those of each pair's noise in g.
     """
     gradients = [torch.zeros_like(weight) for weight in learning(trainer)]
     for pair in own_pairs(trainer, config):

@@ -53,11 +53,9 @@ def update(trainer: Trainer, state: TrainState, config: GRPOConfig, n: int) -> d
 def group_advantages(scores: Tensor, scored: Tensor, config: GRPOConfig) -> Tensor:
     """Return the advantages of responses ordered by groups, [B]; exactly 0 in a group of equal scores.
 
-    Scores whose terms were standardised in the group are not divided again.
-
-    Args:
-        scores: [B].
-        scored: [B], True where a response has a score; the others' advantage is 0.
+    Scores whose terms were standardised in the group are not divided again. A response without a score, where `scored`
+    [B]
+    is False, has no advantage.
     """
     divided = config.scale_by == "group" and not config.normalize_terms
     judge = rl.standardise_groups if divided else rl.centre_groups
@@ -86,9 +84,7 @@ def token_losses(
 ) -> Mapping[str, Tensor]:
     """Return weighted sums over the tokens of a minibatch: the loss, its parts and figures of the ratio.
 
-    Args:
-        advantages: [B].
-        weights: [B, T].
+    `advantages` are [B], `weights` [B, T].
     """
     current, weight = batch.current, batch.part(weights)
     log_weights = batch.part(experience.mask).float()  # ratio figures are token means even if the loss is not

@@ -44,11 +44,7 @@ def improve(
     n: int,
     policy_loss: PolicyLoss,
 ) -> dict[str, float]:
-    """Collect rollouts, estimate advantages, take the optimiser steps, adapt the penalty; return figures for the log.
-
-    Args:
-        policy_loss: The loss of the policy.
-    """
+    """Collect rollouts, estimate advantages, take the optimiser steps, adapt the penalty; return the log's figures."""
     experience = collect_valued(trainer, state, config, n)
     advantages, returns = advantages_and_returns(experience, config)
     advantages = advantages * experience.weights
@@ -73,8 +69,7 @@ def token_losses(
 ) -> Mapping[str, Tensor]:
     """Return sums over the tokens of a minibatch: the loss, its parts and figures of the ratio.
 
-    Args:
-        advantages, returns: [B, T].
+    `advantages` and `returns` are [B, T].
     """
     current, mask = batch.current, batch.mask
     assert current.values is not None and experience.policy.values is not None

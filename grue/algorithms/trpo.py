@@ -84,8 +84,7 @@ class TrustRegion:
 def improve_policy(region: TrustRegion, n: int) -> dict[str, float]:
     """Take the natural gradient step, or leave the weights unchanged; return the figures.
 
-    Raises:
-        TrainingError: The policy is not the sampled one, or the gradient or the step is not finite.
+    It is a TrainingError if the policy is not the sampled one, or the gradient or the step is not finite.
     """
     config, trainer = region.config, region.trainer
     parameters = [p for p in region.policy.parameters() if p.requires_grad]

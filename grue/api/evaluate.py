@@ -191,11 +191,7 @@ def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini"
 
 
 def _behind(name: str, endpoint: "Endpoint | None", chat: bool | None) -> "tuple[str, Endpoint | None]":
-    """Return a model's name without its address, and how it is asked at that address.
-
-    Raises:
-        ConfigError: An address names no model.
-    """
+    """Return a model's name without its address, and how it is asked at that address; it must name a model."""
     if name.startswith(ADDRESS):
         from grue.evaluation.endpoint import Endpoint
 

@@ -55,13 +55,9 @@ def optional_path(path: str | Path | None) -> Path | None:
 
 
 def refuse_model(name: str, value: object) -> None:
-    """Refuse a model object, or any other, in place of its folder or name.
+    """Raise a ConfigError for a model object, or any other, in place of its folder or name.
 
-    Args:
-        name: The argument's name, for the message.
-
-    Raises:
-        ConfigError: It is not a string, a path or None.
+    `name` is the argument's, for the message.
     """
     if not isinstance(value, str | Path | None):
         raise ConfigError(

@@ -125,11 +125,7 @@ def pairs_from_study(
 
 
 def _choice(pairs: int | None, noise: str, ties: "Ties", seed: int, shares: Shares | None) -> "Choice":
-    """Return the choice of pairs and how they are judged, checked.
-
-    Raises:
-        ConfigError: A value is invalid.
-    """
+    """Return the choice of pairs and how they are judged, checked."""
     from grue.data.pairs import PARTS
     from grue.preferences.make import Choice
 

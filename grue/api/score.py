@@ -121,11 +121,7 @@ def _answers(predictions: Any, loaded: Sequence[Example]) -> list[Prediction]:
 
 
 def _text(text: Any, key: object) -> str:
-    """Return a text after checking that it is one and that a file can hold it.
-
-    Raises:
-        SubmissionError: It is not, or a file cannot.
-    """
+    """Return a text; a SubmissionError if it is none, or a file cannot hold it."""
     if not isinstance(text, str):
         raise SubmissionError(f"predictions[{key!r}]: expected a text, found {text!r}.")
     try:

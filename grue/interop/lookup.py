@@ -61,11 +61,7 @@ class Lookup:
         return next(iter(examples.values()))
 
     def refuse_shared_ids(self) -> None:
-        """Refuse splits in which an id names different examples, for trainers that pass no split.
-
-        Raises:
-            DataError: An id is in two splits with different content.
-        """
+        """Raise a DataError if an id is in two splits with different content, for trainers that pass no split."""
         for later, earlier in ((n, m) for n in range(len(self._files)) for m in range(n)):
             for identity, row in self._ids[later].items():
                 if identity in self._ids[earlier]:
@@ -86,8 +82,7 @@ class Lookup:
     def by_prompt(self, prompt: TextOrChat) -> Example:
         """Return the example with a prompt; for a conversation, the user's last message is looked up.
 
-        Raises:
-            TrainingError: There is none in these splits, or several have this prompt.
+        It is a TrainingError if there is none in these splits, or several have this prompt.
         """
         text = text_of(prompt, "user")
         if self._counts[text] > 1:
@@ -136,11 +131,7 @@ def _column(file: ExampleFile, name: str) -> list[str]:
 
 
 def text_of(source: TextOrChat, role: str) -> str:
-    """Return a text, or the text of a role's last message in a conversation.
-
-    Raises:
-        TrainingError: It is neither, or has no message of the role.
-    """
+    """Return a text, or the text of a role's last message in a conversation; else raise a TrainingError."""
     if isinstance(source, str):
         return source
     messages = [message for message in source if isinstance(message, Mapping)] if isinstance(source, Sequence) else []

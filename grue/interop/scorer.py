@@ -72,8 +72,7 @@ class Scorer:
     def number(self, example: Example, text: str, trainer: str) -> tuple[float, dict[str, float]]:
         """Return the reward of one text, for a trainer that needs a number, and its terms; NaN for None.
 
-        Raises:
-            TrainingError: As `rewards`, or no term applies.
+        It is a TrainingError as for `rewards`, or if no term applies.
         """
         (value,), terms = self.numbers([example], [text], trainer)
         return value, {name: term for name, (term,) in terms.items()}
@@ -83,10 +82,8 @@ class Scorer:
     ) -> tuple[list[float], dict[str, list[float]]]:
         """Return the rewards of B texts, [B], for a trainer that needs numbers, and each term, [B].
 
-        The reward is called once for all of them. A term that does not apply is NaN.
-
-        Raises:
-            TrainingError: As `rewards`, or no term applies to a text.
+        The reward is called once for all of them. A term that does not apply is NaN; a text to which none does is a
+        TrainingError.
         """
         rewards = self.rewards(examples, texts)
         values = [self._applied(*pair, trainer) for pair in zip(examples, rewards.sums, strict=True)]

@@ -10,11 +10,7 @@ from grue.interop.scorer import Scorer
 
 
 def make_taskset(scorer: Scorer) -> type[Any]:
-    """Return a subclass of `verifiers.v1.Taskset` with a task for each example.
-
-    Raises:
-        Unavailable: verifiers is not installed.
-    """
+    """Return a subclass of `verifiers.v1.Taskset` with a task for each example; Unavailable without verifiers."""
     try:
         vf: Any = import_module("verifiers.v1")
     except ModuleNotFoundError as error:

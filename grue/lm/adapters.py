@@ -26,8 +26,7 @@ def adapt(model: PreTrainedModel, settings: ModelSettings, seed: int = 0) -> Non
     """Prepare a freshly loaded policy for training as the settings say; later copies behave the same.
 
     Raises:
-        ConfigError: The model does not support a setting.
-        Unavailable: peft is needed but not installed.
+        ConfigError, Unavailable: As `add_lora`, `freeze_encoder` and `enable_checkpointing`.
     """
     silence_dropout(model)
     fuse_activations(model)
@@ -149,11 +148,8 @@ def silence_dropout(model: nn.Module) -> None:
 def dropping_out(model: nn.Module, rate: float | None, seed: int) -> Iterator[None]:
     """Switch a silenced model's dropout on inside the block, which must include the backward pass.
 
-    Every dropout of the architecture except layer dropout gets the rate. All randomness comes from the seed; the global
-    generator is restored.
-
-    Args:
-        rate: Share of the activations set to 0; 0 or None changes nothing.
+    Every dropout of the architecture except layer dropout gets the rate; 0 or None changes nothing. All randomness
+    comes from the seed; the global generator is restored.
     """
     if not rate:
         yield
@@ -177,8 +173,7 @@ def dropping_out(model: nn.Module, rate: float | None, seed: int) -> Iterator[No
 def enable_checkpointing(model: PreTrainedModel) -> None:
     """Make layers recompute their activations in the backward pass, inside `recomputing` blocks.
 
-    Raises:
-        ConfigError: The architecture does not support it.
+    It is a ConfigError if the architecture does not support it.
     """
     silence_dropout(model)
     # Early releases of transformers 5 have only the second name, later ones deprecate it.

@@ -35,20 +35,14 @@ class ChatTemplate:
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:
         """Return a conversation for `rendered_ids`, up to the beginning of the reply.
 
-        Raises:
-            DataError: The template cannot be applied.
+        It raises a DataError if the template cannot be applied.
         """
         quoted = [{**message, "content": broken_up(message["content"], self.tokenizer)} for message in messages]
         return _rendered(self.name, self.tokenizer, _joined(quoted) if self.joined else quoted)
 
 
 def chat_template(name: str, tokenizer: PreTrainedTokenizerBase) -> ChatTemplate:
-    """Return the chat template of a model's tokenizer.
-
-    Raises:
-        ConfigError: It has none.
-        DataError: It cannot be applied.
-    """
+    """Return the chat template of a model's tokenizer; a ConfigError without one, a DataError if it fails."""
     if not tokenizer.chat_template:
         raise ConfigError(
             f"{name}: its tokenizer has no chat template, so it is not a chat model; leave --chat out, or give a model "
@@ -101,10 +95,8 @@ def _rendered(
 def cut_text(tokenizer: PreTrainedTokenizerBase, text: str, prompt: Prompt) -> str:
     """Return the part of a prompt that a task shows to a system, as text.
 
-    It is that of `encode_prompts`, except that special tokens do not count.
-
-    Raises:
-        DataError: The tokenizer has no offsets of its tokens.
+    It is that of `encode_prompts`, except that special tokens do not count. It is a DataError if the tokenizer has no
+    offsets of its tokens.
     """
     if not tokenizer.is_fast:
         raise DataError(

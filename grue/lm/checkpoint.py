@@ -210,8 +210,8 @@ def read_manifest(folder: Path) -> CheckpointManifest:
     """Read a checkpoint's manifest and verify its files.
 
     Raises:
-        DataError: The folder is not a checkpoint of GRUE, one of its files is missing or damaged, or it has files
-            that the manifest does not list: transformers would read an adapter or a shard beside verified weights.
+        DataError: The folder is not a checkpoint of GRUE, a file is missing or damaged, or one is not in the manifest:
+            transformers would read an adapter or a shard beside verified weights.
     """
     files.restore_folder(folder)
     if not folder.is_dir():
@@ -246,11 +246,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
 
 
 def _contents(folder: Path) -> set[str]:
-    """Return the names of a checkpoint's files, those of its folders included.
-
-    Raises:
-        DataError: One is neither a file nor a folder of its own, such as a link.
-    """
+    """Return the names of a checkpoint's files, those of its folders included; a DataError for a link, say."""
     names = set()
     for path in folder.rglob("*"):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
@@ -263,11 +259,7 @@ def _contents(folder: Path) -> set[str]:
 
 
 def last_of_run(folder: Path, manifest: CheckpointManifest) -> CheckpointManifest | None:
-    """Return the manifest of the last checkpoint of the run of the one at `folder`; None if there is none.
-
-    Raises:
-        DataError: It is damaged.
-    """
+    """Return the manifest of the last checkpoint of the run of the one at `folder`; None if there is none."""
     if manifest.kept != "best":
         return None if is_unfinished(folder) else manifest
     beside = folder.parent / FINAL
@@ -289,11 +281,7 @@ def _task_flags(manifest: CheckpointManifest) -> str:
 
 
 def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
-    """Refuse a checkpoint of another task.
-
-    Raises:
-        DataError: It is of another task.
-    """
+    """Raise a DataError if a checkpoint is of another task."""
     if (manifest.suite, manifest.task) != (task.suite, task.name):
         raise DataError(
             f"{folder}: trained on {manifest.suite}/{manifest.task}, not on {task.suite}/{task.name}; "
@@ -302,11 +290,7 @@ def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
 
 
 def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone) -> None:
-    """Refuse a checkpoint trained from another model than the run's backbone.
-
-    Raises:
-        DataError: It was trained from another model, whose vocabulary may differ, or its model is of the other family.
-    """
+    """Raise a DataError if a checkpoint was trained from another model than the run's backbone."""
     if manifest.backbone != start.model:
         raise DataError(
             f"{folder}: trained from {manifest.backbone}, but this run starts from {start.model}; "
@@ -320,12 +304,9 @@ def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone) -> 
 
 
 def check_best(folder: Path) -> None:
-    """Check that the best checkpoint, to which a saved state refers, exists and is intact.
+    """Raise a DataError if the best checkpoint, to which a saved state refers, is missing or damaged.
 
     It may be newer than the state: then the updates in between are repeated, and it is replaced by an identical one.
-
-    Raises:
-        DataError: It is missing or damaged.
     """
     try:
         read_manifest(folder)

@@ -25,13 +25,10 @@ def check_lengths(model: PreTrainedModel, task: Task) -> None:
 
 
 def check_positions(config: PretrainedConfig, name: str, task: Task) -> None:
-    """Refuse a task whose prompts and responses do not fit into the positions of a model's configuration.
+    """Raise a ConfigError if a task's prompts and responses do not fit into the positions of a model's configuration.
 
     A causal model needs room for both together, an encoder-decoder for each alone. T5 has no limit. The tables of
     OPT and BART have two positions more than `max_position_embeddings`, for their own use.
-
-    Raises:
-        ConfigError: They do not fit; says by how much.
     """
     ways = (task.rollout, task.decoding, *((task.search,) if task.search else ()))
     prompt, response = task.prompt.max_tokens, max(way.max_new_tokens for way in ways)
@@ -57,9 +54,6 @@ def check_conversation(model: PreTrainedModel, tokens: int, response: int, owner
         tokens: Its length.
         response: The longest reply.
         owner: Whose it is, for the message.
-
-    Raises:
-        ConfigError: It does not fit; says by how much.
     """
     room = getattr(model.config, POSITIONS, None)
     if room is not None and tokens + response > room:

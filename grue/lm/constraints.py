@@ -29,10 +29,8 @@ def own_decoding(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
     """Return the decoding settings that a freshly loaded model keeps, and warn of those that it loses.
 
     The end tokens are the tokenizer's and all that the model lists. A single one counts only if it is a special token,
-    since configurations often keep the default of their class.
-
-    Raises:
-        DataError: The model forces a first token that it does not have, or that ends the response.
+    since configurations often keep the default of their class. It is a DataError if the model forces a first token that
+    it does not have, or that ends the response.
     """
     original, size, eos = model.generation_config, vocabulary_size(model), int(tokenizer.eos_token_id)
     listed = original.eos_token_id

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def scoring_device() -> "torch.device":
-    """Return the device that models score on.
-
-    Raises:
-        ConfigError: torch cannot use the device that GRUE_DEVICE names.
-    """
+    """Return the device that models score on; a ConfigError if torch cannot use the one that GRUE_DEVICE names."""
     import torch
 
     name = os.environ.get("GRUE_DEVICE", "")

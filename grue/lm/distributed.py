@@ -68,12 +68,9 @@ class DistributedContext:
         """Return the rows of all processes, [B, ...], in the order of ranks, on the device of `tensor`.
 
         Args:
-            tensor: [b, ...] of any dtype; processes may differ in b, which may be 0, and in the second dimension.
+            tensor: [b, ...] of any dtype; processes may differ only in b, which may be 0, and in the second dimension.
             fill: Value of the columns that a process lacks.
             side: Where narrower rows are padded: "left" for left-padded rows.
-
-        Raises:
-            ValueError: The processes differ in another dimension or in the dtype.
         """
         if self.size == 1:
             return tensor

@@ -14,8 +14,7 @@ from transformers import PreTrainedTokenizerBase
 def append_nothing(tokenizer: PreTrainedTokenizerBase) -> None:
     """Change a tokenizer, and so its saved copies, to append nothing to a text.
 
-    Raises:
-        ValueError: Its post-processor drops the text.
+    It raises a ValueError if its post-processor drops the text.
     """
     if getattr(tokenizer, "add_eos_token", False):
         tokenizer.add_eos_token = False

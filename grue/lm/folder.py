@@ -77,11 +77,7 @@ def locate_model(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be a model's, like `locate_model`, but without unpacking a file.
-
-    Raises:
-        UnknownName, DataError: As `locate_model`.
-    """
+    """Refuse a name that cannot be a model's, like `locate_model`, but without unpacking a file."""
     if name.startswith(packaged.PREFIX):
         packaged.packaged_model(name)
     elif name.endswith(gguf.ENDING) and not Path(name).is_dir():
@@ -94,8 +90,6 @@ def source_sha256(name: str) -> str:
     """Return the sha256 of the one file that a model was unpacked from; empty for a folder and a hub id.
 
     The other files that transformers writes of it differ between releases; this does not.
-
-    Args and errors as in `locate_model`.
     """
     if name.startswith(packaged.PREFIX):
         return packaged.packaged_model(name).source
@@ -116,9 +110,6 @@ def _is_hub_id(name: str) -> bool:
 def check_folder(name: str, folder: Path) -> None:
     """Refuse a model's folder that asks transformers for something unsafe: code, kernels, other weights, an adapter.
 
-    Args:
-        name: The model's name, for messages.
-
     Raises:
         DataError: It has an adapter, or a configuration is not a JSON object or asks for something unsafe.
     """
@@ -133,11 +124,7 @@ def check_folder(name: str, folder: Path) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file of a model.
-
-    Raises:
-        DataError: It is not an object in strict JSON.
-    """
+    """Return the object in a JSON file of a model; a DataError if it is not one in strict JSON."""
     value = files.read_json(path)
     if not isinstance(value, dict):
         raise DataError(f"{path}: expected an object, found {shown(value)}.")
@@ -224,11 +211,7 @@ def _is_shard(shard: Any) -> bool:
 
 
 def header(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes in a safetensors file, whose header must describe exactly the bytes after it.
-
-    Raises:
-        DataError: It is missing, incomplete or contradicts itself.
-    """
+    """Return the shapes in a safetensors file; a DataError if its header does not describe the bytes after it."""
     try:
         with safe_open(path, "pt") as opened:
             return {key: tuple(opened.get_slice(key).get_shape()) for key in opened.keys()}  # noqa: SIM118

@@ -32,9 +32,6 @@ NOT_CAUSAL = {
 def locate(name: str) -> Path:
     """Return the folder of a GGUF file's model in the cache; creating it takes a minute and 4 bytes per weight.
 
-    Args:
-        name: The path of the file.
-
     Raises:
         DataError: There is no such file, it is damaged, of an architecture that cannot be read, or the cache cannot be
             written.
@@ -52,19 +49,20 @@ def folder_of(sha256: str) -> Path:
 
 
 def file_sha256(name: str) -> str:
-    """Return the sha256 of a file, reread once it has changed.
-
-    Raises:
-        DataError: There is no such file, or it cannot be read.
-    """
+    """Return the sha256 of a file, reread once it has changed; a DataError if it cannot be read."""
     path = Path(name)
     if not path.is_file():
         raise DataError(f"There is no file {name!r}: give the path of a GGUF file, a folder or a hub id.")
+    return sha256_of(path)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file, reread once it has changed."""
     stat = path.stat()
     return _sha256_of(path.resolve(), stat.st_size, stat.st_mtime_ns)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _sha256_of(path: Path, size: int, changed: int) -> str:
     return files.sha256_file(path)
 
@@ -97,8 +95,7 @@ def dequantise(name: str, path: Path, folder: Path, expected: str = "") -> None:
 def appearing(folder: Path) -> Iterator[Path | None]:
     """Yield a folder to write into, which becomes `folder` if the block succeeds; None if `folder` exists.
 
-    Raises:
-        DataError: The cache cannot be written, or the disk is full; nothing is left behind.
+    It raises a DataError if the cache cannot be written, or the disk is full; nothing is left behind.
     """
     with locked(folder.with_name(f"{folder.name}.lock")), translate_disk_errors(folder):
         if folder.is_dir():

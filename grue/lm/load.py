@@ -51,6 +51,7 @@ from grue.lm.folder import (
     source_sha256,
     weight_shapes,
 )
+from grue.lm.gguf import sha256_of
 from grue.lm.plain_text import read_as_text
 from grue.lm.quiet import quiet
 from grue.tasks import Family
@@ -73,40 +74,27 @@ EXTRA_OUTPUTS = ("output_attentions", "output_hidden_states", "output_router_log
 def weights_id(name: str, revision: str = "") -> str:
     """Return what identifies a model's weights: the sha256 of a file or a folder, or a hub id and its revision.
 
-    A file or folder is reread once it has changed.
-
-    Args:
-        name: See `locate_model`.
-        revision: Commit or tag of a hub model.
+    A file or folder is reread once it has changed. `name` is as in `locate_model`.
     """
     if source := source_sha256(name):
         return source
     state = state_of(name)
-    return _sha256_of(state) if state else f"{name}@{revision or 'main'}"
+    if not state:
+        return f"{name}@{revision or 'main'}"
+    return files.sha256_json({path.name: sha256_of(path) for path, _, _ in state})
 
 
 def state_of(name: str) -> FolderState:
-    """Return path, size and time of change of the files of a model's folder; nothing for a hub model.
-
-    Args:
-        name: See `locate_model`.
-    """
+    """Return path, size and time of change of the files of a model's folder; nothing for a hub model."""
     where = Path(locate_model(name)).resolve()
     paths = sorted(path for path in where.iterdir() if path.is_file()) if where.is_dir() else []
     return tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths)
 
 
-@lru_cache(maxsize=64)
-def _sha256_of(state: FolderState) -> str:
-    return files.sha256_json({path.name: files.sha256_file(path) for path, _, _ in state})
-
-
 def family_of(name: str, revision: str = "") -> Family:
-    """Return a model's family by its configuration.
+    """Return a model's family by its configuration; errors as in `load_language_model`.
 
     Without a configuration it counts as causal, and loading it is refused.
-
-    Args and errors as in `load_language_model`.
     """
     path = model_folder(name, revision, weights=False) / CONFIG
     return "seq2seq" if path.exists() and read_object(path).get("is_encoder_decoder") is True else "causal"
@@ -153,15 +141,9 @@ def load_tokenizer(name: str, revision: str = "", family: Family | None = None) 
 
 
 def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
-    """Load a model with one of transformers' Auto classes, and its tokenizer.
+    """Load a model with one of transformers' Auto classes in `_PURPOSE`, and its tokenizer.
 
-    Args:
-        auto: AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification or AutoModel.
-        name: See `locate_model`.
-        revision: As in `load_language_model`.
-
-    Raises:
-        DataError: As `load_language_model`.
+    Other arguments and errors as in `load_language_model`.
     """
     folder, purpose = model_folder(name, revision), _PURPOSE[auto]
     config, shapes, misshapen = _described(auto, name, folder, weights=True)
@@ -183,14 +165,9 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
 
 
 def check_language_model(family: Family, name: str, revision: str = "") -> PretrainedConfig:
-    """Refuse what `load_language_model` would, as far as possible without reading weights.
+    """Refuse what `load_language_model` would, as far as possible without reading weights; return the configuration.
 
-    Of a hub model that is not on this machine, configuration and tokenizer are fetched.
-
-    Args and errors as in `load_language_model`.
-
-    Returns:
-        Its configuration.
+    Of a hub model that is not on this machine, configuration and tokenizer are fetched. Arguments and errors as there.
     """
     return _checked(family, name, revision, state_of(name))
 
@@ -207,19 +184,14 @@ def _checked(family: Family, name: str, revision: str, state: FolderState) -> Pr
 
 
 def is_here(name: str, revision: str = "") -> bool:
-    """Whether a model is on this machine, weights included.
-
-    Args:
-        name: See `locate_model`.
-    """
+    """Whether a model is on this machine, weights included."""
     return bool(state_of(name)) or _cached(name, revision, weights=True) is not None
 
 
 def _described(auto: Any, name: str, folder: Path, weights: bool) -> tuple[PretrainedConfig, Shapes, list[str]]:
     """Return a model's configuration, the shapes of its weights, and the weights whose shapes contradict it.
 
-    Args:
-        weights: Whether they are on this machine.
+    Without `weights`, which are then not on this machine, there are no shapes.
     """
     if Path(locate_model(name)).is_dir() and (folder / MANIFEST).exists():
         read_manifest(folder)
@@ -288,11 +260,7 @@ def _check_finite(name: str, model: PreTrainedModel) -> None:
 
 
 def require_finite(name: str, key: str, weight: torch.Tensor) -> None:
-    """Refuse a weight that is not finite.
-
-    Raises:
-        DataError: It holds NaN or an infinite number.
-    """
+    """Raise a DataError if a weight holds NaN or an infinite number."""
     broken = ~weight.isfinite()
     if broken.any():
         raise DataError(
@@ -352,11 +320,7 @@ def _plain(config: PretrainedConfig) -> PretrainedConfig:
 
 @contextmanager
 def _reading(purpose: str, name: str, source: str) -> Iterator[None]:
-    """Let transformers read quietly, and translate whatever it raises: a damaged file can make it raise anything.
-
-    Raises:
-        DataError: It failed; names what it read.
-    """
+    """Let transformers read quietly, and translate whatever it raises: a damaged file can make it raise anything."""
     try:
         with quiet():
             yield

@@ -16,11 +16,7 @@ def is_seq2seq(model: PreTrainedModel) -> bool:
 
 
 def eos_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the id that ends a response.
-
-    Raises:
-        ConfigError: The tokenizer has none, so the policy could never stop.
-    """
+    """Return the id that ends a response; a ConfigError without one, since the policy could never stop."""
     if tokenizer.eos_token_id is None:
         raise ConfigError(f"{display_name(model)}: the tokenizer has no end-of-text token; set `eos_token` in it.")
     return int(tokenizer.eos_token_id)
@@ -29,10 +25,8 @@ def eos_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
 def start_id(model: PreTrainedModel) -> int:
     """Return the id that an encoder-decoder's decoder reads first; it is not part of a response.
 
-    T5Gemma keeps it as its decoder's `bos_token_id`, other families as `decoder_start_token_id`.
-
-    Raises:
-        ConfigError: The configuration does not name it.
+    T5Gemma keeps it as its decoder's `bos_token_id`, other families as `decoder_start_token_id`. It is a ConfigError if
+    the configuration does not name it.
     """
     config, place, examples = model.config, "decoder_start_token_id", "0 for T5, 2 for BART"
     if config.model_type in ("t5gemma", "t5gemma2"):
@@ -45,11 +39,7 @@ def start_id(model: PreTrainedModel) -> int:
 
 
 def language_head(model: PreTrainedModel) -> nn.Linear:
-    """Return the layer that maps states to logits; its weight is [V, H].
-
-    Raises:
-        ConfigError: The model has none.
-    """
+    """Return the layer that maps states to logits; its weight is [V, H]. A ConfigError if the model has none."""
     head: nn.Linear | None = model.get_output_embeddings()
     if head is None:
         raise ConfigError(
@@ -106,12 +96,9 @@ def cast_once(*models: PreTrainedModel | None) -> Iterator[None]:
 
 
 def freeze_encoder(model: PreTrainedModel) -> None:
-    """Exclude the encoder from training, so that `encode` can be computed once.
+    """Exclude the encoder from training, so that `encode` can be computed once; a ConfigError if there is none.
 
     Embeddings that it shares with the decoder and the head are excluded, too.
-
-    Raises:
-        ConfigError: The model has no encoder.
     """
     if not is_seq2seq(model):
         raise ConfigError(

@@ -72,11 +72,7 @@ MODELS = {
 
 
 def packaged_model(name: str) -> Packaged:
-    """Return the entry of `small:<model>`.
-
-    Raises:
-        UnknownName: There is no such model.
-    """
+    """Return the entry of `small:<model>`, or raise UnknownName."""
     model = name.removeprefix(PREFIX)
     if model not in MODELS:
         raise UnknownName(f"There is no model {name!r}.{instead(name, (PREFIX + each for each in MODELS))}")

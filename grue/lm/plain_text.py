@@ -20,10 +20,8 @@ BREAK = "\ufdd0"
 def read_as_text(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
     """Make a tokenizer read the names of its special tokens as text, unless called with `split_special_tokens=False`.
 
-    All tokens that it names as special, such as its end token, become special, even in a saved copy.
-
-    Raises:
-        DataError: It cannot, being a slow tokenizer.
+    All tokens that it names as special, such as its end token, become special, even in a saved copy. A slow tokenizer
+    that cannot do so is refused with a DataError.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     tokenizer.own_reading = (tokenizer.split_special_tokens, None if backend is None else backend.pre_tokenizer)

@@ -114,11 +114,7 @@ def sealed(manifest: RewardManifest) -> RewardManifest:
 
 
 def read_reward_manifest(folder: Path) -> RewardManifest:
-    """Read the manifest of a reward model's folder, and verify its files.
-
-    Raises:
-        DataError: It is not a reward model's folder, or has been changed.
-    """
+    """Read the manifest of a reward model's folder; a DataError if it is not one, or has been changed."""
     if not folder.is_dir():
         raise DataError(f"{escaped(folder)}: no such folder of a reward model; `grue tools reward train` writes one.")
     path = folder / REWARD
@@ -158,11 +154,7 @@ def _verify(folder: Path, manifest: RewardManifest, cure: str) -> None:
 
 
 def check_reward_task(manifest: RewardManifest, folder: Path, task: Task) -> None:
-    """Refuse a reward model of another task, whose scores do not apply to these prompts.
-
-    Raises:
-        DataError: It was trained on another suite or task, or a version with other examples.
-    """
+    """Raise a DataError if a reward model is of another task, or of a version with other examples."""
     if (manifest.suite, manifest.task) != (task.suite, task.name):
         raise DataError(
             f"{folder}: a reward model of {escaped(manifest.suite)}/{escaped(manifest.task)}, not of "

@@ -104,10 +104,7 @@ def pooling_of(backbone: PreTrainedModel, tokens: int) -> Pooling:
 
 
 def load_backbone(name: str, revision: str = "") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a reward model's backbone and tokenizer, which pads on the right and cuts on the left.
-
-    Args and errors as in `grue.lm.load.load_pretrained`.
-    """
+    """Load a reward model's backbone and tokenizer, which pads on the right and cuts on the left."""
     backbone, tokenizer = load_pretrained(AutoModel, name, revision)
     if tokenizer.pad_token_id is None and tokenizer.eos_token_id is None:
         raise DataError(
@@ -117,14 +114,6 @@ def load_backbone(name: str, revision: str = "") -> tuple[PreTrainedModel, PreTr
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side, tokenizer.truncation_side = "right", "left"
     return backbone, tokenizer
-
-
-def padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return rows of ids as ids and mask, [B, L]."""
-    longest = max(map(len, rows))
-    ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=device)
-    lengths = torch.tensor([len(row) for row in rows], device=device)
-    return ids, torch.arange(longest, device=device) < lengths.unsqueeze(1)
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------
@@ -172,11 +161,7 @@ def seen_prompt(prompt: str) -> str:
 
 
 def load_reward_model(folder: Path) -> tuple[RewardModel, PreTrainedTokenizerBase, RewardManifest]:
-    """Load a reward model onto the scoring device, once per process as long as the folder does not change.
-
-    Raises:
-        DataError: It is not a reward model's folder, or is damaged.
-    """
+    """Load a reward model onto the scoring device, once per process as long as the folder does not change."""
     manifest = read_reward_manifest(folder)
     return (*_loaded(str(folder.resolve()), manifest.sha256), manifest)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from torch import nn
-from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, AutoModelForSequenceClassification
 
 from grue.errors import ConfigError, DataError
 from grue.lm.device import scoring_device
@@ -31,38 +31,19 @@ def model_signature(name: str, revision: str = "") -> str:
 
 
 def load_scoring_model(family: Family, name: str, revision: str = "") -> LoadedModel:
-    """Load a language model for scoring.
-
-    Args and errors as in `load_language_model` and `scoring_device`.
-    """
-    return _scoring_model(family, name, revision, state_of(name))
-
-
-@lru_cache(maxsize=KEPT)
-def _scoring_model(family: Family, name: str, revision: str, state: FolderState) -> LoadedModel:
-    model, tokenizer = load_language_model(family, name, revision)
-    return _to_score(model), tokenizer
+    """Load a language model for scoring; arguments and errors as in `load_language_model` and `scoring_device`."""
+    return _loaded(family, name, revision, state_of(name))
 
 
 def load_classifier(name: str, revision: str = "", cut: Literal["left", "right"] = "left") -> LoadedModel:
-    """Load a text classifier for scoring; its tokenizer pads on the right.
+    """Load a text classifier for scoring; its tokenizer pads on the right. Errors as in `load_encoder`.
 
     Args:
         name: See `locate_model`.
         revision: As in `load_language_model`.
         cut: Where its tokenizer cuts long texts: "left" drops their beginning, "right" their end.
-
-    Raises:
-        DataError: As `load_language_model`; or its tokenizer cannot pad.
-        ConfigError: As `scoring_device`.
     """
-    return _classifier(name, revision, cut, state_of(name))
-
-
-@lru_cache(maxsize=KEPT)
-def _classifier(name: str, revision: str, cut: Literal["left", "right"], state: FolderState) -> LoadedModel:
-    model, tokenizer = load_pretrained(AutoModelForSequenceClassification, name, revision)
-    return _to_score(model), _padding_right(name, tokenizer, cut)
+    return _loaded("classifier", name, revision, state_of(name), cut=cut)
 
 
 def load_encoder(name: str, revision: str = "", layers: int = 0) -> LoadedModel:
@@ -77,29 +58,32 @@ def load_encoder(name: str, revision: str = "", layers: int = 0) -> LoadedModel:
         DataError: As `load_language_model`; or its tokenizer cannot pad.
         ConfigError: It has fewer layers or cannot be cut; or as `scoring_device`.
     """
-    return _encoder(name, revision, layers, state_of(name))
+    return _loaded("encoder", name, revision, state_of(name), layers, "right")
 
 
-@lru_cache(maxsize=KEPT)
-def _encoder(name: str, revision: str, layers: int, state: FolderState) -> LoadedModel:
-    model, tokenizer = load_pretrained(AutoModel, name, revision)
-    encoder = model.encoder if hasattr(model, "encoder") and hasattr(model, "decoder") else model
-    if layers:
-        _keep_layers(name, encoder, layers)
-    return _to_score(encoder), _padding_right(name, tokenizer, "right")
-
-
-def _to_score(model: Any) -> PreTrainedModel:
-    scorer: PreTrainedModel = model.requires_grad_(False).to(scoring_device())
-    return scorer
-
-
-def _padding_right(name: str, tokenizer: PreTrainedTokenizerBase, cut: str) -> PreTrainedTokenizerBase:
-    if tokenizer.pad_token_id is None:
-        raise DataError(f"{name}: its tokenizer has no pad token, so texts cannot be read in batches.")
-    tokenizer.padding_side = "right"
-    tokenizer.truncation_side = cut
-    return tokenizer
+@lru_cache(maxsize=3 * KEPT)
+def _loaded(
+    kind: Family | Literal["classifier", "encoder"],
+    name: str,
+    revision: str,
+    state: FolderState,
+    layers: int = 0,
+    cut: str = "",
+) -> LoadedModel:
+    if kind == "causal" or kind == "seq2seq":
+        model, tokenizer = load_language_model(kind, name, revision)
+    else:
+        auto = AutoModel if kind == "encoder" else AutoModelForSequenceClassification
+        model, tokenizer = load_pretrained(auto, name, revision)
+        if tokenizer.pad_token_id is None:
+            raise DataError(f"{name}: its tokenizer has no pad token, so texts cannot be read in batches.")
+        tokenizer.padding_side, tokenizer.truncation_side = "right", cut
+    scorer: Any = model
+    if kind == "encoder":
+        scorer = model.encoder if hasattr(model, "encoder") and hasattr(model, "decoder") else model
+        if layers:
+            _keep_layers(name, scorer, layers)
+    return scorer.requires_grad_(False).to(scoring_device()), tokenizer
 
 
 def _keep_layers(name: str, encoder: Any, layers: int) -> None:

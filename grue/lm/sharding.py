@@ -37,12 +37,7 @@ class ShardedWeights(nn.Module):
 
 
 def check_sharding(settings: ModelSettings, distributed: DistributedContext) -> None:
-    """Refuse settings with which the weights cannot be sharded.
-
-    Raises:
-        ConfigError: The adapters or the devices do not allow it.
-        Unavailable: This torch is too old.
-    """
+    """Refuse settings with which the weights cannot be sharded: a ConfigError, or Unavailable if torch is too old."""
     if not settings.sharded:
         return
     if settings.lora_rank:

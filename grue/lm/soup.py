@@ -48,11 +48,7 @@ def _weights(model: PreTrainedModel) -> dict[str, Tensor]:
 
 
 def _check_alike(name: str, first: LoadedModel, folder: Path, second: LoadedModel) -> None:
-    """Refuse two models of different architectures, shapes or tokens, which cannot be averaged or compared.
-
-    Raises:
-        DataError: They differ; names both.
-    """
+    """Raise a DataError if two models differ in architecture, shapes or tokens, and so cannot be averaged."""
     fault = _difference(first, second)
     if fault is not None:
         raise DataError(

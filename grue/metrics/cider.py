@@ -173,11 +173,7 @@ class Consensus:
         self._references = self._weigh(bags)
 
     def values(self, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        """Return the mean similarity of each text to its references, times ten.
-
-        Raises:
-            ConfigError: Nothing was prepared, so that no n-gram has a weight.
-        """
+        """Return the mean similarity of each text to its references, times ten; a ConfigError before `prepare`."""
         if self._references is None:
             raise ConfigError("cider weighs n-grams by how rare they are in references: call prepare(examples) first.")
         scores: list[float] = []

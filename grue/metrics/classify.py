@@ -75,11 +75,7 @@ def _prompt_and_label(label: int) -> Callable[[Example], tuple[str, int]]:
 
 
 def _asked(example: Example) -> tuple[str, int]:
-    """Return the text before and the label that an example asks for.
-
-    Raises:
-        DataError: It lacks one of them.
-    """
+    """Return the text before and the label that an example asks for; a DataError if it lacks one of them."""
     text, label = example.meta.get("text"), example.meta.get("asked")
     if not isinstance(text, str) or label not in (0, 1):
         raise DataError(
@@ -130,11 +126,7 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
 
 
 def intent_of(example: Example) -> int:
-    """Return the label of the act that an example requests.
-
-    Raises:
-        DataError: It has none, or something that is not a whole number.
-    """
+    """Return the label of the act that an example requests; a DataError if it has none, or not a whole number."""
     label = example.meta.get("intent")
     if type(label) is not int:
         raise DataError(
@@ -145,11 +137,7 @@ def intent_of(example: Example) -> int:
 
 
 def last_utterance_of(example: Example) -> str:
-    """Return the utterance before the text.
-
-    Raises:
-        DataError: The example does not have it.
-    """
+    """Return the utterance before the text; a DataError if the example does not have it."""
     utterance = example.meta.get("last_utterance")
     if not isinstance(utterance, str):
         raise DataError(
@@ -160,11 +148,7 @@ def last_utterance_of(example: Example) -> str:
 
 
 def require_label(metric: str, model: str, classifier: Any, label: int) -> None:
-    """Check that a classifier has a label; `model` is its name for the error.
-
-    Raises:
-        ConfigError: It does not.
-    """
+    """Raise a ConfigError if a classifier does not have a label; `model` is its name for the message."""
     labels = classifier.config.num_labels
     if not 0 <= label < labels:
         raise ConfigError(f"The metric {metric!r}: {model} has the labels 0 to {labels - 1}, not {label}.")

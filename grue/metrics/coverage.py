@@ -34,11 +34,7 @@ def coverage() -> Average:
 
 
 def concepts_of(example: Example) -> frozenset[str]:
-    """Return the distinct concepts of an example, in lower case and composed.
-
-    Raises:
-        DataError: The example has none, or they are not a list.
-    """
+    """Return the distinct concepts of an example, in lower case and composed; a DataError if it has none."""
     concepts = frozenset(_plain(str(concept)) for concept in listed(example, "concepts", "coverage"))
     if not concepts:
         raise DataError(

@@ -54,11 +54,7 @@ class Diversity:
         return np.arange(first, len(self._texts), dtype=np.float64).reshape(-1, 1)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Refuse.
-
-        Raises:
-            OfCorpusOnly: Always.
-        """
+        """Refuse: raise OfCorpusOnly."""
         raise OfCorpusOnly(self.name)
 
     def corpus(self, statistics: FloatArray) -> float:

@@ -21,11 +21,7 @@ Row = dict[str, Any]
 
 
 def evaluate_metric(name: str) -> MetricFactory:
-    """Return the factory of the metric `name`, "evaluate:" and a name or path of that library; nothing is loaded yet.
-
-    Raises:
-        ConfigError: Nothing follows "evaluate:".
-    """
+    """Return the factory of a metric of that library, of which nothing is loaded yet; a ConfigError without a name."""
     if not name.removeprefix(EVALUATE).strip("/ "):
         raise ConfigError(f"{name!r} lacks the metric's name or path: write {EVALUATE}exact_match, for example.")
     return partial(Evaluated, name)
@@ -78,11 +74,7 @@ class Evaluated:
         )
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Check that there are references if the metric reads them; the library reads references and texts together.
-
-        Raises:
-            DataError: An example has none.
-        """
+        """Raise a DataError if the metric reads references and an example has none."""
         if "references" in self._columns:
             require_references(examples, self._name)
 
@@ -138,11 +130,7 @@ class Evaluated:
 
 
 def load(name: str) -> tuple[Any, str]:
-    """Return the evaluation module of `name`, "evaluate:" and a name or path, and its version.
-
-    Raises:
-        DataError: The library does not find it, or a package is missing.
-    """
+    """Return an evaluation module and its version; a DataError if it is not found, or a package is missing."""
     import evaluate  # slow to import, and most runs need none of its metrics
 
     target = name.removeprefix(EVALUATE)
@@ -162,11 +150,7 @@ def load(name: str) -> tuple[Any, str]:
 
 
 def columns_of(module: Any, name: str) -> list[str]:
-    """Return the names of the columns that an evaluation module needs.
-
-    Raises:
-        ConfigError: It needs a column that no example has.
-    """
+    """Return the names of the columns that an evaluation module needs; a ConfigError for one that no example has."""
     features = module.features[0] if isinstance(module.features, list) else module.features
     unknown = set(features) - {"predictions", "references", "sources"}
     if unknown:

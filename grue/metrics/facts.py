@@ -72,11 +72,7 @@ def facts() -> Average:
 
 
 def read(example: Example) -> ReadFacts:
-    """Return the facts of an example.
-
-    Raises:
-        DataError: It has none, or the table has an unknown key or a value of the wrong type.
-    """
+    """Return the facts of an example; a DataError if it has none, or they are not of the form above."""
     table = example.meta.get("facts")
     where = f"The example {example.id!r}"
     if not isinstance(table, Mapping) or "expected" not in table:

@@ -231,11 +231,7 @@ class Subset:
         return self._metric.per_example(statistics[:, 1:])
 
     def corpus(self, statistics: FloatArray) -> float:
-        """Return the value over the examples that count.
-
-        Raises:
-            Unavailable: None does, as can happen with part of a split.
-        """
+        """Return the value over the examples that count; Unavailable if none does, as in some parts of a split."""
         members = statistics[statistics[:, 0] == 1, 1:]
         if not len(members):
             raise Unavailable(f"{self.name}: none of the {len(statistics)} examples has {self._key} = {self._value}.")
@@ -251,11 +247,7 @@ class Subset:
 
 
 def references_of(example: Example, metric: str) -> tuple[str, ...]:
-    """Return the example's references, at least one.
-
-    Raises:
-        DataError: It has none, so `metric` has nothing to compare a text with.
-    """
+    """Return the example's references; a DataError if it has none for `metric` to compare a text with."""
     if not example.references:
         raise DataError(
             f"The example {example.id!r} has no reference, which {metric} needs; "
@@ -265,11 +257,7 @@ def references_of(example: Example, metric: str) -> tuple[str, ...]:
 
 
 def require_references(examples: Sequence[Example], metric: str) -> None:
-    """Check that every example has a reference.
-
-    Raises:
-        DataError: One has none.
-    """
+    """Raise a DataError if an example has no reference."""
     for example in examples:
         references_of(example, metric)
 

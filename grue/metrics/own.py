@@ -57,11 +57,7 @@ def function_metric(path: str, folders: Sequence[Path] = (), suggestions: Iterab
 
 
 def code_sha256(path: str, noun: str, folders: Sequence[Path] = ()) -> str:
-    """Return the sha256 of the file that "module:function" is in, looked up as `import_from` does; "" if it has none.
-
-    Raises:
-        ConfigError: There is no such module, or importing it fails.
-    """
+    """Return the sha256 of the file of "module:function", looked up as `import_from` does; "" if it has none."""
     return EXECUTED[import_from(path, noun, folders)]
 
 
@@ -107,11 +103,7 @@ def _executed(module: ModuleType) -> ModuleType:
 
 
 def _refuse_namesake(path: str, noun: str, searched: Sequence[str]) -> None:
-    """Refuse a module if this process has imported another of that name, say of another task.
-
-    Raises:
-        ConfigError: It has.
-    """
+    """Raise a ConfigError if this process has imported another module of that name, say of another task."""
     package = path.partition(":")[0].partition(".")[0]
     places = [folder for folder in sys.path if folder not in ADDED] + [*searched]
     expected = getattr(PathFinder.find_spec(package, places), "origin", None)
@@ -124,11 +116,7 @@ def _refuse_namesake(path: str, noun: str, searched: Sequence[str]) -> None:
 
 
 def attribute_of(module: ModuleType, path: str, noun: Noun) -> TextFunction:
-    """Return the function of "module:function".
-
-    Raises:
-        ConfigError: The module has no such function.
-    """
+    """Return the function of "module:function"; a ConfigError if the module has none of that name."""
     attribute = path.partition(":")[2]
     function: TextFunction | None = getattr(module, attribute, None)
     if not callable(function):
@@ -141,21 +129,13 @@ def attribute_of(module: ModuleType, path: str, noun: Noun) -> TextFunction:
 
 
 def checked_function(noun: Noun, name: str, function: TextFunction) -> Checked:
-    """Return a user's function with its calls and values checked: one finite number per text.
-
-    Raises:
-        ConfigError: It cannot be called with (examples, texts).
-    """
+    """Return a user's function with its calls and values checked: one finite number per text; errors as below."""
     check_signature(noun, name, function)
     return checked_values(noun, name, guarded(noun, name, function))
 
 
 def check_signature(noun: Noun, name: str, function: Callable[..., Any], keywords: Iterable[str] = ()) -> None:
-    """Check that a user's function can be called with (examples, texts) and some keywords.
-
-    Raises:
-        ConfigError: It cannot.
-    """
+    """Raise a ConfigError if a user's function cannot be called with (examples, texts) and these keywords."""
     try:
         inspect.signature(function).bind((), (), **dict.fromkeys(keywords))
     except TypeError as error:
@@ -228,10 +208,7 @@ NO_SOURCE = (AttributeError, OSError, TypeError, ValueError)
 def source_of(function: Callable[..., Any]) -> list[Any]:
     """Return what distinguishes a function from another of its name: source, captured values, and the globals it reads.
 
-    The functions it calls are not covered.
-
-    Raises:
-        NO_SOURCE: It is not a plain function, or its source or values cannot be read.
+    The functions it calls are not covered. It raises one of `NO_SOURCE` if these cannot be read.
     """
     plain = inspect.unwrap(function)
     code = plain.__code__  # only a plain function has code

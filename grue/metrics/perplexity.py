@@ -27,8 +27,7 @@ def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32
     """Return a perplexity that is robust to outliers and repetition: the geometric mean over texts, each bounded.
 
     Plain perplexity weights all tokens alike, so a few long or odd texts decide its corpus value, and it rewards
-    repetition, which is easily predicted. Here every text weighs the same; one at 1/k of the typical perplexity, k > 2,
-    counts as k times, and one above ten times counts as ten times.
+    repetition, which is easily predicted.
 
     Args:
         model: Hub id, local folder or `mini:<asset>` of a causal language model.

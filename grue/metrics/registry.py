@@ -61,11 +61,7 @@ def own_code(names: Iterable[str], folder: str = "") -> dict[str, str]:
 
 
 def make_metric(name: str, /, **options: Any) -> Metric:
-    """Return a fresh metric by name; `options` are those of the task file.
-
-    Raises:
-        UnknownName, ConfigError: As `metric_factory`.
-    """
+    """Return a fresh metric by name; `options` are those of the task file. Errors as for `metric_factory`."""
     return metric_factory(name, options)(**options)
 
 
@@ -103,11 +99,7 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
 
 
 def _check_option(metric: str, parameter: inspect.Parameter, value: Any) -> None:
-    """Check that a value is of an option's type, where that is one of `_KINDS`, with or without None.
-
-    Raises:
-        ConfigError: It is not.
-    """
+    """Raise a ConfigError if a value is not of an option's type, where that is one of `_KINDS`, or None."""
     annotation = parameter.annotation
     alternatives = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     types = [get_origin(kind) or kind for kind in alternatives if kind is not NoneType]

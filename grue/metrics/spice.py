@@ -111,8 +111,7 @@ def clean(text: str) -> str:
 def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> dict[int, float]:
     """Return image_id → F1 of the program for items of image_id, test and refs; without items it is not started.
 
-    Raises:
-        DataError: The program failed, or did not answer every item.
+    It raises a DataError if the program fails or does not answer every item.
     """
     if not items:
         return {}

@@ -87,11 +87,7 @@ def summac(
 
 
 def source_of(example: Example, source: str) -> str:
-    """Return the document that an example's summary must follow from.
-
-    Raises:
-        DataError: Its `meta["document"]` is not a text.
-    """
+    """Return the document that an example's summary must follow from; a DataError if it is not a text."""
     document = example.meta.get("document", example.prompt) if source == "document" else example.prompt
     if not isinstance(document, str):
         raise DataError(

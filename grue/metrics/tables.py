@@ -115,8 +115,7 @@ class Parent:
 def values_of(example: Example, key: str) -> list[list[str]]:
     """Return the values of a table in the example's meta as lists of 13a tokens in lower case; empty ones are left out.
 
-    Raises:
-        DataError: There is no such table, it is not a list, or it has no words.
+    It raises a DataError if there is no such table, it is not a list, or it has no words.
     """
     values = listed(example, key, "parent")
     tokenized = [tokens for value in values if (tokens := tokens_13a(str(value).lower()))]

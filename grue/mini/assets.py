@@ -47,12 +47,7 @@ def describe_rows(task: str, split: str, revision: str, folder: Path = HERE) -> 
 
 
 def read_rows(task: str, split: str, revision: str, folder: Path = HERE) -> list[dict[str, Any]]:
-    """Return the rows of a split, checked against the manifest.
-
-    Raises:
-        UnknownName: As `describe_rows`.
-        DataError: As `describe_rows`; or the file is missing or damaged.
-    """
+    """Return the rows of a split, checked against the manifest; errors as for `describe_rows`."""
     expected, path = describe_rows(task, split, revision, folder), rows_path(task, split, folder)
     try:
         content = gzip.decompress(path.read_bytes())

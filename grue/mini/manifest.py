@@ -115,9 +115,5 @@ class MiniManifest:
 
 
 def read_manifest(folder: Path = HERE) -> MiniManifest:
-    """Read the manifest of a folder of rows and models.
-
-    Raises:
-        DataError: It is missing, damaged or of another shape.
-    """
+    """Read the manifest of a folder of rows and models; a DataError if it is missing, damaged or of another shape."""
     return files.load_json(folder / MANIFEST, MiniManifest)

@@ -29,8 +29,9 @@ from grue.lm.device import scoring_device
 from grue.lm.load import weights_id
 from grue.lm.model import choose_attention
 from grue.lm.reward_folder import KIND, REWARD, SCHEMA_VERSION, RewardManifest, examples_of, read_reward_manifest
-from grue.lm.reward_model import RewardModel, load_backbone, padded, pooling_of, save_reward_model, seen_prompt
+from grue.lm.reward_model import RewardModel, load_backbone, pooling_of, save_reward_model, seen_prompt
 from grue.lm.seeds import generator
+from grue.lm.tokens import padded
 from grue.metrics.neural.reward_model import logits, room, text_lengths, token_ids
 from grue.preferences.card import reward_card
 from grue.preferences.judge import judgement
@@ -322,7 +323,8 @@ def batch_loss(learner: Learner, places: Sequence[int]) -> Tensor:
     """Return the sum of the losses of some pairs."""
     device = learner.model.head.weight.device
     rows = [side[at] for side in learner.rows for at in places]
-    first, second = learner.model(*padded(rows, learner.pad, device)).chunk(2)
+    tokens = padded(rows, learner.pad, device)
+    first, second = learner.model(tokens.ids, tokens.mask).chunk(2)
     targets = torch.tensor([learner.pairs[at].target for at in places], device=device)
     return pair_losses(first - second, targets).sum()
 

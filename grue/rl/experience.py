@@ -144,14 +144,11 @@ def collect(
 ) -> Experience:
     """Sample responses to the prompts of update `n`, reward them, and score them under policy, critic and reference.
 
+    The experience is that of all ranks; responses to the same prompt are adjacent. It is a TrainingError if no response
+    has a score.
+
     Args:
         minibatches: Splits rows into the minibatches of the first epoch; None for those of `optimize`.
-
-    Returns:
-        The experience of all ranks; responses to the same prompt are adjacent.
-
-    Raises:
-        TrainingError: No response has a score, or a reward is not a valid score.
     """
     temperature = rollout_settings(trainer.task, config).temperature
     mask, keep = mask_of_update(trainer, state, config), scores_to_keep(trainer, state, n)
@@ -218,11 +215,7 @@ def reading_of(
 
     Values in bfloat16 depend on the shapes of the matrices. With other shapes the first ratio would not be 1; with
     different shapes for policy and reference, their first KL would not be 0. In float32 shapes affect only the sixth
-    digit, and each rank scores what it has drawn, in the order of length.
-
-    Args:
-        drawn: The rollout that this rank has drawn.
-        responses: The responses of all ranks.
+    digit, and each rank scores what it has `drawn`, in the order of length.
     """
     size, distributed = config.micro_batch_size, trainer.distributed
     if trainer.precision == "float32":
@@ -250,8 +243,7 @@ def score_minibatch(
 ) -> Minibatch:
     """Score some rows of an experience under the current policy and critic, with gradients.
 
-    Args:
-        vocabulary: Whether the loss needs log-probabilities over the whole vocabulary even if no setting does.
+    With `vocabulary`, the loss needs log-probabilities over the whole vocabulary even if no setting does.
     """
     vocabulary = vocabulary or config.ratio_over == "vocabulary" or config.mass_coefficient != 0.0
     with trainer.autocast():
@@ -288,8 +280,7 @@ def score_tokens(
 ) -> ScoredTokens:
     """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled.
 
-    Args:
-        policy: None uses the scores that the sampler kept.
+    Without a policy, the scores are those that the sampler kept.
     """
     prompts, responses = rollout.prompts.rows(rows), rollout.responses.rows(rows)
     encoded = None if rollout.encoded is None else rollout.encoded[rows]
@@ -434,11 +425,7 @@ def explained_variance(experience: Experience, config: ActorCriticConfig) -> dic
 def explained(targets: Tensor, missed: Tensor) -> dict[str, float]:
     """Return the share of the variance that is explained, by its name in the log; nothing if all targets are equal.
 
-    Below 0, a constant would be better.
-
-    Args:
-        targets: [M].
-        missed: Targets less predictions, [M].
+    Below 0, a constant would be better. `missed` are the targets less the predictions; both are [M].
     """
     spread = targets - targets.mean()
     if spread.abs().max() <= EQUAL * targets.abs().max():

@@ -166,11 +166,7 @@ def start(trainer: Trainer, config: ScoredConfig, reference: bool = True) -> Tra
 
 
 def read_data(config: ScoredConfig, task: Task, examples: Sequence[Example]) -> ScoredData:
-    """Return the part to learn from of the file that the settings name.
-
-    Raises:
-        DataError: The file cannot be read, or states what cannot be learnt from.
-    """
+    """Return the part to learn from of the file that the settings name; errors as for `start`."""
     assert config.data is not None
     data = learnable(read_scored(Path(config.data), task, examples, task.data.reward_split))
     if config.needs_rewards and not data.rewards:
@@ -182,11 +178,7 @@ def read_data(config: ScoredConfig, task: Task, examples: Sequence[Example]) -> 
 
 
 def learnable(data: ScoredData) -> ScoredData:
-    """Return a file's content without the held-out lines.
-
-    Raises:
-        DataError: All lines are held out.
-    """
+    """Return a file's content without the held-out lines; a DataError if all lines are."""
     if not data.learned:
         raise DataError(f"{data.path}: all of its lines are held out; use a file with lines of the part train.")
     return replace(data, groups=data.learned)
@@ -325,8 +317,7 @@ def with_reference_log_probs(
 ) -> Groups:
     """Return groups with the log-probabilities of π_0: the initial policy, or what the setting `reference` names.
 
-    Args:
-        batches: The groups that this rank scores together; groups that no rank scores stay 0.
+    `batches` are the groups that this rank scores together; groups that no rank scores stay 0.
     """
     count, size = groups.scores.shape
     log_probs = torch.zeros(count, size, groups.responses.ids.shape[1], device=groups.scores.device)

@@ -54,11 +54,7 @@ def epochs(
 
 
 def micro_batches(trainer: Trainer, weights: Tensor, rows: Tensor, size: int) -> list[Tensor]:
-    """Return this rank's share of some rows in micro-batches of similar length.
-
-    Args:
-        weights: [B, T], not 0 where a token counts.
-    """
+    """Return this rank's share of some rows in micro-batches of similar length; `weights` [B, T] are 0 for no token."""
     mine = rows[trainer.distributed.rank :: trainer.distributed.size]
     return [part for part in length_batches(weights != 0, mine, size) if len(part)]
 
@@ -198,13 +194,9 @@ def figures_of(measured: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def check_ratio(measured: Mapping[str, Tensor], config: RewardedConfig, n: int) -> None:
-    """Check that the policy about to be trained is the one that was sampled.
+    """Raise a TrainingError if the policy about to be trained is not the one that was sampled.
 
-    Args:
-        measured: Figures of the first minibatch of update `n`.
-
-    Raises:
-        TrainingError: Sampler, scoring and training see different policies.
+    `measured` are the figures of the first minibatch of update `n`.
     """
     disagreement = _disagreement(measured, config.precision == "float32")
     if disagreement is None:
@@ -272,11 +264,7 @@ def supervised_gradient(
 ) -> Tensor:
     """Add the gradient of the weighted negative log-likelihood of `count` random references; return the loss.
 
-    Args:
-        step: Optimiser step of update `n`.
-
-    Raises:
-        TrainingError: No example has a reference.
+    It is of optimiser step `step` of update `n`. It is a TrainingError if no example has a reference.
     """
     chance = generator(trainer.seed, "references", n, step)
     pairs = trainer.pairs[torch.randint(len(trainer.pairs), (count,), generator=chance)]

@@ -142,11 +142,14 @@ def mask_of_start(trainer: Trainer, config: RewardedConfig) -> Mask | None:
 
 def _mask(trainer: Trainer, config: RewardedConfig, masking: PreTrainedModel | None) -> Mask:
     always_open = tuple(trainer.tokenizer.all_special_ids) if config.always_open == "special" else ()
+    return Mask(masking, mask_rule(config), always_open)
+
+
+def mask_rule(config: RewardedConfig) -> Callable[[Tensor], Tensor]:
+    """Return the rule that maps logits [B, V] to the open tokens, [B, V] bool."""
     if config.mask == "learned_top_p":
-        rule = partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
-    else:
-        rule = partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
-    return Mask(masking, rule, always_open)
+        return partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
+    return partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
 
 
 # --- calibrated rewards -----------------------------------------------------------------------------------------------
@@ -255,9 +258,6 @@ def draw(
 
     Args:
         policy: The initial policy, to sample from it, masked by itself; None samples the policy that learns.
-
-    Raises:
-        TrainingError: No response has a score, or a reward is not a valid score.
     """
     mask = mask_of_update(trainer, state, config) if policy is None else mask_of_start(trainer, config)
     with gathered(trainer.sharded):
@@ -368,8 +368,7 @@ def gather(trainer: Trainer, sampled: Sampled) -> Sampled:
 def score(trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, sampled: Sampled) -> Responses:
     """Score gathered responses, and count one update more since the mask was refreshed.
 
-    Raises:
-        TrainingError: No response has a score.
+    It is a TrainingError if no response has a score.
     """
     rewarded, rollout = sampled.rewarded, sampled.rollout
     trainer.graded([trainer.examples[place] for place in sampled.positions.tolist()], rewarded.sums.tolist())
@@ -406,12 +405,9 @@ def score(trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, s
 
 
 def draw_positions(total: int, count: int, seed: int, n: int) -> Tensor:
-    """Return the positions of the examples of update `n`, [count]: none repeats before all have come once.
+    """Return the positions of the examples of update `n`, [count], of `total`: none repeats before all have come once.
 
     The order depends only on seed and update, so that an interrupted run resumes exactly.
-
-    Args:
-        total: Number of examples.
     """
     return torch.tensor(_turns(total, count, n, seed))
 
@@ -424,7 +420,6 @@ def redraw_positions(first: Tensor, total: int, seed: int, n: int, attempt: int)
 
     Args:
         first: [count], the update's own positions.
-        total: Number of examples.
         attempt: From 1.
     """
     used = set(first.tolist())

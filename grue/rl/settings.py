@@ -36,11 +36,7 @@ class ImpactPrompts:
 
 
 def parse_select(text: str | None) -> HardPrompts | ImpactPrompts | None:
-    """Read `select`.
-
-    Raises:
-        ConfigError: It is malformed, or its number leaves no prompt.
-    """
+    """Read `select`; a ConfigError if it is malformed, or its number leaves no prompt."""
     if text is None:
         return None
     kind, _, rest = text.partition(":")
@@ -58,11 +54,7 @@ def parse_select(text: str | None) -> HardPrompts | ImpactPrompts | None:
 
 
 def parse_reference(text: str | None) -> tuple[Path, ...]:
-    """Read `reference`: the folders whose weights are averaged; none if it is not set.
-
-    Raises:
-        ConfigError: It is malformed.
-    """
+    """Read `reference`: the folders whose weights are averaged, none if it is not set; a ConfigError if malformed."""
     if text is None:
         return ()
     kind, _, rest = text.partition(":")

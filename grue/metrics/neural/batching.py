@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from grue.errors import ConfigError, DataError
+from grue.lm.tokens import padded
 from grue.metrics.metric import FloatArray
 from grue.metrics.tokens import without_surrogates
 from grue.records import Example
@@ -47,21 +48,13 @@ def window(model: Any, tokenizer: Any) -> int | None:
 
 
 def require_batch_size(size: int) -> None:
-    """Check that a batch size is at least 1.
-
-    Raises:
-        ConfigError: It is not.
-    """
+    """Raise a ConfigError if a batch size is below 1."""
     if size < 1:
         raise ConfigError(f"The option batch_size must be at least 1, found {size}.")
 
 
 def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Yield the indices of inputs in batches of similar length, longest first.
-
-    Raises:
-        ConfigError: As `require_batch_size`.
-    """
+    """Yield the indices of inputs in batches of similar length, longest first."""
     require_batch_size(size)
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     for start in range(0, len(order), size):
@@ -79,9 +72,6 @@ def logits(
         inputs: Tuples of one text, or of two to read as a pair, of which the longer is cut first.
         size: Inputs at a time; does not change the values.
         longest: Maximum number of tokens of an input, if lower than the model's own limit.
-
-    Raises:
-        ConfigError: As `require_batch_size`.
     """
     require_batch_size(size)
     limits = [limit for limit in (longest, window(model, tokenizer)) if limit is not None]
@@ -103,33 +93,20 @@ def _block_logits(
     encoded = tokenizer(
         *columns, truncation=longest is not None, max_length=longest, return_token_type_ids=typed, verbose=False
     )
-    keys = ["input_ids", "attention_mask", *(["token_type_ids"] if typed else [])]
     scores = np.zeros((len(block), model.config.num_labels))
-    fill = {"input_ids": tokenizer.pad_token_id, "attention_mask": 0, "token_type_ids": tokenizer.pad_token_type_id}
+    left = tokenizer.padding_side == "left"
     for batch in batches([len(ids) for ids in encoded["input_ids"]], size):
-        padded = {
-            key: _padded([encoded[key][index] for index in batch], fill[key], tokenizer.padding_side) for key in keys
-        }
-        scores[batch] = model(**{key: rows.to(model.device) for key, rows in padded.items()}).logits.double().cpu()
+        tokens = padded([encoded["input_ids"][index] for index in batch], tokenizer.pad_token_id, model.device, left)
+        inputs = {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
+        if typed:
+            types = [encoded["token_type_ids"][index] for index in batch]
+            inputs["token_type_ids"] = padded(types, tokenizer.pad_token_type_id, model.device, left).ids
+        scores[batch] = model(**inputs).logits.double().cpu()
     return scores
 
 
-def _padded(rows: Sequence[Sequence[int]], fill: int, side: str) -> torch.Tensor:
-    """Return rows of unequal length as [rows, longest]; a tokenizer's own `pad` is several times slower."""
-    longest = max(map(len, rows))
-    filled = torch.full((len(rows), longest), fill)
-    for index, row in enumerate(rows):
-        start = longest - len(row) if side == "left" else 0
-        filled[index, start : start + len(row)] = torch.tensor(row)
-    return filled
-
-
 def require_finite(metric: str, model: str, examples: Sequence[Example], values: ArrayLike) -> FloatArray:
-    """Return the values, one or more per example, if all are finite numbers.
-
-    Raises:
-        DataError: One is not; names the metric, the model and the first such example.
-    """
+    """Return the values, one or more per example; a DataError for the first example that has one that is not finite."""
     array = np.asarray(values, dtype=np.float64)
     broken = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
     if broken.any():

@@ -30,11 +30,7 @@ MOVED = ("FacebookAI/", "albert/", "distilbert/", "google-bert/", "google-t5/", 
 
 
 def recommended_layer(model: str) -> int:
-    """Return the layer that bert-score's authors found best for a hub model.
-
-    Raises:
-        ConfigError: They did not test it, or the model is a local folder.
-    """
+    """Return the layer that bert-score's authors found best for a hub model; a ConfigError if they did not test it."""
     organisation = next((each for each in MOVED if model.startswith(each)), "")
     layer: int | None = None if Path(model).is_dir() else model2layers.get(model.removeprefix(organisation))
     if not layer:
@@ -87,11 +83,7 @@ class Matching:
         self._room = MOST_KEPT
 
     def values(self, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        """Return the highest value that each text reaches.
-
-        Raises:
-            ConfigError: The metric is weighted by idf and nothing was prepared.
-        """
+        """Return the highest value that each text reaches; a ConfigError with idf if nothing was prepared."""
         blocks = [slice(start, start + BLOCK) for start in range(0, len(texts), BLOCK)]
         scores = [self._block(examples[block], texts[block]) for block in blocks]
         return list(require_finite("bertscore", self._name, examples, np.concatenate([*scores, np.zeros(0)])))

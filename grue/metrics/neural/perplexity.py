@@ -13,6 +13,7 @@ from torch import Tensor
 from grue.errors import ConfigError, DataError
 from grue.lm.quiet import quiet
 from grue.lm.scorers import load_scoring_model, model_signature
+from grue.lm.tokens import padded
 from grue.metrics.metric import FloatArray, OfCorpusOnly, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
@@ -191,8 +192,7 @@ class PolicyOnReferences:
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2]: RL4LMs' negative log-likelihood of an example's references in nats, and their tokens.
 
-        Raises:
-            DataError: No example has a reference, or there is only one token.
+        It raises a DataError if no example has a reference, or there is only one token.
         """
         parts = [
             (index, without_surrogates(self._part(example, reference)))
@@ -211,11 +211,7 @@ class PolicyOnReferences:
         return require_finite(NAME, self._name, examples, totals)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Refuse.
-
-        Raises:
-            OfCorpusOnly: Always.
-        """
+        """Refuse: raise OfCorpusOnly."""
         raise OfCorpusOnly(NAME, describes="the policy and looks at no text", instead="the metric perplexity")
 
     def corpus(self, statistics: FloatArray) -> float:
@@ -270,9 +266,9 @@ def window_losses(model: Any, batch: Sequence[Window]) -> Tensor:
     Padding is on the left, so that the scored tokens of all rows are in the last columns and only their logits are
     computed; positions count from each row's first real token.
     """
-    length, scored = max(len(piece.ids) for piece in batch), max(piece.scored for piece in batch)
-    ids = torch.tensor([[0] * (length - len(piece.ids)) + piece.ids for piece in batch]).to(model.device)
-    mask = torch.tensor([[0] * (length - len(piece.ids)) + [1] * len(piece.ids) for piece in batch]).to(model.device)
+    tokens = padded([piece.ids for piece in batch], 0, model.device, left=True)
+    ids, mask, length = tokens.ids, tokens.mask.long(), tokens.ids.shape[1]
+    scored = max(piece.scored for piece in batch)
     logits = model(
         input_ids=ids,
         attention_mask=mask,

@@ -7,7 +7,8 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from grue.lm.reward_folder import Pooling
-from grue.lm.reward_model import RewardModel, padded
+from grue.lm.reward_model import RewardModel
+from grue.lm.tokens import padded
 from grue.metrics.metric import FloatArray
 from grue.metrics.neural.batching import BLOCK, batches, seam, window
 from grue.metrics.tokens import without_surrogates
@@ -51,6 +52,6 @@ def logits(
     for start in range(0, len(rows), BLOCK * size):
         block = rows[start : start + BLOCK * size]
         for batch in batches([len(row) for row in block], size):
-            ids, mask = padded([block[index] for index in batch], tokenizer.pad_token_id, model.head.weight.device)
-            scores[[start + index for index in batch]] = model(ids, mask).double().cpu().numpy()
+            tokens = padded([block[index] for index in batch], tokenizer.pad_token_id, model.head.weight.device)
+            scores[[start + index for index in batch]] = model(tokens.ids, tokens.mask).double().cpu().numpy()
     return scores
