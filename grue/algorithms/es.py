@@ -23,6 +23,7 @@ n = pairs of an update, B = responses of an update, a member's adjacent, T = res
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -35,12 +36,14 @@ from grue.lm.model import eos_id
 from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.stops import find_stops
-from grue.lm.tokens import Tokens, encode_prompts
+from grue.lm.tokens import encode_prompts
 from grue.rl import trainer as base
 from grue.rl.optimize import step
 from grue.rl.responses import (
     Responses,
     Sampled,
+    Side,
+    by_rows,
     describe_responses,
     draw_positions,
     gather,
@@ -159,22 +162,12 @@ def draw_noise(trainer: Trainer, n: int, pair: int) -> Iterator[Tensor]:
 
 def joined(rollouts: Sequence[Rollout]) -> Rollout:
     """Return the answers of several members to the same prompts as one rollout, without supports."""
-    width = max(rollout.responses.ids.shape[1] for rollout in rollouts)
 
-    def stack(parts: Sequence[Tensor]) -> Tensor:
-        return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
+    def stack(*parts: Tensor, side: Side) -> Tensor:
+        width = max(part.shape[-1] for part in parts)
+        return torch.cat([pad(part, (0, width - part.shape[-1])) if part.ndim > 1 else part for part in parts])
 
-    prompts, count = rollouts[0].prompts, len(rollouts)
-    return Rollout(
-        Tokens(prompts.ids.repeat(count, 1), prompts.mask.repeat(count, 1)),
-        Tokens(
-            stack([rollout.responses.ids for rollout in rollouts]),
-            stack([rollout.responses.mask for rollout in rollouts]),
-        ),
-        support=None,
-        truncated=torch.cat([rollout.truncated for rollout in rollouts]),
-        mask_size=stack([rollout.mask_size for rollout in rollouts]),
-    )
+    return by_rows(stack, "right", *(replace(rollout, support=None, encoded=None) for rollout in rollouts))
 
 
 # --- fitness ---------------------------------------------------------------------------------------------------------

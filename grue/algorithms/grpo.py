@@ -54,8 +54,7 @@ def group_advantages(scores: Tensor, scored: Tensor, config: GRPOConfig) -> Tens
     """Return the advantages of responses ordered by groups, [B]; exactly 0 in a group of equal scores.
 
     Scores whose terms were standardised in the group are not divided again. A response without a score, where `scored`
-    [B]
-    is False, has no advantage.
+    [B] is False, has no advantage.
     """
     divided = config.scale_by == "group" and not config.normalize_terms
     judge = rl.standardise_groups if divided else rl.centre_groups

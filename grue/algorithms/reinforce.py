@@ -66,9 +66,7 @@ def improve(
 def response_advantages(config: ReinforceConfig, less_baseline: Baseline, size: int, experience: Experience) -> Tensor:
     """Return the advantage of each response, [B, 1]; whitened over the responses if so configured.
 
-    Args:
-        less_baseline: Subtracts the baseline from the returns.
-        size: Number of adjacent responses that share a baseline.
+    `less_baseline` subtracts the baseline that `size` adjacent responses share.
     """
     advantages = rl.judge_counted(experience.scored, less_baseline, experience.rewards.sum(1), size)
     if config.whiten_advantages:

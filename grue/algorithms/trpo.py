@@ -28,9 +28,7 @@ from grue.lm import distributions
 from grue.lm.adapters import recomputing
 from grue.lm.forward import forward, trunk_states
 from grue.lm.model import freeze
-from grue.lm.sampling import Rollout
 from grue.lm.seeds import generator
-from grue.lm.tokens import Tokens
 from grue.rl import functional as rl
 from grue.rl import trainer as base
 from grue.rl.experience import (
@@ -116,11 +114,8 @@ def line_search(
 ) -> dict[str, float]:
     """Shorten a step until it improves on `surrogate` inside the trust region; if none does, restore the weights.
 
-    Returns:
-        The length of the step taken, its mean KL divergence, and the number of attempts.
-
-    Raises:
-        TrainingError: The KL divergence of the shortest step is not a number.
+    The figures are the length of the step taken, its mean KL divergence, and the number of attempts. It is a
+    TrainingError if the KL divergence of the shortest step is not a number.
     """
     config, before = region.config, freeze(region.policy)
     start, share, attempts = flatten(parameters, parameters).detach().clone(), 1.0, 0
@@ -210,7 +205,7 @@ def fisher_rows(region: TrustRegion, n: int) -> Tensor:
 def open_logits(region: TrustRegion, policy: PreTrainedModel, rows: Tensor) -> Tensor:
     """Return the logits [b, T, V] of the ratio's distributions, minus infinity for tokens outside their support."""
     rollout, trainer = region.experience.rollout, region.trainer
-    prompts, responses, encoded = part_of(rollout, rows)
+    prompts, responses, encoded = rollout.rows(rows)
     with trainer.autocast():
         logits, _ = forward(policy, prompts, responses, encoded=encoded)
     logits = logits.float() / rollout_settings(trainer.task, region.config).temperature
@@ -250,7 +245,7 @@ def value_losses(
     """Return the sum over the tokens of some rows of the critic's loss."""
     critic = state.critic
     assert critic is not None and experience.policy.values is not None
-    prompts, responses, encoded = part_of(experience.rollout, rows)
+    prompts, responses, encoded = experience.rollout.rows(rows)
     with trainer.autocast():
         hidden = None
         if critic.trunk is None:
@@ -263,13 +258,7 @@ def value_losses(
     return {"loss": loss.sum()}
 
 
-# --- rows and vectors ------------------------------------------------------------------------------------------------
-
-
-def part_of(rollout: Rollout, rows: Tensor) -> tuple[Tokens, Tokens, Tensor | None]:
-    """Return prompts, responses and a frozen encoder's states of some rows."""
-    encoded = None if rollout.encoded is None else rollout.encoded[rows]
-    return rollout.prompts.rows(rows), rollout.responses.rows(rows), encoded
+# --- vectors ---------------------------------------------------------------------------------------------------------
 
 
 def flatten(tensors: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:

@@ -132,12 +132,8 @@ def _request(
 ) -> "RunRequest":
     """Return the request that arguments make; a whole request is returned as it is.
 
-    Args:
-        arguments: Fields of a request; any other is a setting of the algorithm.
-        beside: The arguments that are allowed besides a whole request, for the message.
-
-    Raises:
-        ConfigError: An argument is given besides a whole request, or has a wrong type.
+    Arguments that are not fields of a request are settings of the algorithm; `beside` names those that are allowed
+    beside a whole request. Others, or a wrong type, are a ConfigError.
     """
     from grue.evaluation.rewards import give_name
     from grue.runs.request import ARGUMENTS, RunRequest

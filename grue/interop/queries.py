@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 def response_of(query: str, prompt: str, tokenizer: "PreTrainedTokenizerBase") -> str:
     """Return the response of a query without special tokens; a TrainingError if it does not begin with the prompt.
 
-    Args:
-        query: prompt + response, decoded from their tokens with the special ones.
-        prompt: As it was tokenised, without special tokens except those of a chat template.
+    The query is prompt + response, decoded from their tokens with the special ones; the prompt is as it was tokenised,
+    without special tokens except those of a chat template.
     """
     begin = str(tokenizer.decode(_ids(prompt, tokenizer)))  # decoding may change white space, say
     for prefix in (begin, prompt):

@@ -50,10 +50,7 @@ def check_positions(config: PretrainedConfig, name: str, task: Task) -> None:
 def check_conversation(model: PreTrainedModel, tokens: int, response: int, owner: str) -> None:
     """Refuse a conversation, which is never cut, that does not fit into a causal model's positions.
 
-    Args:
-        tokens: Its length.
-        response: The longest reply.
-        owner: Whose it is, for the message.
+    It has `tokens` tokens, the longest reply `response`; `owner` says whose it is, for the message.
     """
     room = getattr(model.config, POSITIONS, None)
     if room is not None and tokens + response > room:

@@ -101,22 +101,15 @@ def openings(model: PreTrainedModel, ends: list[int], min_new_tokens: int, size:
     begin = 0 if first is None else 1  # as in transformers: the beginning is after a forced token
 
     @cache
-    def without(closed: frozenset[int]) -> Tensor | None:
-        return _marked(closed, False) if closed else None
-
-    @cache
-    def only(token: int) -> Tensor:
-        return _marked([token], True)
-
-    def _marked(ids: Any, value: bool) -> Tensor:
-        marked = torch.full((size,), not value)
-        marked[list(ids)] = value
-        return marked.to(model.device)
+    def marked(ids: frozenset[int], value: bool) -> Tensor:
+        marks = torch.full((size,), not value)
+        marks[list(ids)] = value
+        return marks.to(model.device)
 
     def at(t: int) -> Tensor | None:
         if first is not None and t == 0:
-            return only(first)
-        closed = [*(never or ()), *((at_first or ()) if t == begin else ()), *(ends if t < min_new_tokens else ())]
-        return without(frozenset(closed))
+            return marked(frozenset([first]), True)
+        closed = {*(never or ()), *((at_first or ()) if t == begin else ()), *(ends if t < min_new_tokens else ())}
+        return marked(frozenset(closed), False) if closed else None
 
     return at

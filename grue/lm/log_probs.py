@@ -115,11 +115,8 @@ def token_scores(
 def open_tokens(model: PreTrainedModel, packed: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return the tokens that each support leaves open, if they are few and their logits can be computed alone.
 
-    Args:
-        packed: Bit-packed supports [N, ⌈V/8⌉].
-
-    Returns:
-        Ids [N, K], ascending, and which of them count, [N, K]; None if all logits must be computed.
+    They are ids [N, K], ascending, and which of them count, [N, K], of bit-packed supports [N, ⌈V/8⌉]; None if all
+    logits must be computed.
     """
     if not is_wide(model) or not len(packed) or not has_plain_head(model):
         return None

@@ -80,11 +80,8 @@ def _states(backbone: PreTrainedModel, ids: Tensor, mask: Tensor | None, cache: 
 def pooling_of(backbone: PreTrainedModel, tokens: int) -> Pooling:
     """Return a backbone's pooling: "last" if its states do not depend on later tokens.
 
-    Args:
-        tokens: Size of its tokenizer's vocabulary.
-
-    Raises:
-        ConfigError: It cannot be run, or padding after a text changes the text's states.
+    `tokens` is the size of its tokenizer's vocabulary. It is a ConfigError if the backbone cannot be run, or padding
+    after a text changes the text's states.
     """
     rows = torch.tensor([[3, 5, 4], [3, 5, 6]], device=backbone.device) % tokens
     try:

@@ -69,6 +69,11 @@ class Rollout:
     encoded: Tensor | None = None
     sampler_scores: TokenLogProbs | None = None
 
+    def rows(self, rows: Tensor) -> tuple[Tokens, Tokens, Tensor | None]:
+        """Return prompts, responses and a frozen encoder's states of some rows."""
+        encoded = None if self.encoded is None else self.encoded[rows]
+        return self.prompts.rows(rows), self.responses.rows(rows), encoded
+
     def open_vocabulary(self, rows: Tensor, length: int, size: int) -> Tensor | None:
         """Return the support of some rows and the first `length` tokens as bool [b, length, size].
 

@@ -237,14 +237,9 @@ def _joined(first: Vectors, second: Vectors) -> Vectors:
 
 
 def mean_similarity(candidates: Vectors, references: Vectors, rows: Sequence[range]) -> list[float]:
-    """Return ten times the mean similarity of each candidate to its references.
+    """Return ten times the mean similarity of each of N candidates to its references, which are in its `rows`.
 
     A similarity is the mean over orders of the clipped cosine, times a Gaussian of the difference in length.
-
-    Args:
-        candidates: N texts.
-        references: All references.
-        rows: For each candidate, the rows of its references.
     """
     sizes = np.array([len(each) for each in rows])
     candidate = np.repeat(np.arange(len(rows)), sizes)  # [pairs]

@@ -34,11 +34,6 @@ def asked_sentiment(model: str, revision: str = "", batch_size: int = 32) -> Ave
 
     The label is `meta["asked"]`, 0 or 1; what is read before the text is `meta["text"]`, so that the words that ask are
     not. Everything else is as for `sentiment`.
-
-    Args:
-        model: Hub id, local folder or `mini:<asset>`.
-        revision: Commit or tag of a hub model.
-        batch_size: Inputs at a time; does not change the values.
     """
     return _sentiment("asked_sentiment", model, revision, batch_size, [0, 1], "label:asked|", _asked)
 
@@ -86,16 +81,11 @@ def _asked(example: Example) -> tuple[str, int]:
 
 
 def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
-    """Return 1 where a text has the dialogue act that its example requests, else 0.
+    """Return 1 where a text has the dialogue act that its example requests, else 0; arguments as for `sentiment`.
 
     The act is the classifier's most probable label for the last utterance and the text together; the requested one is
     `meta["intent"]`, the index of a label. An empty text has no act and scores 0. Inputs too long for the
     classifier are cut on the left, so that the text stays.
-
-    Args:
-        model: Hub id, local folder or `mini:<asset>`.
-        revision: Commit or tag of a hub model.
-        batch_size: Inputs at a time; does not change the values.
 
     Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which joins the utterance and the text without a separator.
     """

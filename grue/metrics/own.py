@@ -37,16 +37,8 @@ ADDED: set[str] = set()
 def function_metric(path: str, folders: Sequence[Path] = (), suggestions: Iterable[str] = ()) -> MetricFactory:
     """Return the factory of the metric `path`, "module:function": the mean of what the function returns.
 
-    Its signature has the sha256 of the module's file, so that values of different code can be distinguished.
-
-    Args:
-        path: Module and function.
-        folders: Where the module is looked up if it is neither installed nor in the working directory.
-        suggestions: Names of metrics, to suggest one if there is no such module.
-
-    Raises:
-        ConfigError: There is no such module or function, importing it fails, it does not take two arguments, or the
-            module is built in.
+    Its signature has the sha256 of the module's file, so that values of different code can be distinguished. Arguments
+    and errors as for `import_from`; a function that is missing, built in or not of two arguments is a ConfigError, too.
     """
     module = import_from(path, "metric", folders, suggestions)
     values = checked_function("metric", path, attribute_of(module, path, "metric"))
@@ -65,6 +57,9 @@ def import_from(path: str, noun: str, folders: Sequence[Path] = (), suggestions:
     """Return the module of "module:function", installed, in the working directory or in one of `folders`.
 
     A file that has changed since it was imported is executed again, for notebooks that rewrite it.
+
+    Args:
+        suggestions: Names of metrics, to suggest one if there is no such module.
 
     Raises:
         ConfigError: There is no such module, importing it fails, or this process has another module of that name.

@@ -30,14 +30,9 @@ def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32
     repetition, which is easily predicted.
 
     Args:
-        model: Hub id, local folder or `mini:<asset>` of a causal language model.
         typical: Perplexity of human text under that model, given its prompts.
-        revision: Commit or tag of a hub model.
-        batch_size: Windows at a time; does not change the values.
-        context: As for `perplexity`.
 
-    Raises:
-        ConfigError: `typical` is not a perplexity, or `context` is negative.
+    Other arguments and errors as for `perplexity`; `typical` must be a perplexity.
     """
     from grue.metrics.neural.perplexity import BoundedPerplexity
 

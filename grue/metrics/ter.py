@@ -301,12 +301,8 @@ def _row(
 ) -> tuple[list[int], list[int]]:
     """Return the distances of the cells of a word's row, and the last step to each.
 
-    Args:
-        word: The row's word.
-        reference: Column j is that of reference[j − 1].
-        span_above: Columns of the row before.
-        span: Columns of this row, none further left.
-        row_above: Distances of the row before.
+    Column j is that of reference[j − 1]. The row before has the columns `span_above` and the distances `row_above`;
+    `span`, the columns of this row, begins no further left.
     """
     # The cells above and up to the left of every cell of this row.
     padded = [

@@ -7,7 +7,7 @@ B = responses of an update, b = some of them, T = response time.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -155,15 +155,13 @@ def collect(
     with gathered(trainer.sharded):
         sampled = sample(trainer, state, config, n, mask, keep=keep)
         responses = score(trainer, state, config, n, gather(trainer, sampled))
-        reading = reading_of(
-            trainer, config, sampled.rollout, responses, minibatches or first_epoch(trainer, config, n)
-        )
+        first_epoch = minibatches or (lambda learnt: next(epochs(trainer, config, learnt, n)))
+        reading = reading_of(trainer, config, sampled.rollout, responses, first_epoch)
         policy = state.policy if keep == "drawn" else None
         with trainer.autocast():
             current = score_all(policy, state.critic, reading, temperature, config, entropy=True)
     with state.reference_policy() as reference, trainer.autocast():
         before = score_all(reference, None, reading, temperature, config)
-    current, before = joined(current, reading), joined(before, reading)
     sampler_scores = sampled.rollout.sampler_scores
     assert sampler_scores is not None, "the sampler must keep the policy's scores"
     drawn = trainer.distributed.gather_rows(sampler_scores.restricted)
@@ -228,11 +226,6 @@ def reading_of(
     return Reading(responses.rollout, batches, distributed.sum)
 
 
-def first_epoch(trainer: Trainer, config: RolloutConfig, n: int) -> Minibatches:
-    """Return a function that splits rows into the minibatches of the first epoch of update `n`."""
-    return lambda learnt: next(epochs(trainer, config, learnt, n))
-
-
 def score_minibatch(
     trainer: Trainer,
     state: TrainState,
@@ -282,8 +275,7 @@ def score_tokens(
 
     Without a policy, the scores are those that the sampler kept.
     """
-    prompts, responses = rollout.prompts.rows(rows), rollout.responses.rows(rows)
-    encoded = None if rollout.encoded is None else rollout.encoded[rows]
+    prompts, responses, encoded = rollout.rows(rows)
     length = responses.ids.shape[1]
     if policy is None:
         assert rollout.sampler_scores is not None, "the sampler must keep the policy's scores"
@@ -314,7 +306,7 @@ def score_all(
     config: RolloutConfig,
     entropy: bool = False,
 ) -> ScoredTokens:
-    """Run `score_tokens` over this rank's batches of a rollout, padded back to [B, T]; 0 for other rows."""
+    """Run `score_tokens` over each rank's batches of a rollout; return the scores of all ranks, padded to [B, T]."""
     rollout = reading.rollout
     size, width = rollout.responses.ids.shape
     parts: dict[str, Tensor] = {}
@@ -325,13 +317,8 @@ def score_all(
             if part is not None:
                 whole = parts.setdefault(name, torch.zeros(size, width, device=part.device))
                 whole[rows.to(part.device), : part.shape[1]] = part.float()
-    return ScoredTokens(**{name: parts.get(name) for name in ScoredTokens.__slots__})  # type: ignore[arg-type]
-
-
-def joined(scored: ScoredTokens, reading: Reading) -> ScoredTokens:
-    """Return the scores of all ranks."""
-    values = {field.name: getattr(scored, field.name) for field in fields(scored)}
-    return replace(scored, **{name: reading.join(value) for name, value in values.items() if value is not None})
+    joined = {name: reading.join(parts[name]) if name in parts else None for name in ScoredTokens.__slots__}
+    return ScoredTokens(**joined)  # type: ignore[arg-type]
 
 
 def advantages_and_returns(experience: Experience, config: ActorCriticConfig) -> tuple[Tensor, Tensor]:
@@ -451,28 +438,21 @@ def fit_head(state: TrainState, config: ActorCriticConfig, experience: Experienc
     assert state.critic is not None
     rollout, mask = experience.rollout, experience.mask
     model = state.policy if state.critic.trunk is None else state.critic.trunk
-    rows_of, features = (
-        mask.nonzero()[:, 0],
-        torch.zeros(*mask.shape, state.critic.head.in_features, device=mask.device),
-    )
+    features = torch.zeros(*mask.shape, state.critic.head.in_features, device=mask.device)
     for rows in length_batches(mask, torch.arange(len(mask)), config.micro_batch_size):
-        responses = rollout.responses.rows(rows)
-        encoded = None if rollout.encoded is None else rollout.encoded[rows]
-        states = trunk_states(model, rollout.prompts.rows(rows), responses, encoded)
+        states = trunk_states(model, *rollout.rows(rows))
         features[rows.to(mask.device), : states.shape[1]] = states.float()
     targets = discounted_returns(experience, config)[mask]
-    weight, bias, held_out = ridge(features[mask].double(), targets.double(), _first_places(experience)[rows_of])
+    positions = experience.responses.positions
+    groups = (positions.unsqueeze(0) == positions.unsqueeze(1)).int().argmax(1)  # an update may have a prompt twice
+    weight, bias, held_out = ridge(
+        features[mask].double(), targets.double(), groups.to(mask.device)[mask.nonzero()[:, 0]]
+    )
     state.critic.head.weight.copy_(weight)
     state.critic.head.bias.copy_(bias)
     values = torch.zeros_like(experience.rewards)
     values[mask] = held_out.to(values.dtype)
     return values
-
-
-def _first_places(experience: Experience) -> Tensor:
-    """Return for each response the row of the first response to its prompt, [B]: an update may have a prompt twice."""
-    positions = experience.responses.positions
-    return (positions.unsqueeze(0) == positions.unsqueeze(1)).int().argmax(1).to(experience.mask.device)
 
 
 def ridge(features: Tensor, targets: Tensor, groups: Tensor) -> tuple[Tensor, Tensor, Tensor]:

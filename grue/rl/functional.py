@@ -202,9 +202,7 @@ def overlong(lengths: Tensor, limit: int, buffer: int) -> Tensor:
 def share_below(scores: Tensor, compared: Tensor) -> Tensor:
     """Return the share of the compared scores below each score, ties counting half, [B]; NaN without any to compare.
 
-    Args:
-        scores: [B].
-        compared: [B, N]; NaN does not count.
+    `scores` are [B], `compared` [B, N]; NaN does not count.
     """
     comparable = ~compared.isnan()
     own = scores.unsqueeze(1)
@@ -223,9 +221,7 @@ def tilted(share: Tensor, tilt: float) -> Tensor:
 def leave_one_out(scores: Tensor, size: int) -> Tensor:
     """Return each score less the mean of the others of its group, [B] (Kool et al. 2019; Ahmadian et al. 2024, Eq. 6).
 
-    Args:
-        scores: [B], a group's scores adjacent.
-        size: Scores of one group, at least 2.
+    A group's scores [B] are adjacent, `size` of them, at least 2.
     """
     groups = _from_the_first(scores, size)
     other_means = (groups.sum(1, keepdim=True) - groups) / (size - 1)

@@ -412,9 +412,7 @@ def _losses(
 def pair_figures(log_ratios: Tensor, better: Tensor) -> dict[str, Tensor]:
     """Return for each group the mean gap of its pairs' log-ratios, and the share of pairs in the right order, [b].
 
-    Args:
-        log_ratios: [b, K].
-        better: [b, K, K], True where the first response of a pair is better.
+    `log_ratios` are [b, K]; `better` [b, K, K] is True where the first response of a pair is better.
     """
     gaps = (log_ratios.unsqueeze(2) - log_ratios.unsqueeze(1)).detach()
     pairs = better.sum((1, 2)).clamp(min=1)

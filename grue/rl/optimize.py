@@ -155,14 +155,8 @@ FIGURES = tuple(f"policy/{name}" for name in ("ratio_error", "ratio_error_mean",
 def mismatch(current: Tensor, drawn: Tensor, mask: Tensor) -> dict[str, Tensor]:
     """Return how far log π is from the sampler's, as sums over the tokens of a minibatch that count, and a maximum.
 
-    Args:
-        current: log π over the sampler's supports, [b, T].
-        drawn: The sampler's log π, [b, T].
-        mask: [b, T], True where a token counts.
-
-    Returns:
-        Sums of |log π − log π_sampler|, of the same with its sign, of k3's estimate of KL(sampler‖π), and of 1; and
-        the largest |log π − log π_sampler|.
+    They are sums of |log π − log π_sampler|, of the same with its sign, of k3's estimate of KL(sampler‖π), and of 1;
+    and the largest |log π − log π_sampler|. All arguments are [b, T], log-probabilities over the sampler's supports.
     """
     gap = (current.detach() - drawn).masked_fill(~mask, 0.0)
     sums = (gap.abs().sum(), gap.sum(), rl.kl_k3(drawn, drawn + gap).sum(), mask.sum())
@@ -174,11 +168,7 @@ def importance_weights(policy: Tensor, drawn: Tensor, config: RewardedConfig, ca
 
     Truncated importance sampling (Ionides 2008), which corrects for sampling from another policy than the one that
     learns: Yao et al. 2025; TRL's `vllm_importance_sampling_correction` in the mode `token_truncate`, verl's
-    `rollout_is = "token"`.
-
-    Args:
-        policy: log π_old over the sampler's supports, [B, T].
-        drawn: The sampler's log π, [B, T].
+    `rollout_is = "token"`. Log-probabilities are over the sampler's supports, [B, T].
     """
     if config.precision == "float32" or cap is None:
         return torch.ones_like(policy)

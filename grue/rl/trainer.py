@@ -73,9 +73,8 @@ class Trainer:
     def pairs(self) -> Tensor:
         """The pairs to learn from [N, 2], by the positions of the example and of one of its references.
 
-        Positions, because texts are tokenised step by step: WMT16's 4.5 million pairs would not fit into memory. It is
-        a
-        TrainingError if no example has a reference.
+        Positions, because texts are tokenised step by step: WMT16's 4.5 million pairs would not fit into memory.
+        Without any reference it is a TrainingError.
         """
         counts = torch.tensor([len(example.references) for example in self.examples])
         if not counts.sum():

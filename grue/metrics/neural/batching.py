@@ -67,8 +67,7 @@ def logits(
     """Return the logits of a text classifier for each input, [N, labels].
 
     Args:
-        model: The classifier.
-        tokenizer: Its tokenizer, which decides on which side long inputs are cut.
+        tokenizer: Decides on which side long inputs are cut.
         inputs: Tuples of one text, or of two to read as a pair, of which the longer is cut first.
         size: Inputs at a time; does not change the values.
         longest: Maximum number of tokens of an input, if lower than the model's own limit.
