@@ -188,7 +188,7 @@ def _by_task(paths: Sequence[Path], task_name: str | None, suite: str | None) ->
     predictions = [source for source in sources if isinstance(source, Path)]
     entries = [source for source in sources if not isinstance(source, Path)]
     if predictions and entries:
-        raise ConfigError("Results and predictions together: a run's predictions would count as another seed.")
+        raise ConfigError("Give results or predictions, not both: a run's predictions would count as another seed.")
     if predictions:
         if task is None:
             raise ConfigError("Predictions need --task NAME: what should they be scored against?")

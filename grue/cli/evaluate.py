@@ -270,5 +270,5 @@ def _usage(result: "Result") -> str:
     missing = f" ({unknown} answers without a count)" if unknown else ""
     return (
         f"\n{usage['requests']:,} requests ({usage['retries']:,} repeated), {usage['tokens']['prompt']:,} + "
-        f"{usage['tokens']['completion']:,} tokens{missing}{cost}; sampled by an endpoint, which promises no repeat"
+        f"{usage['tokens']['completion']:,} tokens{missing}{cost}; an endpoint may answer differently next time"
     )

@@ -276,12 +276,12 @@ def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path,
         click.echo(
             f"{folder}: {len(runs)} run{'s' * (len(runs) > 1)}, {tasks} task{'s' * (tasks > 1)}, {size / 1000:,.0f} kB"
         )
-        _tell_withheld(runs)
+        _print_withheld(runs)
         folders.append(folder)
     return folders
 
 
-def _tell_withheld(runs: "Sequence[PackedRun]") -> None:
+def _print_withheld(runs: "Sequence[PackedRun]") -> None:
     """Print which trained tasks are submitted without a configuration."""
     from grue.submissions.packing.pack import configurations
 

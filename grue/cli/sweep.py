@@ -191,7 +191,7 @@ def _grid(
     varied = tuple(GridEntry(algorithm=name, vary=values) for name in grid.algorithms if name not in BASELINES)
     if not varied:
         raise ConfigError(
-            "--vary varies the algorithms of --algos or of the file's `algorithms`, and none of them is trained; a "
+            "--vary varies the algorithms of --algos or of the file's `algorithms`, but there are none; a "
             "[[systems]] table has a `vary` of its own."
         )
     return replace(grid, algorithms=baselines, systems=(*varied, *grid.systems))

@@ -384,7 +384,7 @@ def _tolerated(bar: Bar, mean: float, spread: float | None, seeds: int, origin: 
 
 def _of_row(bar: Bar, task: Task, board: Board | None) -> Estimate:
     if board is None:
-        raise DataError(f"The suite {task.suite} has no board that ships; give {bar.figure} a number.")
+        raise DataError(f"The suite {task.suite} ships no board; give {bar.figure} a number.")
     if all((listed.name, listed.hash) != (task.name, task.hash) for listed in board.tasks):
         raise DataError(f"The board has another version of {task.suite}/{task.name}, or none; give a number.")
     cells = {row.system: row.cells[task.name] for row in board.rows if task.name in row.cells}

@@ -187,10 +187,10 @@ def _block(logits: Tensor) -> int:
 def _opened(logits: Tensor, support: Tensor | None, rows: slice) -> Tensor:
     if support is None:
         return logits[rows].float()
-    return restrict(logits[rows], _bools(support, rows, logits.shape[-1]))
+    return restrict(logits[rows], _unpacked(support, rows, logits.shape[-1]))
 
 
-def _bools(support: Tensor, rows: slice, size: int) -> Tensor:
+def _unpacked(support: Tensor, rows: slice, size: int) -> Tensor:
     return support[rows] if support.dtype == torch.bool else unpack_bits(support[rows], size)
 
 
@@ -225,7 +225,7 @@ class _BothLogProbs(torch.autograd.Function):
         sums = torch.empty(2, len(tokens), device=logits.device)  # log Σ exp over the support, over the vocabulary
         chosen = torch.empty_like(sums)
         for rows in _blocks(logits):
-            opened = _bools(support, rows, logits.shape[-1])
+            opened = _unpacked(support, rows, logits.shape[-1])
             index = tokens[rows].unsqueeze(-1)
             part = logits[rows].float()
             top = part.amax(-1, keepdim=True)
@@ -248,7 +248,7 @@ class _BothLogProbs(torch.autograd.Function):
         logits, tokens, support, sums = ctx.saved_tensors
         out = torch.empty_like(logits)
         for rows in _blocks(logits):
-            opened, part = _bools(support, rows, logits.shape[-1]), logits[rows].float()
+            opened, part = _unpacked(support, rows, logits.shape[-1]), logits[rows].float()
             for_inside, for_whole = to_inside[rows].unsqueeze(-1), to_whole[rows].unsqueeze(-1)
             # ∂ log π(y) is 1[token = y] − π(token); over the support, π is 0 if closed, else larger by a factor.
             factor = (sums[1, rows] - sums[0, rows]).exp_().unsqueeze(-1)

@@ -26,7 +26,11 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     Raises:
         ConfigError: The classifier has no such label.
     """
-    return _sentiment("sentiment", model, revision, batch_size, [label], f"label:{label}|", _prompt_and_label(label))
+
+    def read(example: Example) -> tuple[str, int]:
+        return example.prompt, label
+
+    return _sentiment("sentiment", model, revision, batch_size, [label], f"label:{label}|", read)
 
 
 def asked_sentiment(model: str, revision: str = "", batch_size: int = 32) -> Average:
@@ -63,10 +67,6 @@ def _sentiment(
         return list(softmax(scores)[np.arange(len(starts)), np.array([label for _, label in starts], dtype=int)])
 
     return Average(f"{name}|{model_signature(model, revision)}|{details}cut:left", values)
-
-
-def _prompt_and_label(label: int) -> Callable[[Example], tuple[str, int]]:
-    return lambda example: (example.prompt, label)
 
 
 def _asked(example: Example) -> tuple[str, int]:

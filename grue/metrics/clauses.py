@@ -222,7 +222,7 @@ def _sentence_tuples(chunks: Sequence[Chunk]) -> Iterator[Tuple]:
         elif not opening and not chained and main and verb.form != "ing":
             following.subjects, main = main, []
         elif not following.impersonal:
-            following.subjects = current.subjects if chained else _inherited(current, own, opening, verb)
+            following.subjects = current.subjects if chained else _inherited_subjects(current, own, opening, verb)
         if chained or not current.verb:
             following.phrases = current.phrases
         else:
@@ -327,7 +327,7 @@ def _agents(clause: SceneClause) -> list[str]:
     return [thing for preposition, thing in clause.phrases if clause.passive and preposition == "by"]
 
 
-def _inherited(current: SceneClause, own: Sequence[Chunk], opening: Sequence[Chunk], verb: Chunk) -> list[str]:
+def _inherited_subjects(current: SceneClause, own: Sequence[Chunk], opening: Sequence[Chunk], verb: Chunk) -> list[str]:
     """Return the subjects of a verb that has none of its own."""
     if any(each.kind == "relative" for each in opening):
         return [each.word for each in own if each.kind == "thing"][-1:] or current.subjects

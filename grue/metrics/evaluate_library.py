@@ -115,9 +115,9 @@ class Evaluated:
         try:
             result = self._module.compute(**columns, **self._arguments)
         except (ArithmeticError, TypeError, ValueError) as error:
-            reason, *_ = str(error).split("\n")
+            reason = str(error).split("\n")[0].rstrip(".")
             raise ConfigError(
-                f"The metric {self._name!r} cannot compute these texts: {reason} "
+                f"The metric {self._name!r} cannot be computed on these texts: {reason}. "
                 "Set its option references to 'all' or 'first', or its arguments."
             ) from error
         value = result.get(self._key)

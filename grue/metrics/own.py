@@ -106,7 +106,7 @@ def _refuse_namesake(path: str, noun: str, searched: Sequence[str]) -> None:
     if expected and imported and Path(expected).resolve() != Path(imported).resolve():
         raise ConfigError(
             f"The {noun} {path!r}: this process has imported {imported} as {package!r}, so it cannot import "
-            f"{expected}. Rename one of the files, or run what needs them in processes of their own."
+            f"{expected}. Rename one of the files, or use them in separate processes."
         )
 
 

@@ -140,7 +140,7 @@ def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> 
             output = "\n".join((done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-20:])
             raise DataError(
                 f"SPICE stopped with code {done.returncode} and wrote no scores; run {JAR} by hand to see why. "
-                f"It said:\n{output}"
+                f"Its output:\n{output}"
             )
         answer = output_file.read_text(encoding="utf-8", errors="replace")
     scores = _parse(answer)

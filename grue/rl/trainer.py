@@ -229,9 +229,8 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: Common, step: in
         factor = (step + 1) / (warmup + 1)
     else:
         done = (step - warmup) / max(1.0, total - warmup)
-        factor = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[
-            config.schedule
-        ]
+        factors = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}
+        factor = factors[config.schedule]
     rate = config.learning_rate * factor
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("multiple", 1.0)

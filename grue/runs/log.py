@@ -104,17 +104,17 @@ def _fault(line: Line, previous: Line | None) -> str | None:
 # --- going back to a state -------------------------------------------------------------------------------------------
 
 
-def mark(path: Path) -> dict[str, Any]:
+def flushed_digest(path: Path) -> dict[str, Any]:
     """Flush a log to disk, so that no state is ever ahead of it; return what identifies its content.
 
     Raises:
-        DataError: The disk cannot take it.
+        DataError: It cannot be written.
     """
     try:
         flush_to_disk(path)
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: cannot be written: {reason(error)}. The states before are untouched.") from error
+        raise DataError(f"{path}: cannot be written: {reason(error)}. Earlier states are untouched.") from error
     return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 

@@ -58,7 +58,7 @@ def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: i
         with suppress(OSError):  # report the first error
             remove(temporary)
         raise DataError(
-            f"{path}: cannot be written: {reason(error)}. The states before are untouched: "
+            f"{path}: cannot be written: {reason(error)}. Earlier states are untouched: "
             "once there is room, the same command resumes from the last of them."
         ) from error
 
@@ -173,8 +173,8 @@ def _refuse_other_owner(path: Path, stated: object, owner: Owner) -> None:
     """Refuse the state of another run, before any of it is used."""
     if not isinstance(stated, dict):
         raise DataError(
-            f"{path}: does not say which run saved it, as states of older versions of grue do not. Go on with the "
-            f"version that saved it, or remove {path.parent.parent} to start the run again."
+            f"{path}: does not name the run that saved it: it is from an older version of grue. Continue with "
+            f"that version, or remove {path.parent.parent} to start the run again."
         )
     for key, expected in owner.items():
         if stated.get(key) != expected:

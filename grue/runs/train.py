@@ -256,7 +256,7 @@ class Run:
             saved["began_at"] = {"score": began.score, "values": began.values.tolist()}
         saved = whole(saved, keep=self.is_main)
         if self.is_main:
-            saved["log"] = log.mark(self.log_path)
+            saved["log"] = log.flushed_digest(self.log_path)
             if self.rewards_path.exists():
                 files.flush_to_disk(self.rewards_path)
             states.save_state(self.states_folder, done, saved, self.plan.config.keep_last, self.owner)

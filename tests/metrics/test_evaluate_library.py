@@ -163,7 +163,7 @@ def test_what_cannot_be(make, name, options, texts, refused):
 def test_what_the_library_cannot_compute(make, name, options):
     metric = make(name, **options)
     with pytest.raises(
-        ConfigError, match="cannot compute these texts: .*Set its option references to 'all' or 'first'"
+        ConfigError, match="cannot be computed on these texts: .*Set its option references to 'all' or 'first'"
     ):
         metric.corpus(metric.statistics(EXAMPLES, TEXTS))
 

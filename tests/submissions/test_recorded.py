@@ -8,7 +8,7 @@ import pytest
 from support.factories import a_result
 
 from grue import files
-from grue.cli.submit import _tell_withheld
+from grue.cli.submit import _print_withheld
 from grue.errors import ConfigError
 from grue.submissions.configuration import foreign_terms
 from grue.submissions.packing.collect import PackedRun
@@ -137,5 +137,5 @@ def test_seeds_that_differ_are_packed_without(tmp_path, capsys, refused):
         made.append(PackedRun(result, (), str(folder), *configuration_of_run(folder, result)))
     assert configurations(made[:2]) == {"imdb": made[0].configuration} and made[0].configuration is not None
     assert configurations(made) == {"imdb": None}
-    _tell_withheld(made)
+    _print_withheld(made)
     refused.message(capsys.readouterr().err)

@@ -89,7 +89,7 @@ def upload(
     token = get_token()
     if token is None:
         raise ConfigError(
-            f"No token for the hub, so that {name} cannot be written: log in with `hf auth login`, or set HF_TOKEN to "
+            f"No token for the hub, so {name} cannot be written: log in with `hf auth login`, or set HF_TOKEN to "
             "a token with write access."
         )
     api = HfApi(endpoint=endpoint.rstrip("/") or None, token=token)
