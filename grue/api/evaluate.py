@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A system to evaluate, its task, and the folder of its results; `subject` makes it.
-
-    Attributes:
-        run: The folder of a checkpoint's run; None for other systems.
-    """
+    """A system to evaluate, its task, and the folder of its results; `run` is that of a checkpoint's run."""
 
     task: Task
     system: "System"

@@ -20,12 +20,7 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What was pushed, or would be with `dry_run`.
-
-    Attributes:
-        sizes: Path in the repository → bytes.
-        uploaded: The outcome of the upload; None for a dry run.
-    """
+    """What was pushed, or would be: path in the repository → bytes, and the outcome unless it was a dry run."""
 
     sizes: dict[str, int]
     uploaded: "Uploaded | None"

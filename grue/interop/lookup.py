@@ -21,13 +21,10 @@ TextOrChat = str | Sequence[Message]
 
 
 class Lookup:
-    """The examples of one or several splits of a task.
+    """The examples of one or several splits of a task; a DataError if there is no such split, or its data is missing.
 
     Attributes:
         source: The task's name in exported data: "mini/imdb".
-
-    Raises:
-        DataError: There is no such split, or its data is not available.
     """
 
     def __init__(self, task: Task, splits: Sequence[str], data_dir: Path | None, offline: bool) -> None:

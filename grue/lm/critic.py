@@ -15,13 +15,9 @@ from grue.lm.tokens import Tokens
 
 
 class Critic(nn.Module):
-    """A value head, on a trunk of its own that starts from the policy's weights, or on the policy's trunk.
+    """A value head, on a trunk of its own that starts from the policy's weights, or `shared` on the policy's trunk.
 
     Weights that are frozen in the policy (an encoder, all but the adapters) are frozen in the trunk, too.
-
-    Args:
-        model: The policy.
-        shared: Whether to read the policy's states rather than those of a trunk of its own.
     """
 
     def __init__(self, model: PreTrainedModel, shared: bool) -> None:

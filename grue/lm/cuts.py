@@ -17,12 +17,7 @@ NAMED = 3  # examples that are named per finding
 
 @dataclass(frozen=True, slots=True)
 class LearnedText:
-    """A text to learn from.
-
-    Attributes:
-        score: None for a reference.
-        truncated, token_ids: As for `target_ids`.
-    """
+    """A text to learn from; without a score it is a reference. `truncated` and `token_ids` are as for `target_ids`."""
 
     text: str
     score: float | None = None
@@ -32,11 +27,7 @@ class LearnedText:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How many texts are longer than their limit.
-
-    Attributes:
-        longest: Tokens of the longest one, special tokens and the end included.
-    """
+    """How many texts are longer than their limit; `longest` counts special tokens and the end, too."""
 
     limit: int
     texts: int

@@ -32,12 +32,9 @@ BUCKET = 2**23  # gradient elements sent at once: 32 MiB of float32
 
 @dataclass(frozen=True, slots=True)
 class DistributedContext:
-    """The processes that train together, seen by one of them.
+    """The processes that train together, seen by one of them; ranks count from 0.
 
     Attributes:
-        rank: Number of this process, from 0.
-        size: Number of processes.
-        device: Where this process computes.
         wire: The device from which tensors are sent: the GPU under NCCL, the CPU under gloo.
     """
 

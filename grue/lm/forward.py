@@ -105,12 +105,7 @@ INDEXED = (DynamicLayer, DynamicSlidingWindowLayer)  # layers of a cache that ho
 
 
 class Steps:
-    """Decodes step by step with a key-value cache of its own.
-
-    Args:
-        states: Whether to return last hidden states, too.
-        encoded: [B, P, H], see `encode`.
-    """
+    """Decodes step by step with a key-value cache of its own; with `states`, last hidden states are returned, too."""
 
     def __init__(
         self, model: PreTrainedModel, prompts: Tokens, states: bool = False, encoded: Tensor | None = None

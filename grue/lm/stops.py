@@ -19,7 +19,6 @@ class Stops:
     """The stop strings of a task, for one tokenizer.
 
     Attributes:
-        texts: The stop strings.
         ids: The tokens whose text contains one, so that they end a response wherever they are.
         spread: Whether one may also be spelled by several tokens, which only a response's whole text shows.
     """

@@ -69,11 +69,7 @@ def count_matches(tokens: Sequence[str], references: References, orders: range) 
 
 
 class Counts:
-    """The n-gram counts of BLEU under one tokenizer, shared by metrics of several orders; each adds what it lacks.
-
-    Args:
-        split: The tokenizer.
-    """
+    """The n-gram counts of BLEU under one tokenizer, shared by metrics of several orders; each adds what it lacks."""
 
     def __init__(self, split: Tokenizer) -> None:
         self._references = Prepared(lambda example: References(list(map(split, example.references))))

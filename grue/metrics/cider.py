@@ -48,13 +48,7 @@ def cider(tokenizer: str = "words") -> Average:
 
 @dataclass(frozen=True, slots=True)
 class Bags:
-    """Texts as n-grams, L distinct ones in all.
-
-    Attributes:
-        keys: [L] which n-gram of which text, ascending.
-        counts: [L] how often the text has it.
-        lengths: [texts] number of tokens.
-    """
+    """L distinct n-grams of texts: `keys` [L], ascending, `counts` [L] in their texts; `lengths` [texts] in tokens."""
 
     keys: IntArray
     counts: IntArray
@@ -63,13 +57,11 @@ class Bags:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Texts as weighted n-grams.
+    """Texts as weighted n-grams; keys and lengths as in `Bags`.
 
     Attributes:
-        keys: [L] which n-gram of which text, ascending.
         weights: [L] count × idf.
         norms: [texts, 4] Euclidean norm of the weights of each order.
-        lengths: [texts] number of tokens.
     """
 
     keys: IntArray

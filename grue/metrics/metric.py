@@ -59,13 +59,7 @@ MetricFactory = Callable[..., Metric]
 
 
 class OfCorpusOnly(ConfigError):
-    """The value of a single text was requested from a metric of whole corpora.
-
-    Args:
-        metric: Its name.
-        describes: What it describes.
-        instead: What to use instead.
-    """
+    """The value of a single text was requested from a metric of whole corpora."""
 
     def __init__(
         self,
@@ -80,12 +74,7 @@ class OfCorpusOnly(ConfigError):
 
 
 class Prepared(Generic[T]):
-    """A bounded cache of what is read from examples, mostly their references.
-
-    Args:
-        read: Reads an example.
-        most: How many examples are kept; the oldest are dropped.
-    """
+    """A bounded cache of what is read from examples, mostly their references; of too many, the oldest are dropped."""
 
     def __init__(self, read: Callable[[Example], T], most: int = MOST_PREPARED) -> None:
         self._read = read
@@ -110,11 +99,7 @@ class Prepared(Generic[T]):
 
 
 class Latest(Generic[T]):
-    """A cache of one entry, computed from the latest examples and texts: for metrics that share their counts.
-
-    Args:
-        make: (examples, texts) → what is cached.
-    """
+    """A cache of what `make` returns for the latest (examples, texts): for metrics that share their counts."""
 
     def __init__(self, make: Callable[[Sequence[Example], Sequence[str]], T]) -> None:
         self._make = make
@@ -173,12 +158,8 @@ class Summed:
     """A metric whose statistics add up over a corpus.
 
     Attributes:
-        signature: Everything the value depends on.
-        statistics: (examples, texts) → [N, K].
         value: [K] sums → the value on the metric's scale.
-        prepare: See `Metric.prepare`.
         single: [K] statistics of one example → its value, where that is smoothed, say; None for `value`.
-        direction: Whether higher or lower values are better.
     """
 
     signature: str
@@ -201,12 +182,6 @@ class Subset:
     """A metric over the examples whose `meta[key]` is `value`.
 
     Every example has statistics and a value; only the corpus value leaves the other examples out.
-
-    Args:
-        name: Registered name.
-        metric: What is computed.
-        key: Key of the examples' meta.
-        value: Its value for the examples that count.
     """
 
     def __init__(self, name: str, metric: Metric, key: str, value: bool) -> None:

@@ -329,12 +329,7 @@ def _row(
 
 
 class Band:
-    """The distances within the band of a text's edit table, from which those after a move follow quickly.
-
-    Args:
-        words: The text before the move.
-        reference: The reference.
-    """
+    """The distances within the band of the edit table of a text before a move; those after it follow quickly."""
 
     def __init__(self, words: str, reference: str) -> None:
         self.words = words

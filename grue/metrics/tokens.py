@@ -13,11 +13,7 @@ LONGEST_CACHED = 100  # characters: longer strings are not words, and many of th
 
 
 class CachedByWord(Generic[T]):
-    """A function of a word with a bounded cache; only words of ordinary length are cached.
-
-    Args:
-        function: The function, which never returns None.
-    """
+    """A function of a word, never None, with a bounded cache; only words of ordinary length are cached."""
 
     def __init__(self, function: Callable[[str], T]) -> None:
         self._function = function

@@ -28,12 +28,7 @@ Text = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SplitRows:
-    """The rows of one split.
-
-    Attributes:
-        rows: How many there are.
-        sha256: Of the unpacked file: the same rows packed by another zlib may be other bytes.
-    """
+    """The rows of one split; the sha256 is of the unpacked file, since another zlib may pack them into other bytes."""
 
     rows: int
     sha256: str
@@ -41,12 +36,7 @@ class SplitRows:
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """The rows of one task.
-
-    Attributes:
-        revision: Revision of the mini world that they were drawn from.
-        seed: Seed of that revision.
-    """
+    """The rows of one task, drawn from a revision of the mini world with its seed."""
 
     revision: str
     seed: int
@@ -55,14 +45,7 @@ class TaskRows:
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Text of the mini world that a model was trained on.
-
-    Attributes:
-        text: Which kind.
-        revision: Revision of the world.
-        seed: Seed of the draw.
-        count: Number of texts.
-    """
+    """Text of the mini world that a model was trained on: kind, the world's revision, seed and number of texts."""
 
     text: Text
     revision: str
@@ -78,11 +61,11 @@ class SmallModel:
         family: Which of transformers' automatic classes loads the folder.
         parameters: Trained numbers; tied ones count once.
         training: The text it was trained on, or the first of several.
-        chapters: In how many parts the text was read; part n was drawn from 1000·seed + n.
         held_out: Figures of the shipped (rounded) weights on world text of another seed.
         made_with: Versions of the libraries and the number of threads, which decide the last bits of the weights.
         files: File name → sha256.
         besides: The other texts it was trained on.
+        chapters: In how many parts the text was read; part n was drawn from 1000·seed + n.
         ships: Whether it is in the package; one that is not is in a checkout alone, or found by `GRUE_MINI_MODELS`.
         grown_from: The model whose computation it began with, widened and deepened; none began at random.
         minutes: How long making it took, in minutes; 0 where nobody has measured it.

@@ -120,7 +120,6 @@ class Minibatch:
         new: The current policy's log-probabilities over the set that the ratio uses, with gradients.
         old: The same of the policy that was sampled.
         drawn: The sampler's log-probabilities, over the support.
-        mask: Where a token counts.
     """
 
     rows: Tensor
@@ -193,13 +192,7 @@ def scores_to_keep(trainer: Trainer, state: TrainState, n: int) -> KeptScores:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a rank scores the tokens of a rollout.
-
-    Attributes:
-        rollout: The rollout that the rank scores.
-        batches: The rows that it scores together.
-        join: Combines the ranks' tensors into one, [B, T].
-    """
+    """How a rank scores a rollout: the rows that it scores together, and what joins the ranks' tensors, [B, T]."""
 
     rollout: Rollout
     batches: Sequence[Tensor]

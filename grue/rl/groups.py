@@ -135,10 +135,9 @@ GroupLoss = Callable[[GroupBatch], tuple[Tensor, Mapping[str, Tensor]]]
 
 @dataclass(frozen=True, slots=True)
 class FixedGroups:
-    """The groups of a file that a run learns from.
+    """The groups of a file of so many lines that a run learns from.
 
     Attributes:
-        lines: How many groups the file has.
         row: Line → its row of `groups`, for the lines that the run reaches.
         budget: What making the file cost.
     """

@@ -39,8 +39,6 @@ class Perplexity:
     The corpus value is exp(total negative log-likelihood / total tokens). An empty text counts as one token, the
     model's end of text. A token that the tokenizer puts before every text comes before the prompt. A text longer than
     the model's window is scored piece by piece, each token with at least half a window before it.
-
-    Its arguments are the metric's options, and the name of the metric that errors give.
     """
 
     direction: Direction = "lower"
@@ -113,11 +111,6 @@ class BoundedPerplexity:
     A text of less than half the typical perplexity is a loop rather than fluent: at 1/k of the typical perplexity it
     counts as k times. A text of more than ten times the typical perplexity counts as ten times. So a share s of the
     texts moves the logarithm of the corpus value by s·log 20 at most.
-
-    Its arguments are the metric's options.
-
-    Raises:
-        ConfigError: `typical` is no perplexity.
     """
 
     direction: Direction = "lower"
@@ -159,11 +152,6 @@ class PolicyOnReferences:
     its tokens that are new, although the first window predicts one fewer; the value is exp(sum / all tokens). An
     example without references adds nothing. A policy that models human texts well gets a good value, whatever it
     would write.
-
-    Its arguments are the metric's options.
-
-    Raises:
-        ConfigError: The stride does not fit the model's window, or `of` is neither.
     """
 
     direction: Direction = "lower"
