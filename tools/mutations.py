@@ -179,7 +179,7 @@ MUTATIONS = (
         "ends if t <= min_new_tokens",
         LM,
     ),
-    Mutation("banned tokens drawn", "grue/lm/constraints.py", "closed = [*(never or ()), ", "closed = [", LM),
+    Mutation("banned tokens drawn", "grue/lm/constraints.py", "closed = {*(never or ()), ", "closed = {", LM),
     Mutation("momentum without a gradient", "grue/rl/optimize.py", "if norm > 0:", "if norm >= 0:", RL),
     Mutation(
         "other data on one board",
