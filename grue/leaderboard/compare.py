@@ -152,7 +152,8 @@ def compare_systems(
             met.append((meeting, draw(meeting.contrast, generator, draws)))
     if not met:
         raise Unavailable(f"None of the tasks can be scored on this machine: {'; '.join(notes)}")
-    compared = _judged(met, generator)
+    differences = [judge(meeting.contrast, noise, generator) for meeting, noise in met]
+    corrected = holm([difference.p for difference in differences])
     by_task = {task.name: ([*a.entries[task.name].values()], [*b.entries[task.name].values()]) for task in both}
     return Comparison(
         suite=both[0].suite,
@@ -163,7 +164,18 @@ def compare_systems(
         b=b.name,
         origin_a=a.origin,
         origin_b=b.origin,
-        tasks=compared,
+        tasks=tuple(
+            TaskComparison(
+                task=meeting.task,
+                seeds_a=meeting.seeds_a,
+                seeds_b=meeting.seeds_b,
+                difference=difference,
+                p_holm=p,
+                verdict=_verdict(difference, p, meeting.one_seed),
+                examples=meeting.examples,
+            )
+            for (meeting, _), difference, p in zip(met, differences, corrected, strict=True)
+        ),
         mean=judge_mean([meeting.contrast for meeting, _ in met], [noise for _, noise in met], generator),
         only_a=_only(a, b, tasks),
         only_b=_only(b, a, tasks),
@@ -268,23 +280,6 @@ def predictions_of(entry: Entry, examples: Sequence[Example]) -> list[Prediction
         return match(examples, predictions)
     except SubmissionError as error:
         raise SubmissionError(f"{path}: {error}") from error
-
-
-def _judged(met: Sequence[tuple[_Meeting, Noise]], generator: np.random.Generator) -> tuple[TaskComparison, ...]:
-    differences = [judge(meeting.contrast, noise, generator) for meeting, noise in met]
-    corrected = holm([difference.p for difference in differences])
-    return tuple(
-        TaskComparison(
-            task=meeting.task,
-            seeds_a=meeting.seeds_a,
-            seeds_b=meeting.seeds_b,
-            difference=difference,
-            p_holm=p,
-            verdict=_verdict(difference, p, meeting.one_seed),
-            examples=meeting.examples,
-        )
-        for (meeting, _), difference, p in zip(met, differences, corrected, strict=True)
-    )
 
 
 def _verdict(difference: Difference, p: float, one_seed: bool) -> Verdict:

@@ -84,14 +84,16 @@ def whole_calls(cell: Cell, until_kept: Mapping[int, float]) -> dict[int, float]
 
 def kept_updates(results: Iterable[Result]) -> dict[int, int]:
     """Return seed → the update that was kept, for the results that state one."""
-    updates = {result.seed: _count(result.system.get("update")) for result in results}
-    return {seed: update for seed, update in updates.items() if update is not None}
+    return _updates((result.seed, result.system) for result in results)
 
 
 def last_updates(results: Iterable[Result]) -> dict[int, int]:
     """Return seed → the last update of the run, for the results that state one."""
-    updates = {result.seed: _count(last_of(result).get("update")) for result in results}
-    return {seed: update for seed, update in updates.items() if update is not None}
+    return _updates((result.seed, last_of(result)) for result in results)
+
+
+def _updates(stated: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[int, int]:
+    return {seed: update for seed, part in stated if (update := _count(part.get("update"))) is not None}
 
 
 def parameters_of(results: Iterable[Result]) -> int | None:

@@ -1,14 +1,18 @@
 """Notes on the results of a board: what was left out, what failed, what could not be scored."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from grue.evaluation.prompting import chat_of
 from grue.leaderboard.board import Row
 from grue.leaderboard.budgets import budget_notes
-from grue.leaderboard.entries import RowKey, row_key
+from grue.leaderboard.entries import row_key
 from grue.leaderboard.trained_on import names_no_reward
 from grue.records import BASELINES, UNFINISHED, Entry, Result
 from grue.tasks import Task
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 UNMOVED = "did not beat the start on validation: update 0 was kept."
 """End of the note on these systems, which names all of a board."""
@@ -48,18 +52,21 @@ def misfit(result: Result, task: Task, task_hash: str) -> str | None:
     return None
 
 
+def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 def _misfit_notes(misfits: Sequence[tuple[Entry, str]]) -> Iterator[str]:
-    by_reason: dict[tuple[str, str], list[Result]] = {}
-    for entry, reason in misfits:
-        by_reason.setdefault((entry.result.task, reason), []).append(entry.result)
+    by_reason = _grouped(((entry.result.task, reason), entry.result) for entry, reason in misfits)
     for (task, reason), results in sorted(by_reason.items(), key=lambda item: item[0]):
         yield f"{task}: {_listed(results)} left out, made {reason}; evaluate again with `grue evaluate --force`."
 
 
 def _listed(results: Iterable[Result]) -> str:
-    seeds: dict[str, list[int]] = {}
-    for result in results:
-        seeds.setdefault(result.system["name"], []).append(result.seed)
+    seeds = _grouped((result.system["name"], result.seed) for result in results)
     return "; ".join(f"{name} ({_seeds(numbers)})" for name, numbers in seeds.items())
 
 
@@ -91,20 +98,19 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 def _unmoved_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Yield which trained systems equal their start."""
-    by_task: dict[str, list[str]] = {}
-    for row in rows:
-        for task, cell in row.cells.items():
-            if seeds := [seed for seed, update in cell.updates.items() if update == 0]:
-                by_task.setdefault(task, []).append(f"{row.system} ({_seeds(seeds)})")
+    by_task = _grouped(
+        (task, f"{row.system} ({_seeds(seeds)})")
+        for row in rows
+        for task, cell in row.cells.items()
+        if (seeds := [seed for seed, update in cell.updates.items() if update == 0])
+    )
     for task, systems in sorted(by_task.items()):
         yield f"{task}: {'; '.join(systems)} {UNMOVED}"
 
 
 def _backbone_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield which rows average runs of several backbones on a task."""
-    by_row: dict[tuple[str, RowKey], list[Result]] = {}
-    for entry in entries:
-        by_row.setdefault((entry.result.task, row_key(entry)), []).append(entry.result)
+    by_row = _grouped(((entry.result.task, row_key(entry)), entry.result) for entry in entries)
     for (task, _), results in by_row.items():
         models = {str(model) for result in results if (model := result.system.get("backbone"))}
         if len(models) > 1:
@@ -116,31 +122,24 @@ def _backbone_notes(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield which systems were trained on a reward that their results do not name."""
-    by_task: dict[str, list[Result]] = {}
-    for result in (entry.result for entry in entries):
-        if result.status == "complete" and names_no_reward(result) and result.system.get("algorithm") not in BASELINES:
-            by_task.setdefault(result.task, []).append(result)
-    for task, results in sorted(by_task.items()):
+    trained = [e.result for e in entries if e.result.system.get("algorithm") not in BASELINES]
+    unnamed = [result for result in trained if result.status == "complete" and names_no_reward(result)]
+    for task, results in sorted(_grouped((result.task, result) for result in unnamed).items()):
         yield f"{task}: the reward is not stated, and taken to be the task's: {_listed(results)}."
 
 
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield what could not be scored, without the reasons, which are long and name local paths."""
-    by_metric: dict[tuple[str, str], list[Result]] = {}
-    for result in (entry.result for entry in entries if entry.status != "recomputed"):
-        for error in result.errors if result.status == "complete" else ():
-            by_metric.setdefault((result.task, error.partition(": ")[0]), []).append(result)
+    own = [e.result for e in entries if e.status != "recomputed" and e.result.status == "complete"]
+    by_metric = _grouped(((r.task, error.partition(": ")[0]), r) for r in own for error in r.errors)
     for (task, metric), results in sorted(by_metric.items(), key=lambda item: item[0]):
         yield f"{task}: {metric} could not be computed for {_listed(results)}; each result.json says why."
 
 
 def _signature_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield the columns whose values have different signatures."""
-    by_metric: dict[tuple[str, str], set[str]] = {}
-    for entry in entries:
-        for score in entry.result.scores:
-            by_metric.setdefault((entry.result.task, score.metric), set()).add(score.signature)
-    for (task, metric), signatures in sorted(by_metric.items()):
-        if len(signatures) > 1:
+    by_metric = _grouped(((e.result.task, score.metric), score.signature) for e in entries for score in e.result.scores)
+    for (task, metric), stated in sorted(by_metric.items()):
+        if len(signatures := set(stated)) > 1:
             ways = " and ".join(sorted(signatures))
             yield f"{task}: {metric} was computed in {len(signatures)} ways, {ways}; score the runs again."

@@ -3,6 +3,7 @@
 A row is one system. Only its ranks depend on other rows, and nothing depends on the order of the results.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -15,8 +16,7 @@ from grue.leaderboard.headline import ELSEWHERE, LEVEL, NEVER_RANKED, unlearned,
 from grue.leaderboard.notes import misfit, notes_on
 from grue.leaderboard.places import Scores, shared_ranks
 from grue.leaderboard.published import notes_on_shipped, rows_on
-from grue.leaderboard.same_data import Hashes, on_the_same_data
-from grue.records import BASELINES, BOARD_SCHEMA, Entry
+from grue.records import BASELINES, BOARD_SCHEMA, Entry, other_examples
 from grue.stats.intervals import mean
 from grue.submissions.folder import RANKED_SEEDS
 from grue.submissions.reported import Reported
@@ -48,15 +48,18 @@ def rank(
         ConfigError: The tasks are of different suites, or there are none.
         DataError: Two results claim the same system, task and seed, or a result lacks a score of its task.
     """
-    suite, by_name = _suite(tasks), {task.name: task for task in sorted(tasks, key=lambda task: task.name)}
-    ours = of_suite(entries, suite, by_name)
+    suites = sorted({task.suite for task in tasks})
+    if len(suites) != 1:
+        raise ConfigError(f"A board shows the tasks of one suite, not of {len(suites)}: {', '.join(suites) or 'none'}.")
+    by_name = {task.name: task for task in sorted(tasks, key=lambda task: task.name)}
+    ours = of_suite(entries, suites[0], by_name)
     hashes = {name: task.hash for name, task in by_name.items()}
     reasons = [misfit(e.result, by_name[e.result.task], hashes[e.result.task]) for e in ours]
     current = [entry for entry, reason in zip(ours, reasons, strict=True) if reason is None]
     misfits = [(entry, reason) for entry, reason in zip(ours, reasons, strict=True) if reason is not None]
     refuse_twins(current)
     on_board = {task.name: task.data for task in shipped.tasks if hashes.get(task.name) == task.hash} if shipped else {}
-    current, elsewhere, data = on_the_same_data(current, on_board)
+    current, elsewhere, data = _on_the_same_data(current, on_board)
     misfits += elsewhere
     columns = tuple(_columns(by_name, current, shipped, data))
     rows = [row_of(list(group), columns) for _, group in groupby(current, key=row_key)]
@@ -68,38 +71,68 @@ def rank(
     rows = [with_learned(row, columns) for row in rows]
     return Board(
         schema=BOARD_SCHEMA,
-        suite=suite,
+        suite=suites[0],
         scoring="grue-1",
         interval_kind="t",
         level=LEVEL,
         tasks=columns,
         rows=_with_ranks(rows, columns),
         notes=tuple(dict.fromkeys(notes)),
-        reported=tuple(_reported_on(reported, by_name)),
+        reported=tuple(
+            replace(paper, tables=tables)
+            for paper in reported
+            if (tables := tuple(table for table in paper.tables if table.task in by_name))
+        ),
     )
 
 
-def _suite(tasks: Sequence[Task]) -> str:
-    suites = sorted({task.suite for task in tasks})
-    if len(suites) != 1:
-        raise ConfigError(f"A board shows the tasks of one suite, not of {len(suites)}: {', '.join(suites) or 'none'}.")
-    return suites[0]
-
-
 def _columns(
-    tasks: Mapping[str, Task], entries: Sequence[Entry], shipped: Board | None, data: Mapping[str, Hashes]
+    tasks: Mapping[str, Task], entries: Sequence[Entry], shipped: Board | None, data: Mapping[str, Mapping[str, str]]
 ) -> Iterator[BoardTask]:
     shipped_columns = {task.hash: task.columns for task in shipped.tasks} if shipped else {}
     for task in tasks.values():
         yield board_task(task, entries, shipped_columns.get(task.hash, ()), data.get(task.name, {}))
 
 
-def _reported_on(reported: Sequence[Reported], tasks: Mapping[str, Task]) -> Iterator[Reported]:
-    """Yield the papers' figures on the tasks, with only the tables of those tasks."""
-    for paper in reported:
-        tables = tuple(table for table in paper.tables if table.task in tasks)
-        if tables:
-            yield replace(paper, tables=tables)
+# --- the same examples -----------------------------------------------------------------------------------------------
+
+
+def _on_the_same_data(
+    entries: Sequence[Entry], on_board: Mapping[str, Mapping[str, str]]
+) -> tuple[list[Entry], list[tuple[Entry, str]], dict[str, Mapping[str, str]]]:
+    """Split results of the current tasks by the examples that they were scored on.
+
+    The examples of a task are those of the package's rows, or else those of most submitted results, or else of most
+    local ones. For results on a part of a split, only the seeds of a row must agree.
+
+    Args:
+        entries: Results, in the order of `of_suite`.
+        on_board: Task → the hashes of the examples of the package's rows.
+
+    Returns:
+        The results on these examples; the others, each with the reason that it is left out; and task → its hashes.
+    """
+    groups: dict[tuple[str, object], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.result.task, entry.result.limited and row_key(entry)), []).append(entry)
+    out: dict[int, str] = {}
+    data: dict[str, Mapping[str, str]] = {}
+    for (task, part), group in groups.items():
+        hashes = {} if part else dict(on_board.get(task, {}))
+        for deciding in ([entry for entry in group if entry.status != "local"], group):
+            for key in ("references", "examples"):  # those that fit the first decide the second
+                fitting = [entry.result.hashes for entry in deciding if not other_examples(entry.result.hashes, hashes)]
+                counts = Counter(hashes_of_entry[key] for hashes_of_entry in fitting if key in hashes_of_entry)
+                for common, _ in counts.most_common(1):
+                    hashes.setdefault(key, common)
+        for entry in group:
+            if difference := other_examples(entry.result.hashes, hashes):
+                cure = "`data` in each result says from where; one version of the data is to be used for all"
+                out[id(entry)] = f"on other examples than the others ({difference}; {cure})"
+        if not part:
+            data[task] = hashes
+    fitting_entries = [entry for entry in entries if id(entry) not in out]
+    return fitting_entries, [(entry, out[id(entry)]) for entry in entries if id(entry) in out], {**on_board, **data}
 
 
 # --- rows into an order ----------------------------------------------------------------------------------------------
@@ -137,11 +170,6 @@ def _place(row: Row) -> tuple[int, float, int, float, str, str]:
     reached = [cell.preference.mean for cell in row.cells.values() if cell.preference]
     preference = mean(reached) if reached else 0.0
     standing = _STANDINGS.index(row.standing)
-    within = _among_references(row) if row.standing == "reference" else row.rank or 0
+    order = {name: place for place, name in enumerate(BASELINES)}  # with any other before the oracle
+    within = order.get(row.system, order["oracle"] - 0.5) if row.standing == "reference" else row.rank or 0
     return standing, within, -len(row.cells), -preference, row.system, row.status
-
-
-def _among_references(row: Row) -> float:
-    """Return the place of a reference: in the order of `BASELINES`, with any other before the oracle."""
-    order = {name: place for place, name in enumerate(BASELINES)}
-    return order.get(row.system, order["oracle"] - 0.5)
