@@ -22,9 +22,10 @@ def reported_tables(board: Board) -> tuple[TextTable, ...]:
     if _has_runs(board):
         return ()
     return tuple(
-        _table(table, reported.source, without=DIVERSITY)
+        _table(quality[0], reported.source, without=DIVERSITY)
         for reported in board.reported
-        for table in _headline(reported, board)
+        for task in board.tasks
+        if (quality := [t for t in reported.tables if t.task == task.name and _kept(t, DIVERSITY)])
     )
 
 
@@ -40,7 +41,11 @@ def about_reported(board: Board) -> tuple[str, ...]:
     lines = ["Figures as printed, not recomputed here: compare them with each other, not with other tables."]
     if len(board.tasks) > 1:
         lines.append(f"Of {many}, one a task stands here; {command} shows all of a task.")
-    return (*lines, *(_cited(source) for source in dict.fromkeys(reported.source for reported, _ in tables)))
+    for source in dict.fromkeys(reported.source for reported, _ in tables):
+        version = f", {source.version}" if source.version else ""
+        where = f"{source.venue}, {source.year}{version}. {source.url}"
+        lines.append(printable(f"{source.key}: {source.authors}. {source.title}. {where}"))
+    return tuple(lines)
 
 
 def _has_runs(board: Board) -> bool:
@@ -53,13 +58,6 @@ def _of(board: Board) -> Iterator[tuple[Reported, ReportedTable]]:
     yield from ((reported, table) for reported in board.reported for table in reported.tables if table.task in names)
 
 
-def _headline(reported: Reported, board: Board) -> Iterator[ReportedTable]:
-    """Yield a source's first table of quality on every task of the board."""
-    for task in board.tasks:
-        quality = (table for table in reported.tables if table.task == task.name and _kept(table, DIVERSITY))
-        yield from list(quality)[:1]
-
-
 def _kept(table: ReportedTable, without: Sequence[str]) -> list[ReportedColumn]:
     return [column for column in table.columns if column.name not in without]
 
@@ -68,7 +66,10 @@ def _table(table: ReportedTable, source: Publication, without: Sequence[str] = (
     columns = _kept(table, without)
     deviations = list(dict.fromkeys(column.deviation for column in columns if column.deviation))
     series = [
-        Series(Heading("algorithm", is_number=False), [_algorithm(row.algorithm, row.variant) for row in table.rows]),
+        Series(
+            Heading("algorithm", is_number=False),
+            [printable(", ".join(filter(None, (row.algorithm, row.variant)))) for row in table.rows],
+        ),
         Series(Heading("reward", is_number=False), [printable(row.reward) for row in table.rows]),
         *(
             Series(Heading(_header(column, deviations)), _figures([row.figures.get(column.name) for row in table.rows]))
@@ -81,10 +82,6 @@ def _table(table: ReportedTable, source: Publication, without: Sequence[str] = (
     about = f"{source.key}, {table.table}, split {table.split}, {seeds}. {table.note}".rstrip()
     footnotes = (f"{_number(i)} {deviation}" for i, deviation in enumerate(deviations, start=1))
     return as_table(f"{table.task}, as reported in {table.table}", series, tuple(map(printable, (about, *footnotes))))
-
-
-def _algorithm(algorithm: str, variant: str) -> str:
-    return printable(f"{algorithm}, {variant}" if variant else algorithm)
 
 
 def _header(column: ReportedColumn, deviations: Sequence[str]) -> str:
@@ -108,10 +105,3 @@ def _figures(figures: Sequence[Figure | None]) -> list[str]:
 
 def _digits(value: float) -> str:
     return repr(value).removesuffix(".0")
-
-
-def _cited(source: Publication) -> str:
-    version = f", {source.version}" if source.version else ""
-    return printable(
-        f"{source.key}: {source.authors}. {source.title}. {source.venue}, {source.year}{version}. {source.url}"
-    )

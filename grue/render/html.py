@@ -14,7 +14,7 @@ from grue.leaderboard.board import Board
 from grue.leaderboard.trained_on import held_out_names
 from grue.records import Example
 from grue.render.legend import HELD_OUT, HONESTY, IQM, RANKS, SEARCHED, VARIANTS, unlearned_in_words
-from grue.render.page import environment, hashed, lean_script, lean_style, source
+from grue.render.page import environment, lean_script, lean_style, policy, source
 from grue.render.text import ARROWS, named, variants
 from grue.render.web import view, words
 from grue.render.web.axes import number
@@ -56,7 +56,7 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
             data=embedded(board, shown),
             style=Markup(style),
             script=Markup(script),
-            policy=_policy(style, script),
+            policy=policy(style, script, " 'self' file:"),
             suites=SUITES,
             colours=view.COLOURS,
             titles=view.GROUPS,
@@ -87,11 +87,3 @@ def _environment() -> Environment:
     )
     templates.globals = {**templates.globals, **{function.__name__: function for function in functions}}
     return templates
-
-
-def _policy(style: str, script: str) -> str:
-    """Return the content security policy: only this style, this script, files beside the page and embedded images."""
-    return (
-        f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(script)} 'self' file:; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )

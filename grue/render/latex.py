@@ -2,7 +2,7 @@ r"""The board as LaTeX tables, for \input into a paper; they need only the packa
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from grue.leaderboard.board import Board
 from grue.render.layout import TextTable, narrow
@@ -11,11 +11,8 @@ from grue.render.tables import BoardPage, page
 from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED
 
 WIDTH = 440.0  # points across both columns of a page
-LETTER, SMALL_LETTER, GAP = (
-    4.3,
-    3.5,
-    6.0,
-)  # points: a character in \footnotesize, one in \scriptsize, the gap between columns
+# Points: a character in \footnotesize, one in \scriptsize, the gap between columns.
+LETTER, SMALL_LETTER, GAP = 4.3, 3.5, 6.0
 
 _SPECIAL = {
     **{"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%"},
@@ -99,25 +96,16 @@ def _room(text: str) -> float:
 
 def _tabular(table: TextTable) -> str:
     form = "".join("r" if column.is_number else "l" for column in table.columns)
-    lines = [
-        f"\\begin{{tabular}}{{@{{}}{form}@{{}}}}",
-        "\\toprule",
-        " & ".join(escape(column.header) for column in table.columns) + r" \\",
-        "\\midrule",
-        *_body(table),
-        "\\bottomrule",
-        "\\end{tabular}",
-    ]
-    return "\n".join(lines)
-
-
-def _body(table: TextTable) -> Iterator[str]:
-    for i, row in enumerate(table.rows):
-        cells = [
+    body = [
+        [
             _number(text, (i, j) in table.strong) if heading.is_number else escape(text)
             for j, (heading, text) in enumerate(zip(table.columns, row, strict=True))
         ]
-        yield " & ".join(cells) + r" \\"
+        for i, row in enumerate(table.rows)
+    ]
+    header, *rows = (" & ".join(cells) + r" \\" for cells in ([escape(c.header) for c in table.columns], *body))
+    start, end = f"\\begin{{tabular}}{{@{{}}{form}@{{}}}}", "\\end{tabular}"
+    return "\n".join([start, "\\toprule", header, "\\midrule", *rows, "\\bottomrule", end])
 
 
 def _number(text: str, strong: bool) -> str:
@@ -131,11 +119,7 @@ def _number(text: str, strong: bool) -> str:
 
 
 def _padded(number: str) -> str:
-    return "".join(r"\phantom{0}" if character == " " else _sign(character) for character in number)
-
-
-def _sign(character: str) -> str:
-    return "$-$" if character == "-" else _character(character)
+    return "".join({" ": r"\phantom{0}", "-": "$-$"}.get(sign) or _character(sign) for sign in number)
 
 
 def escape(text: str) -> str:

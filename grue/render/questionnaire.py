@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from grue import files
-from grue.render.page import environment, hashed, lean_script, lean_style, source
+from grue.render.page import environment, lean_script, lean_style, policy, source
 from grue.render.text import printable, printable_lines
 from grue.render.web.embed import script_json
 from grue.study.key import KEY, Annotator, Key
@@ -38,10 +38,7 @@ def render(key: Key, annotator: Annotator) -> str:
             data=Markup(script_json(_data(key, annotator))),
             style=Markup(style),
             script=Markup(script),
-            policy=(
-                f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(script)}; img-src data:; "
-                "base-uri 'none'; form-action 'none'"
-            ),
+            policy=policy(style, script),
         )
     )
     return text + "\n"

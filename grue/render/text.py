@@ -37,11 +37,8 @@ def variants(row: Row) -> list[str]:
     """Return the presets of a row's settings and its backbones other than the tasks', as far as its name lacks them."""
     presets = [preset for cell in row.cells.values() for preset in cell.presets]
     backbones = [model_word(model) for cell in row.cells.values() for model in cell.backbones]
-    return [word for word in dict.fromkeys([*presets, *backbones]) if not _ends_with(row.system, word)]
-
-
-def _ends_with(name: str, word: str) -> bool:
-    return re.search(rf"(^|[-_+]){re.escape(word)}$", name) is not None
+    words = dict.fromkeys([*presets, *backbones])
+    return [word for word in words if not re.search(rf"(^|[-_+]){re.escape(word)}$", row.system)]
 
 
 def printable_lines(text: str) -> str:
@@ -52,14 +49,11 @@ def printable_lines(text: str) -> str:
 
 def fixed(pairs: Sequence[tuple[float, float | None] | None], decimals: int) -> list[str]:
     """Return "41.2 ± 0.8" for every (value, spread), with `decimals` each; see `in_line`."""
-    return in_line(
-        [
-            None
-            if pair is None
-            else (f"{pair[0]:z.{decimals}f}", None if pair[1] is None else f"{pair[1]:.{decimals}f}")
-            for pair in pairs
-        ]
-    )
+    texts: list[tuple[str, str | None] | None] = []
+    for pair in pairs:
+        spread = None if pair is None or pair[1] is None else f"{pair[1]:.{decimals}f}"
+        texts.append(None if pair is None else (f"{pair[0]:z.{decimals}f}", spread))
+    return in_line(texts)
 
 
 def in_line(pairs: Sequence[tuple[str, str | None] | None]) -> list[str]:

@@ -3,17 +3,15 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError, UnknownName
 from grue.evaluation.folder import PREDICTIONS, RESULT, SCORES, fault_of
 from grue.evaluation.predictions import match, read_predictions
-from grue.evaluation.scoring import chosen_metrics, prepared_metric, score_examples
+from grue.evaluation.scoring import chosen_metrics, prepared_once, score_examples
 from grue.leaderboard.compare import predictions_of, refuse_unfit
 from grue.leaderboard.systems import FoundSystem, find_systems
-from grue.metrics.metric import Metric
 from grue.records import Direction, Entry, Example, Prediction, as_scored, check_system_name
 from grue.submissions.folder import predictions_of as submitted_predictions
 from grue.tasks import Task
@@ -187,15 +185,12 @@ def _saved_scores(entry: Entry, ids: Sequence[str]) -> Scores | None:
 def _scorer(task: Task, examples: Sequence[Example], places: Sequence[int]) -> Scorer:
     """Return a function that scores texts for the items, with metrics that are prepared once on all examples."""
     specs = chosen_metrics(task, [spec.name for spec in task.metrics])
-    items, all_examples = [examples[place] for place in places], list(map(as_scored, examples))
-
-    @cache
-    def prepared(name: str) -> Metric:
-        return prepared_metric(next(spec for spec in specs if spec.name == name), all_examples, task.folder)
+    items, everything = [examples[place] for place in places], list(map(as_scored, examples))
+    prepared = prepared_once(task.folder)
 
     def score(predictions: Sequence[Prediction]) -> Scores:
         scored = score_examples(
-            specs, items, predictions, skip_unavailable=True, prepare=lambda spec, _: prepared(spec.name)
+            specs, items, predictions, skip_unavailable=True, prepare=lambda spec, _: prepared(spec, everything)
         )
         directions = {score.metric: score.direction for score in scored.scores if score.metric in scored.per_example}
         return scored.per_example, directions

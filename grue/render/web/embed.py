@@ -178,32 +178,35 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
     }
     searched = {i: _short(cell.searched.mean) for i, cell in enumerate(cells) if cell and cell.searched}
     presets = dict.fromkeys(preset for cell in row.cells.values() for preset in cell.presets)
-    return {
+    seeds = _first_seeds(row)
+    values = {
         "system": printable(row.system),
-        **({"label": named(row)} if named(row) != printable(row.system) else {}),
+        "label": named(row) if named(row) != printable(row.system) else None,
         "status": row.status,
-        **({} if row.standing == "ranked" else {"standing": row.standing}),
+        "standing": row.standing if row.standing != "ranked" else None,
         "about": printable(f"{row.about.algorithm} {row.about.backbone}"),
         "family": family_of(row),
-        **({"log": printable(row.about.log)} if row.about.log else {}),
+        "log": printable(row.about.log) or None,
         "code": sorted({text for cell in row.cells.values() for text in cell.code}),
-        **({"machines": machines} if machines else {}),
-        **({} if _first_seeds(row) == USUAL_SEEDS else {"seeds": _first_seeds(row)}),
-        **({"fixed": True} if row.about.deterministic else {}),
+        "machines": machines or None,
+        "seeds": seeds if seeds != USUAL_SEEDS else None,
+        "fixed": row.about.deterministic or None,
         "rank": row.rank,
         "preference": _short(row.preference, 4),
         "interval": _ends(row.interval),
         "naturalness": _short(row.naturalness, 4),
-        **({"learned": _short(row.learned, 4)} if row.learned is not None else {}),
-        **({"iqm": _short(row.iqm)} if row.iqm is not None else {}),
-        **({"held": held_out} if held_out else {}),
-        **({"searched": searched} if searched else {}),
-        **({"preset": printable(", ".join(presets))} if presets else {}),
-        **({"size": row.about.parameters} if row.about.parameters else {}),
-        **({"points": points} if points else {}),
+        "learned": _short(row.learned, 4),
+        "iqm": _short(row.iqm),
+        "held": held_out or None,
+        "searched": searched or None,
+        "preset": printable(", ".join(presets)) or None,
+        "size": row.about.parameters or None,
+        "points": points or None,
         "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],
         "spread": [_spreads(cell, task, board) if cell else [] for cell, task in zip(cells, board.tasks, strict=True)],
     }
+    always = ("rank", "preference", "interval", "naturalness")
+    return {key: value for key, value in values.items() if value is not None or key in always}
 
 
 def _spreads(cell: Cell, task: BoardTask, board: Board) -> list[float | None]:
