@@ -77,7 +77,7 @@ def main() -> None:
     """Print the table of the evaluated runs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs"))
-    parser.add_argument("--frontiers", type=Path, help="Folder of TASK.json, which `grue frontier -o` wrote")
+    parser.add_argument("--frontiers", type=Path, help="Folder of TASK.json, which `grue tools frontier -o` wrote")
     parser.add_argument("--systems", nargs="+", default=SYSTEMS, help="The first is what the others began from")
     parser.add_argument("--tasks", nargs="+", default=task_names("mini"))
     options = parser.parse_args()

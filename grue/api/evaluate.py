@@ -55,7 +55,7 @@ def evaluate(
         split: The split, or the path of a file of rows in the data set's columns, whose result is never ranked.
             [default: the task's evaluation split]
         limit: Evaluate only so many examples; such a result is never ranked.
-        frontier: File by `grue frontier -o` of the run's start: the result says which share of it the run gained.
+        frontier: File by `grue tools frontier -o` of the run's start: the result says which share of it the run gained.
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
         force: Replace an existing evaluation, once everything that this one needs is loaded.
         search: Whether a model also answers by the task's `[search]`, if it has one.
@@ -148,7 +148,7 @@ def subject(
         if is_baseline:
             evaluated = systems.baseline_system(of_task, name, seed)
         else:
-            name, endpoint = _behind(name, endpoint, chat)
+            name, endpoint = behind(name, endpoint, chat)
             local_chat = bool(chat) and endpoint is None
             evaluated = systems.external_system(of_task, name, seed, chat=local_chat, endpoint=endpoint, name=system)
         place = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
@@ -186,7 +186,7 @@ def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini"
     return as_task(task, suite), None
 
 
-def _behind(name: str, endpoint: "Endpoint | None", chat: bool | None) -> "tuple[str, Endpoint | None]":
+def behind(name: str, endpoint: "Endpoint | None", chat: bool | None) -> "tuple[str, Endpoint | None]":
     """Return a model's name without its address, and how it is asked at that address; it must name a model."""
     if name.startswith(ADDRESS):
         from grue.evaluation.endpoint import Endpoint

@@ -10,9 +10,10 @@ from click.core import ParameterSource
 
 from grue import files
 from grue.cli import options
-from grue.cli.console import evaluation_progress, p_value, print_json
+from grue.cli.console import evaluation_progress, print_json
 from grue.cli.score import has_all
 from grue.errors import ConfigError, DataError, SubmissionError
+from grue.render.figures import p_value
 
 if TYPE_CHECKING:
     from grue.leaderboard.bars import FileFigures, HeldAgainst

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from grue import files
 from grue.cli import completion, options
-from grue.cli.console import UNKNOWN, data_console, ends, figure, p_value, print_json, printable, shortened, table
+from grue.cli.console import data_console, print_json, printable, shortened, table
+from grue.render.figures import UNKNOWN, ends, figure, p_value
 from grue.stats.paired import DRAWS
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
@@ -25,11 +25,7 @@ from rich.text import Text
 
 from grue import files
 
-if TYPE_CHECKING:
-    from grue.stats.intervals import Interval
-
 PIPED = 120  # columns without a terminal
-UNKNOWN = "–"
 Moved = Callable[[int, int], None]
 """Moves a bar; called with (done, total)."""
 
@@ -96,21 +92,6 @@ def table(*headers: str, left: Collection[int] = (0,), close: bool = False, wrap
         justify = "left" if place in left else "right"
         empty.add_column(Text(header), justify=justify, overflow="fold", no_wrap=not wrap)  # type: ignore[arg-type]
     return empty
-
-
-def figure(value: float | None, form: str) -> str:
-    """Return a figure in a format; a dash for an unknown one."""
-    return UNKNOWN if value is None else f"{value:{form}}"
-
-
-def ends(interval: "Interval | None", form: str) -> str:
-    """Return an interval by its ends."""
-    return UNKNOWN if interval is None else f"[{interval.low:{form}}, {interval.high:{form}}]"
-
-
-def p_value(p: float | None) -> str:
-    """Return a p value."""
-    return UNKNOWN if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def clock(seconds: float) -> str:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 @options.option(
     "--frontier",
     type=click.Path(path_type=Path),
-    help="What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.",
+    help="What `grue tools frontier -o` wrote of the run's start: the result says which share of it the run gained.",
 )
 @options.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]"
@@ -171,8 +171,13 @@ def evaluate(
             click.echo(summary(result, folder, places))
     if as_json:
         print_json(results)
-    elif len(results) > 1:
+        return
+    if len(results) > 1:
         click.echo("\n" + "\n".join(over_seeds(results)))
+    if folder.parts[-4:-1] == (result.suite, result.task, result.system["name"]):
+        root = folder.parents[3]
+        where = "" if root == Path("runs") else f" {root}"
+        click.echo(f"`grue view{where}` shows this beside the board's rows.", err=True)
 
 
 def _as_subject(model: str | None, url: str | None) -> list[str]:

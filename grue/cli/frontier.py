@@ -1,4 +1,4 @@
-"""`grue frontier`."""
+"""`grue tools frontier`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,8 @@ from rich.text import Text
 
 from grue import files
 from grue.cli import options
-from grue.cli.console import data_console, evaluation_progress, figure, print_json, table
+from grue.cli.console import data_console, evaluation_progress, print_json, table
+from grue.render.figures import figure
 
 if TYPE_CHECKING:
     from grue.evaluation.frontier import Frontier, Placed
@@ -61,10 +62,10 @@ def frontier(
     references, no policy can reach that: a second curve knows only what a policy could.
 
     \b
-    grue frontier --checkpoint runs/mini/imdb/supervised/seed-1
-    grue frontier --checkpoint zero-shot --task commongen --reward meteor --samples 256
-    grue frontier --checkpoint runs/mini/imdb/supervised/seed-1 --run runs/mini/imdb/supervised+ppo/seed-1
-    grue frontier --checkpoint runs/mini/imdb/supervised/seed-1 -o imdb.json
+    grue tools frontier --checkpoint runs/mini/imdb/supervised/seed-1
+    grue tools frontier --checkpoint zero-shot --task commongen --reward meteor --samples 256
+    grue tools frontier --checkpoint runs/mini/imdb/supervised/seed-1 --run runs/mini/imdb/supervised+ppo/seed-1
+    grue tools frontier --checkpoint runs/mini/imdb/supervised/seed-1 -o imdb.json
     """  # noqa: D301 (click reads the escape)
     from grue.api import evaluate as api
     from grue.data.load import load_examples

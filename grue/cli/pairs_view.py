@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from grue import files
-from grue.cli.console import UNKNOWN, data_console, ends, p_value, print_json, printable, table
+from grue.cli.console import data_console, print_json, printable, table
 from grue.leaderboard.pairs import POWER, all_pairs, common_tasks, rank_ranges
+from grue.render.figures import UNKNOWN, ends, p_value
 
 if TYPE_CHECKING:
     from grue.leaderboard.board import Board, Row

@@ -78,7 +78,7 @@ def _report(notes: Iterable[str]) -> None:
 )
 @_output
 def frontier(frontier: Path, runs: tuple[Path, ...], output: Path) -> None:
-    """Draw what `grue frontier -o FRONTIER` wrote, with runs on it."""
+    """Draw what `grue tools frontier -o FRONTIER` wrote, with runs on it."""
     from grue import files
     from grue.evaluation.frontier import Frontier, place
     from grue.plots.drawing import draw_frontier

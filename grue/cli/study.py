@@ -11,8 +11,9 @@ from rich.text import Text
 
 from grue import files
 from grue.cli import options
-from grue.cli.console import UNKNOWN, data_console, ends, figure, p_value, print_json, printable, table
+from grue.cli.console import data_console, print_json, printable, table
 from grue.errors import ConfigError
+from grue.render.figures import UNKNOWN, ends, figure, p_value
 
 if TYPE_CHECKING:
     from grue.study.agreement import Agreement

@@ -202,7 +202,7 @@ def with_frontier(system: System, path: Path, run: Path) -> System:
     """Return the system of a checkpoint with the share of a frontier that it gained in its record.
 
     Args:
-        path: What `grue frontier -o` wrote.
+        path: What `grue tools frontier -o` wrote.
         run: The folder of the checkpoint's run.
 
     Raises:

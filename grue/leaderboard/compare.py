@@ -3,8 +3,10 @@
 Of a `result.json`, only task, split and seed are used, not its scores.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError, Unavailable
-from grue.evaluation.comparison import Disagreement, ScoredRun, axis_metrics, contrast_of, disagreements, worth
+from grue.evaluation.comparison import Disagreement, ScoredRun, Worth, axis_metrics, contrast_of, disagreements, worth
 from grue.evaluation.folder import PREDICTIONS, RESULT
 from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.prompting import prompting_of
@@ -20,6 +22,7 @@ from grue.evaluation.scoring import example_hashes
 from grue.leaderboard.budgets import unlike_calls
 from grue.leaderboard.lineage import line, share_starts
 from grue.leaderboard.notes import misfit
+from grue.leaderboard.pairs import SystemPair, with_holm
 from grue.leaderboard.systems import FoundSystem
 from grue.records import Axis, Entry, Example, Prediction, other_examples
 from grue.stats.intervals import Interval
@@ -29,6 +32,7 @@ from grue.tasks import Task
 
 Verdict = Literal["A better", "B better", "equal", "too close to call", "one seed: no verdict"]
 Progress = Callable[[int, int], None]
+MOST_EXAMPLES = 10**6
 FEWEST_PAIRS = 3
 """Least number of seeds for a paired test: two differences say too little about their variance."""
 
@@ -187,6 +191,60 @@ def compare_systems(
             *unlike_calls(a.name, b.name, by_task),
         ),
     )
+
+
+def pairs_over_examples(
+    systems: Sequence[FoundSystem],
+    tasks: Sequence[Task],
+    generator: np.random.Generator,
+    *,
+    data_dir: Path | None = None,
+    offline: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> list[SystemPair]:
+    """Return every two of several systems on tasks that all have, with seeds and examples both as random draws.
+
+    The test is that of `compare_systems`, for what has no seeds: models that were made elsewhere.
+
+    Raises:
+        DataError, SubmissionError, ConfigError, Unavailable: As for `compare_systems`.
+    """
+    worths: dict[tuple[str, str], list[Worth]] = {}
+    total = len(systems) * len(tasks)
+    for task in tasks:
+        examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
+        metrics = axis_metrics(task, examples, "preference")
+        for system in systems:
+            progress(len(worths), total)
+            entries = system.entries[task.name].values()
+            worths[system.name, task.name] = [worth(metrics, examples, predictions_of(e, examples)) for e in entries]
+    pairs = []
+    for a, b in combinations(systems, 2):
+        contrasts = [
+            contrast_of(
+                worths[a.name, task.name],
+                worths[b.name, task.name],
+                are_paired(a.entries[task.name], b.entries[task.name]),
+            )
+            for task in tasks
+        ]
+        judged = judge_mean(contrasts, [draw(each, generator) for each in contrasts], generator)
+        variances = sum(each.test_set_variance * len(each.examples) for each in contrasts) / len(contrasts) ** 2
+        needed = variances * ((1.96 + 0.84) / judged.value) ** 2 if judged.value else math.inf
+        pairs.append(
+            SystemPair(
+                a=a.name,
+                b=b.name,
+                value=judged.value,
+                interval=judged.interval,
+                p=judged.p,
+                p_signs=None,
+                p_holm=1.0,
+                seeds=None,
+                examples=math.ceil(needed) if needed < MOST_EXAMPLES else None,
+            )
+        )
+    return with_holm(pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -41,6 +41,7 @@ class SystemPair:
         p_holm: `p`, corrected for the number of pairs.
         seeds: Seeds each from which on a true difference of this size would be found four times in five, at as much
             noise; None where that is unknown, or more than `MOST_SEEDS`.
+        examples: The same of examples a task, where the test is over examples; None where it is not.
     """
 
     a: str
@@ -51,6 +52,7 @@ class SystemPair:
     p_signs: float | None
     p_holm: float
     seeds: int | None
+    examples: int | None = None
 
     @property
     def is_decided(self) -> bool:
@@ -87,8 +89,12 @@ def all_pairs(rows: Sequence[Row], compared: Sequence[Row]) -> list[SystemPair]:
                 seeds=seeds_to_decide(contrasts, judged.value),
             )
         )
-    corrected = holm([pair.p for pair in pairs])
-    return [replace(pair, p_holm=p) for pair, p in zip(pairs, corrected, strict=True)]
+    return with_holm(pairs)
+
+
+def with_holm(pairs: Sequence[SystemPair]) -> list[SystemPair]:
+    """Return the pairs with p values corrected for their number."""
+    return [replace(pair, p_holm=p) for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

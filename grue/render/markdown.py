@@ -14,7 +14,7 @@ _LINK = re.compile(r"(?<=www)\.|:(?=//)")
 def render(board: Board) -> str:
     """Return the board as a Markdown document."""
     content = page(board)
-    blocks = [f"# {_escape(content.title)}"]
+    blocks = [f"# {escape(content.title)}"]
     for table in content.tables:
         blocks += _section(table)
     blocks.append(_list(content.legend))
@@ -29,7 +29,7 @@ def render(board: Board) -> str:
 
 def _section(table: TextTable, level: str = "##") -> Iterator[str]:
     if table.title:
-        yield f"{level} {_escape(table.title)}"
+        yield f"{level} {escape(table.title)}"
     yield markdown_table(table)
     if table.lines:
         yield _list(table.lines)
@@ -54,7 +54,7 @@ def markdown_table(table: TextTable) -> str:
 
 def _cell(text: str, strong: bool) -> str:
     """Return a cell escaped, with backticks; padding stays outside the marks of bold text."""
-    escaped = _unlinked(_escape(text)).replace("`", "\\`")
+    escaped = _unlinked(escape(text)).replace("`", "\\`")
     if not strong:
         return escaped
     bare = escaped.strip()
@@ -63,10 +63,10 @@ def _cell(text: str, strong: bool) -> str:
 
 
 def _list(lines: tuple[str, ...]) -> str:
-    return "\n".join(f"- {_escape(line)}" for line in lines)
+    return "\n".join(f"- {escape(line)}" for line in lines)
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Escape `text` for Markdown; code between backticks, which only GRUE writes, stays code."""
     return _MARKUP.sub(r"\\\g<0>", text)
 

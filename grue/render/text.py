@@ -7,9 +7,9 @@ from unicodedata import category
 
 from grue.leaderboard.board import Row
 from grue.records import JOINERS, Direction, model_word, unseen
+from grue.render.figures import UNKNOWN as UNKNOWN
 
 ARROWS: Mapping[Direction | Literal["none"], str] = {"higher": "↑", "lower": "↓", "none": ""}
-UNKNOWN = "–"
 TRAINED_ON = "†"  # beside the value of a metric that the row was trained on
 BY_CHAT = "‡"  # beside the name of a system with the tasks' chat prompts, or with examples
 BY_ENDPOINT = "§"  # beside the name of a system that answered behind an address

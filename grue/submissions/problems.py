@@ -123,7 +123,7 @@ _ERRORS = {
     93: (
         "a statement that cannot be true",
         "Submit the result.json that `grue evaluate` wrote, unchanged. Where a share is above 1, draw more samples to "
-        "more prompts with `grue frontier`, or leave --frontier out.",
+        "more prompts with `grue tools frontier`, or leave --frontier out.",
     ),
     94: (
         "two trained seeds name the same checkpoint",

@@ -73,7 +73,7 @@ def seconds_of(job: Job, past: Iterable[SweepEvent]) -> float | None:
     entry = job.entry
     if isinstance(entry, ModelEntry) or entry.algorithm not in measured:
         return None
-    if entry.backbone or entry.reward or entry.preset or not entry.set.keys().isdisjoint(OF_WORK):
+    if entry.best_of or entry.backbone or entry.reward or entry.preset or not entry.set.keys().isdisjoint(OF_WORK):
         return None
     updates = entry.set.get("updates")
     seconds = measured[entry.algorithm]

@@ -15,7 +15,7 @@ from grue.records import BASELINES
 from grue.runs.log import NAME as LOG
 from grue.runs.log import read_log
 from grue.runs.plan import Plan
-from grue.sweep.grid import GridEntry, SweepGrid
+from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
 from grue.sweep.jobs import Job, plan_jobs, stages_of
 from grue.task_files import load_task
 
@@ -26,7 +26,14 @@ TWICE = "supervised_x2"
 """The control that trains the start twice as long: what the compute of reinforcement learning buys without it."""
 
 
-def fair_grid(grid: SweepGrid, methods: Sequence[str], backbone: str | None, from_backbone: bool) -> SweepGrid:
+def fair_grid(
+    grid: SweepGrid,
+    methods: Sequence[str],
+    backbone: str | None = None,
+    from_backbone: bool = False,
+    best_of: int = 0,
+    models: Sequence[ModelEntry] = (),
+) -> SweepGrid:
     """Return the grid of a comparison.
 
     Args:
@@ -34,6 +41,8 @@ def fair_grid(grid: SweepGrid, methods: Sequence[str], backbone: str | None, fro
         methods: Algorithms; a bare one means `supervised+NAME` unless `from_backbone`. Baselines are taken as they are.
         backbone: Another model than the tasks' own.
         from_backbone: Whether methods train from the backbone, and there is no start.
+        best_of: Samples of the start of which a control keeps the best; 0 for no such control.
+        models: Models that were made elsewhere, which are only evaluated.
 
     Raises:
         ConfigError: There is nothing to compare, or a method is named twice.
@@ -42,15 +51,22 @@ def fair_grid(grid: SweepGrid, methods: Sequence[str], backbone: str | None, fro
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--algos names {doubled[0]} twice; name each method once.")
     trained = [name for name in names if name not in (*BASELINES, SUPERVISED)]
-    if len(trained) < (2 if from_backbone else 1):
+    plain = SweepGrid(suite=grid.suite, tasks=grid.tasks, seeds=grid.seeds, models=tuple(models))
+    entries = [GridEntry(algorithm=name, backbone=None if name in BASELINES else backbone) for name in names]
+    if models and not trained:
+        if len(names) + len(models) < 2:
+            raise ConfigError("One model is no comparison: name another, --model a,b, or a method with --algos.")
+        return replace(plain, systems=tuple(entries))
+    if len(trained) < (1 if models or not from_backbone else 2):
         beside = "; with --from-backbone there is no start to compare with, so name two" if from_backbone else ""
         raise ConfigError(f"--algos names too few methods to compare: add one, such as ppo{beside}.")
     if not from_backbone and SUPERVISED not in names:
-        names.insert(0, SUPERVISED)
-    plain = SweepGrid(suite=grid.suite, tasks=grid.tasks, seeds=grid.seeds)
-    entries = [GridEntry(algorithm=name, backbone=None if name in BASELINES else backbone) for name in names]
+        entries.insert(0, GridEntry(algorithm=SUPERVISED, backbone=backbone))
     whole = replace(plain, systems=tuple(entries))
-    return whole if from_backbone else replace(whole, systems=(*entries, *_twice(whole, backbone)))
+    if from_backbone:
+        return whole
+    picked = [GridEntry(algorithm=SUPERVISED, backbone=backbone, best_of=best_of)] if best_of else []
+    return replace(whole, systems=(*entries, *_twice(whole, backbone), *picked))
 
 
 def _whole(method: str, from_backbone: bool) -> str:

@@ -26,6 +26,8 @@ class GridEntry:
         tasks: The grid's tasks to run it on; all if empty.
         set: Values of the configuration.
         vary: Key → values; a key of the configuration, `reward`, `preset` or `backbone`.
+        best_of: Draw so many samples from the trained system and keep the best, by the default of
+            `grue evaluate --best-of`; the result is that of NAME+best-of-N. The system itself is only trained.
     """
 
     algorithm: str
@@ -36,6 +38,7 @@ class GridEntry:
     backbone: str | None = None
     set: Mapping[str, Any] = field(default_factory=dict)
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    best_of: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algorithm", canonical(self.algorithm))
@@ -50,9 +53,7 @@ class GridEntry:
             chosen = dict(zip(self.vary, values, strict=True))
             name = self._name(chosen)
             fixed = {key: chosen.pop(key, getattr(self, key)) for key in VARIED}
-            variants.append(
-                GridEntry(algorithm=self.algorithm, system=name, tasks=self.tasks, set={**self.set, **chosen}, **fixed)
-            )
+            variants.append(replace(self, system=name, set={**self.set, **chosen}, vary={}, **fixed))
         return variants
 
     def _name(self, chosen: Mapping[str, Any]) -> str:

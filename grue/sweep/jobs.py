@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run of a sweep: training with its evaluation, or the evaluation of a baseline or of a model.
+    """One run of a sweep: training with its evaluation, or the evaluation of a baseline, a model or the best of n.
 
     Attributes:
         task: Name of the task, as in the path of its runs.
         source: The task's name in the suite, or the path of its file.
         entry: What to run, with the values of the whole grid; `system` and `tasks` are left empty.
         evaluate: Whether to evaluate the trained model; false for a run that is only a warm start.
-        after: Id of the run that it starts from.
+        after: Id of the run that it starts from, or that it draws samples from.
         task_sha256: Of the task file's content (what the task's hash covers, its recipes, its chat prompt) and of the
             code of the user's own metrics.
     """
@@ -59,7 +59,7 @@ class Job:
     @property
     def trains(self) -> bool:
         """Whether there is something to train, and so a checkpoint."""
-        return self.algorithm not in (EXTERNAL, *BASELINES)
+        return isinstance(self.entry, GridEntry) and self.algorithm not in BASELINES and self.entry.best_of is None
 
     def with_seed(self, seed: int) -> "Job":
         """Return the same run with another seed."""
@@ -195,6 +195,14 @@ def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGr
     if entry.algorithm in BASELINES:
         _check_baseline(entry, system, task)
         return [_job(entry, system, source, task, seed)]
+    if entry.best_of is not None:
+        from grue.evaluation.best_of import choose_best_of
+
+        *first, drawn = _jobs_of(replace(entry, best_of=None), source, task, seed, grid)
+        assert isinstance(drawn.entry, GridEntry)
+        name = f"{system}+{choose_best_of(task, entry.best_of).name}"
+        picked = _job(replace(drawn.entry, best_of=entry.best_of), name, source, task, seed, after=drawn.id)
+        return [*first, replace(drawn, evaluate=False), *([picked] if grid.evaluate else [])]
     warm, _, _ = entry.algorithm.rpartition("+")
     backbone = entry.backbone if entry.backbone != task.backbone.model else None
     first = []
@@ -231,7 +239,7 @@ def _check_shared_values(grid: SweepGrid, entries: Sequence[GridEntry]) -> None:
 
 
 def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
-    options = [key for key in (*VARIED, "set", "vary") if getattr(entry, key)]
+    options = [key for key in (*VARIED, "set", "vary", "best_of") if getattr(entry, key)]
     if options or system != entry.algorithm:
         raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {options[0] if options else 'other name'}.")
     if entry.algorithm in LOOKUPS:

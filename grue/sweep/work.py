@@ -87,7 +87,9 @@ def carry_out(job: Job, place: JobContext, stop: Callable[[], bool] = lambda: Fa
 
 def _do(job: Job, place: JobContext, stop: Callable[[], bool], seconds: dict[str, float]) -> None:
     from grue.evaluation import systems
+    from grue.evaluation.best_of import choose_best_of
     from grue.evaluation.evaluate import evaluate
+    from grue.lm.checkpoint import find_checkpoint
     from grue.runs.observers import Observers
     from grue.runs.train import Interrupted
     from grue.task_files import load_task
@@ -105,7 +107,11 @@ def _do(job: Job, place: JobContext, stop: Callable[[], bool], seconds: dict[str
     with _timed(seconds, "evaluate"):
         if job.trains:
             system = systems.checkpoint_system(task, checkpoint)
-        elif isinstance(entry := job.entry, GridEntry):
+        elif isinstance(entry := job.entry, GridEntry) and entry.best_of is not None:
+            assert job.after is not None
+            drawn = systems.checkpoint_system(task, find_checkpoint(place.runs / job.after))
+            system = systems.with_best_of(drawn, choose_best_of(task, entry.best_of), task)
+        elif isinstance(entry, GridEntry):
             system = systems.baseline_system(task, entry.algorithm, job.seed)
         else:
             system = systems.external_system(

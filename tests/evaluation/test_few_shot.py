@@ -54,5 +54,5 @@ def test_what_cannot_be_shown_or_drawn_after_examples_is_refused(tmp_path, refus
     refused.command("evaluate", "--task", task, *options, code=3)
     task = write(tmp_path / "best", ASKED, SHOTS)
     refused.command("evaluate", "--task", task, *options, "--best-of", 2, code=2)
-    refused.command("frontier", "--checkpoint", "few-shot", "--task", task, "--samples", 32, code=2)
+    refused.command("tools", "frontier", "--checkpoint", "few-shot", "--task", task, "--samples", 32, code=2)
     refused.command("generate", "--checkpoint", "few-shot", "--task", task, "--output", tmp_path / "out.jsonl", code=2)

@@ -1,4 +1,4 @@
-"""`grue frontier` and what it is computed from: samples as training draws them, rewards with and without references."""
+"""`grue tools frontier` and what it is computed from: samples as training draws them, rewards with and without references."""
 
 import json
 import math
@@ -118,7 +118,7 @@ def test_what_has_no_frontier(refused):
 
 # --- where runs stand ------------------------------------------------------------------------------------------------
 
-COMMAND = "frontier --checkpoint zero-shot --task imdb --limit 4 --samples 8".split()
+COMMAND = "tools frontier --checkpoint zero-shot --task imdb --limit 4 --samples 8".split()
 
 
 def grue(*arguments):

@@ -9,13 +9,15 @@ from support.own_task import small_task
 from support.paths import ROOT
 
 from grue import files
-from grue.cli.bench_report import report
 from grue.cli.main import main
 from grue.errors import ConfigError
 from grue.leaderboard.neighbours import board_folder
+from grue.leaderboard.pairs import all_pairs
 from grue.leaderboard.published import read_board
+from grue.sweep.bench import Findings
+from grue.sweep.bench_report import compared_rows
 from grue.sweep.fair import TunedRate, chosen_rates, fair_grid, trial_grid, with_rates
-from grue.sweep.grid import SweepGrid
+from grue.sweep.grid import ModelEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
 
 GRID = SweepGrid(tasks=("imdb", "commongen"), seeds=(1, 2))
@@ -25,9 +27,9 @@ def systems(grid):
     return {(job.task, job.system): job for job in plan_jobs(grid) if job.seed == grid.seed_list()[0]}
 
 
-def test_methods_begin_from_one_start_and_a_control_trains_it_twice_as_long():
-    found = systems(fair_grid(GRID, ["ppo", "supervised+grpo", "zero-shot"], None, False))
-    names = ["supervised", "supervised+grpo", "supervised+ppo", "supervised_x2", "zero-shot"]
+def test_methods_begin_from_one_start_and_controls_train_it_twice_as_long_or_pick_among_samples():
+    found = systems(fair_grid(GRID, ["ppo", "supervised+grpo", "zero-shot"], best_of=4))
+    names = ["supervised", "supervised+best-of-4", "supervised+grpo", "supervised+ppo", "supervised_x2", "zero-shot"]
     assert sorted(name for task, name in found if task == "imdb") == names
     assert {job.after for (_, name), job in found.items() if "+" in name} == {
         "mini/imdb/supervised/seed-1",
@@ -36,6 +38,18 @@ def test_methods_begin_from_one_start_and_a_control_trains_it_twice_as_long():
     for task in GRID.tasks:
         recipe = files.read_toml(ROOT / f"tasks/mini/{task}.toml")["recipes"]["supervised"]
         assert found[task, "supervised_x2"].entry.set == {"epochs": 2 * recipe["epochs"]}
+
+
+def test_models_of_others_need_no_start():
+    models = [ModelEntry(model="mini:causal"), ModelEntry(model="mini:causal-s")]
+    assert {name for _, name in systems(fair_grid(GRID, ["zero-shot"], models=models))} == {
+        "causal",
+        "causal-s",
+        "zero-shot",
+    }
+    assert len(systems(fair_grid(GRID, ["ppo"], models=models))) == 2 * 5
+    with pytest.raises(ConfigError, match="One model is no comparison"):
+        fair_grid(GRID, [], models=models[:1])
 
 
 def test_from_the_backbone_there_is_no_start():
@@ -97,15 +111,25 @@ def test_the_rate_that_validated_best_is_taken_on_its_task(tmp_path):
     assert chosen["imdb", "supervised"].entry.set == {}
 
 
-def test_the_report_says_what_is_not_decided_and_what_was_tried():
+def test_the_report_says_what_is_not_decided_and_what_was_tried(tmp_path):
     names = ("supervised", "supervised+ppo", "supervised+nlpo", "supervised+grpo", "zero-shot")
     board = read_board(board_folder() / "mini.json")
     board = replace(board, rows=tuple(row for row in board.rows if row.system in names))
-    text = report(board, [TunedRate("tasks/imdb.toml", "supervised+ppo", {2e-4: 95.0, 6e-4: 96.5})])
-    assert "| supervised+grpo − supervised | +1.8 |" in text
-    assert "- supervised+grpo − supervised+ppo, +0.3: about 9 seeds each would find" in text
-    assert "| imdb | supervised+ppo | 0.0006 | 0.0002: 95.0, 0.0006: 96.5 |" in text
-    assert "Ranks by the mean when one task is left out: " in text
+    choices = [TunedRate("tasks/imdb.toml", "supervised+ppo", {2e-4: 95.0, 6e-4: 96.5})]
+    found = Findings(board, all_pairs(board.rows, compared_rows(board)), choices)
+    for words in (
+        "- supervised+grpo is better than supervised+nlpo (+0.5) and supervised (+1.8), and is not decided against "
+        "supervised+ppo (+0.3).\n",
+        "- supervised is worse than every other system.\n",
+        "| supervised+grpo | supervised      | **+1.8** |",
+        "- supervised+grpo − supervised+ppo, +0.3: about 9 seeds each would find",
+        "| imdb | supervised+ppo | 0.0006 | 0.0002: 95.0, 0.0006: 96.5 |",
+        "Ranks by the mean when one task is left out: ",
+    ):
+        assert words in found.markdown, found.markdown
+    found.write(tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == len(found.pairs) and 'href="board.html"' in page
 
 
 def test_the_whole_road(tmp_path, monkeypatch):
@@ -148,8 +172,12 @@ def test_the_whole_road(tmp_path, monkeypatch):
         assert words in written
     assert "<html" in (tmp_path / "out/board.html").read_text(encoding="utf-8")
     results = sorted(path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("result.json"))
-    names = ("supervised", "supervised+grpo", "supervised_x2")
+    names = ("supervised", "supervised+best-of-8", "supervised+grpo", "supervised_x2")
     assert results == sorted(f"out/runs/own/commongen/{name}/seed-{seed}" for name in names for seed in (1, 2))
+    models = ["bench", "models", "--tasks", str(task), "--model", "mini:causal,mini:causal-s", "--jobs", "1", "--yes"]
+    compared = CliRunner().invoke(main, models)
+    assert compared.exit_code == 0, compared.output
+    assert "p: the randomisation test over examples" in compared.stdout
     again = CliRunner().invoke(main, [*arguments, "--yes"])
     assert again.exit_code == 0
     assert "all finished: nothing to do" in again.stderr

@@ -14,7 +14,7 @@ ASKS_MORE = ("redraws", "calibration_samples", "select")
 """Settings that make a run ask the reward about more texts than its updates state."""
 MOST = 2**53  # beyond, not every whole number is a number of JSON
 REACHABLE = "reachable"
-"""How the gain is computed that no policy of the same KL exceeds (`grue frontier`)."""
+"""How the gain is computed that no policy of the same KL exceeds (`grue tools frontier`)."""
 
 
 @dataclass(frozen=True, slots=True)

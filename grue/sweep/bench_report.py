@@ -1,0 +1,208 @@
+"""What `grue bench` found: verdicts, scores, every two systems, what is not decided and what would decide it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from grue.algorithms import SUPERVISED
+from grue.leaderboard.board import Board, Estimate, Row
+from grue.leaderboard.budgets import calls_of, differ
+from grue.leaderboard.pairs import SystemPair, common_tasks, rank_ranges
+from grue.records import BASELINES
+from grue.render.figures import ends, figure, p_value
+from grue.render.layout import Heading, TextTable
+from grue.render.report import DrawnDifference, Part
+from grue.sweep.fair import TWICE, TunedRate
+
+
+def compared_rows(board: Board) -> list[Row]:
+    """Return the rows whose differences are tested, the highest mean first: all but baselines."""
+    return [row for row in _ordered(board) if row.system not in BASELINES]
+
+
+def title_of(board: Board) -> str:
+    """Return the report's title."""
+    return f"Comparison on {board.suite}: {', '.join(common_tasks(_ordered(board)))}"
+
+
+def parts_of(board: Board, pairs: Sequence[SystemPair], choices: Sequence[TunedRate]) -> list[Part]:
+    """Return the report of a comparison.
+
+    Args:
+        pairs: Every two of `compared_rows`, in their order.
+        choices: How learning rates were chosen.
+    """
+    rows, compared = _ordered(board), compared_rows(board)
+    tasks = common_tasks(rows)
+    notes = tuple(board.notes)
+    return [
+        Part(items=tuple(_verdicts(compared, pairs)), lines=tuple(_controls(compared))),
+        Part("Scores", table=_scores(rows, tasks), lines=(SCALES, *_order(compared, tasks), *_budgets(rows))),
+        Part("Every two", table=_pairs(pairs), drawn=_drawn(pairs), lines=tuple(_tests(pairs))),
+        *([Part("Not decided", items=undecided)] if (undecided := tuple(_undecided(pairs))) else []),
+        *([Part("Learning rates", table=_rates(choices), lines=(CHOSEN,))] if choices else []),
+        *([Part("Notes", items=notes)] if notes else []),
+    ]
+
+
+SCALES = "Preference / naturalness, 0–100, means over seeds."
+CHOSEN = "Chosen on validation, with a seed that no result has, by the preference that each reached."
+
+
+def _ordered(board: Board) -> list[Row]:
+    return sorted((row for row in board.rows if row.cells), key=_by_mean)
+
+
+def _by_mean(row: Row) -> float:
+    return -(_mean([_value(cell.preference) for cell in row.cells.values()]) or 0.0)
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def _verdicts(rows: Sequence[Row], pairs: Sequence[SystemPair]) -> Iterator[str]:
+    """Yield a sentence for each system: what it is better than, and what is open."""
+    for row in rows:
+        own = [pair for pair in pairs if row.system in (pair.a, pair.b)]
+        others = [(pair.b, pair.value, pair) if pair.a == row.system else (pair.a, -pair.value, pair) for pair in own]
+        better = [f"{name} ({_signed(value)})" for name, value, pair in others if pair.is_decided and value > 0]
+        still = [f"{name} ({_signed(value)})" for name, value, pair in others if not pair.is_decided]
+        above = f"is better than {_listed(better)}" if better else "" if still else "is worse than every other system"
+        open_ = f"is not decided against {_listed(still)}" if still else ""
+        yield f"{row.system} {', and '.join(filter(None, (above, open_)))}."
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _controls(rows: Sequence[Row]) -> Iterator[str]:
+    names = {row.system for row in rows}
+    picked = sorted(name for name in names if name.startswith(f"{SUPERVISED}+best-of-"))
+    told = [f"{TWICE}, the start trained for twice as long"] if TWICE in names else []
+    told += [f"{name}, the best of several samples of the start" for name in picked]
+    if told:
+        yield f"Controls: {'; '.join(told)}. A method that is not better than both has not shown that its rewards help."
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> TextTable:
+    headings = tuple(Heading(name, place >= texts) for place, name in enumerate(head))
+    return TextTable("", headings, tuple(map(tuple, rows)))
+
+
+def _scores(rows: Sequence[Row], tasks: Sequence[str]) -> TextTable:
+    """Return preference and naturalness of each task, means over seeds."""
+    cells = []
+    for row in rows:
+        each = [row.cells[task] for task in tasks]
+        scores = [(_value(cell.preference), _value(cell.naturalness)) for cell in each]
+        means = [tuple(_mean(values) for values in zip(*scores, strict=True))] if len(tasks) > 1 else []
+        seeds = str(max(len(cell.seeds) for cell in each))
+        cells.append(
+            [row.system, seeds, *(" / ".join(figure(one, ".1f") for one in pair) for pair in (*means, *scores))]
+        )
+    return _table(["system", "seeds", *(["mean"] if len(tasks) > 1 else []), *tasks], cells)
+
+
+def _value(estimate: Estimate | None) -> float | None:
+    return None if estimate is None else estimate.mean
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _over_examples(pairs: Sequence[SystemPair]) -> bool:
+    return any(pair.examples is not None for pair in pairs)
+
+
+def _pairs(pairs: Sequence[SystemPair]) -> TextTable:
+    with_signs = any(pair.p_signs is not None for pair in pairs)
+    head = ("A", "B", "A − B", "95 % interval", "p", *(["p, signs"] if with_signs else []), "Holm p", "decided")
+    rows = [
+        (
+            pair.a,
+            pair.b,
+            f"{pair.value:+.1f}",
+            ends(pair.interval, "+.1f"),
+            p_value(pair.p),
+            *([p_value(pair.p_signs)] if with_signs else []),
+            p_value(pair.p_holm),
+            "yes" if pair.is_decided else "no",
+        )
+        for pair in pairs
+    ]
+    decided = frozenset((i, j) for i, pair in enumerate(pairs) if pair.is_decided for j in (2, len(head) - 1))
+    return replace(_table(head, rows, texts=2), strong=decided)
+
+
+def _drawn(pairs: Sequence[SystemPair]) -> list[DrawnDifference]:
+    return [DrawnDifference(pair.value, pair.interval, pair.is_decided) for pair in pairs]
+
+
+def _tests(pairs: Sequence[SystemPair]) -> Iterator[str]:
+    test = (
+        "the randomisation test over examples, with seeds as a second source of chance"
+        if _over_examples(pairs)
+        else "Student's t over seeds, the examples as given"
+    )
+    signs = "; p, signs: the exact sign-flip test" if any(pair.p_signs is not None for pair in pairs) else ""
+    yield (
+        f"p: {test}{signs}. Holm p corrects p for {len(pairs)} pairs; a pair is decided where it is below .05. "
+        "Differences are of the mean preference over tasks."
+    )
+
+
+def _undecided(pairs: Sequence[SystemPair]) -> Iterator[str]:
+    """Yield what is not decided, and how many seeds or examples would."""
+    for pair in pairs:
+        if pair.is_decided:
+            continue
+        if pair.seeds or pair.examples:
+            count = f"{pair.seeds} seeds each" if pair.seeds else f"{pair.examples:,} examples a task"
+            needed = f"about {count} would find a true difference of this size four times in five"
+        elif pair.interval.half_width == float("inf"):
+            needed = "one seed decides nothing; take at least three, such as --seeds 1-3"
+        else:
+            needed = "how many seeds would is unknown, or more than a thousand"
+        yield f"{pair.a} − {pair.b}, {_signed(pair.value)}: {needed}."
+
+
+def _order(rows: Sequence[Row], tasks: Sequence[str]) -> Iterator[str]:
+    """Yield how far the order depends on single tasks."""
+    if len(tasks) > 1:
+        moved = [place for place in rank_ranges(rows) if {*place.without.values()} != {place.rank}]
+        said = [f"{place.system} {min(place.without.values())} to {max(place.without.values())}" for place in moved]
+        yield f"Ranks by the mean when one task is left out: {'; '.join(said) or 'the same'}."
+
+
+def _budgets(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the reward calls of a run, where methods differ in them."""
+    for task, calls in calls_of(rows).items():
+        known = {rows[place].system: count for place, count in calls.items() if count is not None}
+        if known and differ(max(known.values()), min(known.values())):
+            listed = ", ".join(f"{name} {count:,.0f}" for name, count in known.items())
+            yield f"Unequal budgets on {task}, reward calls of a run: {listed}."
+
+
+def _rates(choices: Sequence[TunedRate]) -> TextTable:
+    """Return how each learning rate was chosen."""
+    rows = [
+        (
+            Path(choice.source).stem,
+            choice.algorithm,
+            f"{choice.rate:g}",
+            ", ".join(f"{rate:g}: {value:.1f}" for rate, value in choice.reached.items()),
+        )
+        for choice in choices
+    ]
+    return _table(("task", "method", "chosen", "tried"), rows, texts=2)

@@ -1,0 +1,42 @@
+"""`grue view`: the page of the board with local rows, or a comparison's report, and its path."""
+
+import shutil
+import webbrowser
+
+import pytest
+from support.commands import grue
+from support.paths import ROOT
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs/mini/imdb/supervised/seed-1"
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / "submissions/mini/supervised/imdb/seed-1.result.json", folder / "result.json")
+    return tmp_path / "runs"
+
+
+def test_the_board_opens_with_local_rows(runs, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    assert grue("view").stdout == "runs/mini/board.html\n"
+    assert opened == [(runs / "mini/board.html").as_uri()]
+    assert "supervised" in (runs / "mini/board.html").read_text(encoding="utf-8")
+    grue("view", "--no-open")
+    assert len(opened) == 1
+    monkeypatch.setattr(webbrowser, "open", lambda address: False)
+    assert "no browser here" in grue("view").stderr
+
+
+def test_a_report_opens_instead(tmp_path):
+    (tmp_path / "report.html").touch()
+    assert grue("view", tmp_path, "--no-open").stdout == f"{tmp_path}/report.html\n"
+
+
+def test_what_cannot_be_shown_is_refused(runs, refused):
+    (runs.parent / "empty").mkdir()
+    refused.command("view", "empty", code=2)
+    shutil.copytree(runs / "mini", runs / "grue")
+    refused.command("view", code=2)
+    refused.command("frontier", "--checkpoint", "x", code=2)
