@@ -18,6 +18,7 @@ from grue.render.report import as_markdown, as_page
 from grue.sweep.bench_report import compared_rows, parts_of, title_of
 from grue.sweep.fair import TunedRate
 from grue.sweep.grid import SweepGrid
+from grue.sweep.jobs import plan_jobs
 from grue.sweep.work import JobContext
 from grue.task_files import load_task
 
@@ -65,7 +66,8 @@ def findings(
     """
     tasks = [load_task(source, grid.suite) for source in grid.task_list()]
     entries, _ = find_results(place.runs, tasks[0].suite)
-    board = rank(entries, tasks)
+    own = {place.runs / job.id for job in plan_jobs(grid)}
+    board = rank([entry for entry in entries if entry.path.parent in own], tasks)
     rows = compared_rows(board)
     common = common_tasks(rows)
     if not grid.models:

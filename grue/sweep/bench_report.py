@@ -12,6 +12,7 @@ from grue.records import BASELINES
 from grue.render.figures import ends, figure, p_value
 from grue.render.layout import Heading, TextTable
 from grue.render.report import DrawnDifference, Part
+from grue.stats.paired import LEVEL
 from grue.sweep.fair import TWICE, TunedRate
 
 
@@ -62,6 +63,9 @@ def _by_mean(row: Row) -> float:
 
 def _verdicts(rows: Sequence[Row], pairs: Sequence[SystemPair]) -> Iterator[str]:
     """Yield a sentence for each system: what it is better than, and what is open."""
+    if not any(pair.is_decided for pair in pairs):
+        yield f"No difference is decided: {rows[0].system} has the highest mean, which chance alone may explain."
+        return
     for row in rows:
         own = [pair for pair in pairs if row.system in (pair.a, pair.b)]
         others = [(pair.b, pair.value, pair) if pair.a == row.system else (pair.a, -pair.value, pair) for pair in own]
@@ -167,7 +171,9 @@ def _undecided(pairs: Sequence[SystemPair]) -> Iterator[str]:
     for pair in pairs:
         if pair.is_decided:
             continue
-        if pair.seeds or pair.examples:
+        if pair.p < 1 - LEVEL:
+            needed = f"p is below .05, but not after the correction for {len(pairs)} pairs; compare fewer, or add seeds"
+        elif pair.seeds or pair.examples:
             count = f"{pair.seeds} seeds each" if pair.seeds else f"{pair.examples:,} examples a task"
             needed = f"about {count} would find a true difference of this size four times in five"
         elif pair.interval.half_width == float("inf"):

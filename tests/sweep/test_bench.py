@@ -122,7 +122,7 @@ def test_the_report_says_what_is_not_decided_and_what_was_tried(tmp_path):
         "supervised+ppo (+0.3).\n",
         "- supervised is worse than every other system.\n",
         "| supervised+grpo | supervised      | **+1.8** |",
-        "- supervised+grpo − supervised+ppo, +0.3: about 9 seeds each would find",
+        "- supervised+grpo − supervised+ppo, +0.3: p is below .05, but not after the correction for 6 pairs; ",
         "| imdb | supervised+ppo | 0.0006 | 0.0002: 95.0, 0.0006: 96.5 |",
         "Ranks by the mean when one task is left out: ",
     ):
