@@ -9,7 +9,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 __all__ = [
-    *("Endpoint", "Example", "Prediction", "Trained", "compare", "diagnose", "errors", "evaluate", "examples"),
+    *("Endpoint", "Example", "Prediction", "Trained", "board", "compare", "diagnose", "errors", "evaluate", "examples"),
     *("export", "generate", "import_predictions", "push", "rewards", "score", "train"),
 ]
 

@@ -1,5 +1,6 @@
 from grue import errors as errors
 from grue import rewards as rewards
+from grue.api.board import board as board
 from grue.api.evaluate import evaluate as evaluate
 from grue.api.evaluate import generate as generate
 from grue.api.examples import examples as examples
@@ -21,6 +22,7 @@ __all__ = [
     "Example",
     "Prediction",
     "Trained",
+    "board",
     "compare",
     "diagnose",
     "errors",

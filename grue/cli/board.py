@@ -146,33 +146,12 @@ def board_of(
     iqm: bool = False,
 ) -> "tuple[Board, list[LeftOut]]":
     """Return the board for the options, and the results that it leaves out."""
-    from grue.leaderboard.entries import find_results, find_submitted, incomplete
-    from grue.leaderboard.published import shipped_beside
-    from grue.leaderboard.rank import rank
-    from grue.submissions.recomputed import recomputed
-    from grue.submissions.reported import read_reported
-    from grue.task_files import load_task, task_names
+    from grue.leaderboard.local import board_beside
 
-    tasks = [load_task(name, suite) for name in ([task_name] if task_name else task_names(suite))]
-    of_suite = tasks[0].suite if tasks else suite
-    chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
-    has_submissions = chosen or submissions.is_dir()
     if not no_local and context.get_parameter_source("runs") is ParameterSource.COMMANDLINE and not runs.is_dir():
         raise ConfigError(f"{runs}: there is no such folder; --runs names the folder of all runs.")
-    local, out = ([], []) if no_local else find_results(runs, of_suite)
-    out += incomplete(local, tasks)
-    unfit = {left_out.path for left_out in out}
-    submitted, unread = find_submitted(submissions, of_suite) if has_submissions else ([], [])
-    submitted += recomputed(submissions, of_suite) if has_submissions else []
-    ships = None if chosen else shipped_beside(submissions, submitted, of_suite)
-    board = rank(
-        [*submitted, *(entry for entry in local if entry.path not in unfit)],
-        tasks,
-        reported=read_reported(submissions, of_suite) if has_submissions else () if ships is None else ships.reported,
-        iqm=iqm,
-        shipped=ships,
-    )
-    return board, [*unread, *out]
+    chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
+    return board_beside(suite, task_name, None if no_local else runs, submissions, chosen=chosen, iqm=iqm)
 
 
 # --- the files of leaderboard/ ---------------------------------------------------------------------------------------

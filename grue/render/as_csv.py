@@ -1,12 +1,14 @@
 """The board as a long table, one line per seed and metric: as CSV, and as a pandas frame."""
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import pandas as pd
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Row
 from grue.render.text import printable, prompting_marks
 
+Frame: TypeAlias = pd.DataFrame
 COLUMNS = {
     **{"suite": "str", "task": "str", "task_version": "int64", "task_hash": "str"},
     **{"system": "str", "status": "str", "standing": "str", "rank": "Int64", "task_rank": "Int64"},

@@ -267,7 +267,7 @@ def test_nothing_of_a_request_is_said_beside_it(beside, tmp_path, refused):
 
 
 def test_names_of_the_package():
-    measuring = {"Trained", "compare", "diagnose", "evaluate", "examples", "generate", "score", "train"}
+    measuring = {"Trained", "board", "compare", "diagnose", "evaluate", "examples", "generate", "score", "train"}
     classes = {"Endpoint", "Example", "Prediction"}
     assert set(grue.__all__) == measuring | classes | {"errors", "export", "import_predictions", "push", "rewards"}
     assert set(dir(grue)) == {*grue.__all__, "__version__"}
@@ -449,3 +449,13 @@ def test_what_cannot_be_read_has_a_name_of_its_own():
     assert all("(unknown " in name(function) for function in unknown)
     named = rewards.make_reward(name(one), load_task("imdb"), EXAMPLES)
     assert named(EXAMPLES, TEXTS) == [0.5, 0.5, 0.5]
+
+
+def test_the_board_is_a_frame_with_local_rows(tmp_path):
+    folder = tmp_path / "mini/imdb/supervised/seed-1"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_bytes((ROOT / "submissions/mini/supervised/imdb/seed-1.result.json").read_bytes())
+    table = grue.board(task="imdb", runs=tmp_path, submissions=ROOT / "submissions")
+    own = table[(table.system == "supervised") & (table.status == "local") & (table.metric == "preference")]
+    assert (own.seed.tolist(), own.value.round(2).tolist()) == ([1], [89.41])
+    assert "local" not in set(grue.board(task="imdb", runs=None, submissions=ROOT / "submissions").status)
