@@ -90,7 +90,9 @@ def test_seeds_on_other_data_are_neither_exported_nor_judged_as_one(refused):
 
     def verdicts(*hashes, board=None):
         found = [bars.measured(Path(f"{n}"), [a_score("liked", 0.5)], 50.0, None, h) for n, h in enumerate(hashes, 1)]
-        return [one.passed for one in bars.check(found, [bars.parse_bar("preference=40", "at least")], STORIES, board)]
+        bars.refuse_other_examples(found, STORIES, board)
+        limits = [bars.Limit(bars.parse_bar("preference=40", "at least"), 40.0)]
+        return [one.passed for one in bars.check(found, limits, STORIES)]
 
     _, board = ranked(some("theirs", {1: 60.0}, OURS, "rescored"))
     assert verdicts(OURS, OLD, board=board) == [True]
