@@ -116,10 +116,6 @@ def filled(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return a task file's table with defaults filled in.
 
     Without `decoding`, evaluation decodes like rollouts.
-
-    Args:
-        table: The file's content.
-        path: The file, whose name is the default name of the task.
     """
     name = table.get("name", path.stem)
     defaults = {"schema": SCHEMA_VERSION, "name": name, "suite": OWN, "version": 1, "title": name, "description": ""}

@@ -29,9 +29,6 @@ def as_dataset(examples: Sequence[Example]) -> "Dataset":
 def export(examples: Sequence[Example], path: Path, prompts_only: bool = False) -> None:
     """Write examples to a `.jsonl` file, one per line as `grue score --examples` reads them, or to a `.parquet` file.
 
-    Args:
-        prompts_only: Write only ids and prompts, so that no answers are given away.
-
     Raises:
         ConfigError: The name has another ending.
         DataError: The file cannot be written.

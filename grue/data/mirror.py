@@ -203,10 +203,6 @@ def fetch(
 
     A revision that is not a commit is resolved again.
 
-    Args:
-        offline: Open no connection; read the hub's cache on this machine.
-        progress: Called with (bytes done, bytes in all).
-
     Raises:
         DataError: It is not available, or cannot be written.
     """

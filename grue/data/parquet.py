@@ -59,9 +59,6 @@ def _leaf_columns(opened: pq.ParquetFile, columns: Sequence[str], name: str) -> 
     """Return the paths of the leaf columns under some columns.
 
     A column is written without what parquet adds for lists: "answers.text" means "answers.list.element.text".
-
-    Raises:
-        DataError: There is no such column.
     """
     paths = [opened.schema.column(number).path for number in range(len(opened.schema))]
     names = {path: WITHOUT_LISTS.sub("", path) for path in paths}
@@ -80,10 +77,6 @@ def copy_columns(
     after_batch: Callable[[], None] = lambda: None,
 ) -> None:
     """Write some columns of a parquet file to a file of their own, atomically; no columns means all.
-
-    Args:
-        name: The file's name, for messages.
-        after_batch: Called after each batch of rows.
 
     Raises:
         DataError: There is no such column, the file is damaged, or the target cannot be written.

@@ -37,11 +37,7 @@ class KeptReply:
 
 
 def settings_for(task: Task, seed: int, chat: bool) -> dict[str, Any]:
-    """Return the settings of every request: the task's length limit, and those that ask for reproducible answers.
-
-    Args:
-        chat: Whether the chat prompt is used: then only the model ends a reply.
-    """
+    """Return the settings of every request: the task's length limit, and those that ask for reproducible answers."""
     settings = {"max_tokens": task.decoding.max_new_tokens, "temperature": 0, "seed": seed}
     return settings | ({"stop": list(task.decoding.stop)} if task.decoding.stop and not chat else {})
 
@@ -205,12 +201,7 @@ def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
 
 
 def priced(record: Mapping[str, Any], prices: tuple[float, float]) -> dict[str, Any]:
-    """Return a result's record of an endpoint, with its cost.
-
-    Args:
-        record: From `summary`, without prices or with other ones.
-        prices: Of a million tokens of prompts and of answers.
-    """
+    """Return a record of an endpoint, with its cost by the prices of a million tokens of prompts and answers."""
     into, out = prices
     spent = (record["tokens"]["prompt"] * into + record["tokens"]["completion"] * out) / 1e6
     cost = None if record["answers_without_usage"] else spent  # a partial cost would be taken for the total

@@ -62,9 +62,6 @@ def chatting(
 ) -> Chatting:
     """Return a model that answers a task's chat prompt.
 
-    Args:
-        name: The model's name in messages.
-
     Raises:
         ConfigError: Its tokenizer has no chat template.
         DataError: Its chat template cannot be applied.

@@ -144,13 +144,10 @@ def worth_of(measured: Sequence[tuple[MetricSpec, Metric, Sequence[FloatArray]]]
 
 
 def worth_of_mean(values: Sequence[float | None]) -> Worth:
-    """Return the worth of each example for the mean of values, which some examples do not have.
+    """Return the worth of each example for the mean of values, which some examples, but not all, lack.
 
     The mean is a ratio of two sums, over the examples that have a value: an example without one is worth the mean, and
     the others' distances from it are divided by their share, so that the spread gives the ratio's error.
-
-    Args:
-        values: One per example; at least one is not None.
     """
     array = np.array([np.nan if value is None else value for value in values])
     mean = float(np.nanmean(array))

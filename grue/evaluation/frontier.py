@@ -199,11 +199,7 @@ def place(frontier: Frontier, run: Path, update: int | None = None) -> Placed:
 
 
 def with_frontier(system: System, path: Path, run: Path) -> System:
-    """Return the system of a checkpoint with the share of a frontier that it gained in its record.
-
-    Args:
-        path: What `grue tools frontier -o` wrote.
-        run: The folder of the checkpoint's run.
+    """Return the system of a run's checkpoint with its share of a frontier, which `grue tools frontier -o` wrote.
 
     Raises:
         ConfigError: The system is not a checkpoint of a run, or picks the best of several samples.

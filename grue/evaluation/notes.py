@@ -35,11 +35,6 @@ def notes_on_metric(
 
     It is yielded if this holds for all examples together, or for some whose references are mostly in another script
     than a–z; not if single texts are too short for its n-grams.
-
-    Args:
-        score: The metric's score.
-        metric: Prepared on the examples.
-        values: Its value of each example, on its own scale.
     """
     card = CARDS.get(score.metric)
     if card is None or "references" not in card.terms or card.direction == "lower" or values is None:

@@ -99,11 +99,7 @@ def plain_sampling(task: Task, temperature: float = 1.0) -> Generation:
 def as_responses(
     tokenizer: PreTrainedTokenizerBase, tokens: Tokens, truncated: torch.Tensor, stop: Sequence[str]
 ) -> list[Response]:
-    """Return tokens [B, T] as responses; `truncated` [B] is True where the length limit was reached.
-
-    Args:
-        stop: The stop strings that they were drawn with.
-    """
+    """Return tokens [B, T] as responses; `truncated` [B] is True where the length limit was reached."""
     columns = decode_responses(tokenizer, tokens, truncated, stop), map(tuple, tokens.lists()), truncated.tolist()
     return [Response(*row) for row in zip(*columns, strict=True)]
 
@@ -166,9 +162,6 @@ def batches_left(examples: Sequence[Example], done: Container[str], size: int) -
     """Yield batches of prompts of similar length, without those whose examples are all done.
 
     A batch that is partly done is answered as a whole: rounding depends on the batch.
-
-    Args:
-        done: The ids of the examples that have an answer.
     """
     order = sorted(examples, key=lambda example: len(example.prompt))
     for start in range(0, len(order), size):

@@ -142,9 +142,6 @@ def read_examples(path: Path) -> list[Example]:
 def checked_examples(examples: Sequence[Example], name: str) -> list[Example]:
     """Return examples that were made in Python, checked like those of a file.
 
-    Args:
-        name: Their name in messages.
-
     Raises:
         DataError: There are none, an id is repeated, or a field is invalid: references that are one text, say.
     """

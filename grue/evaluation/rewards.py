@@ -379,9 +379,6 @@ def _values_of(name: str, task: Task, examples: Sequence[Example]) -> TermFuncti
 def check_model(name: str, options: Mapping[str, Any], task: Task) -> None:
     """Refuse a reward model of another task; any other metric passes.
 
-    Args:
-        options: Of the metric; one may name the model's folder.
-
     Raises:
         DataError: It is of another task, is missing, or is damaged.
     """

@@ -56,14 +56,7 @@ def matched(first: Terms, second: Terms) -> Match:
 
 
 def moved(answer: Terms, source: Terms, goal: Terms, match: Match) -> list[str]:
-    """Return an answer with the source's words replaced by those of the goal, run by run.
-
-    Args:
-        answer: An answer about the source.
-        source: A sentence.
-        goal: Another sentence.
-        match: The alignment of the frames of source and goal.
-    """
+    """Return an answer with the source's words replaced by those of the goal, run by run."""
     starts, ends = _mapped(match, len(source), len(goal))
     words: list[str] = []
     position = 0

@@ -60,11 +60,7 @@ LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "lexicon": lexicon}
 
 
 def _pairs(task: Task, train: Sequence[Example]) -> tuple[list[Words], list[Words], frozenset[str]]:
-    """Return the words of both sides, recased, and the English words that occur inside sentences.
-
-    Raises:
-        DataError: No training example has a sentence and a translation of at most `LONGEST` words.
-    """
+    """Return the words of both sides, recased, and the English words that occur inside sentences."""
     pairs: list[tuple[Words, Words]] = []
     for example in train:
         if not example.references:

@@ -91,9 +91,6 @@ def from_samples(
 ) -> PairsHeader:
     """Write pairs of the responses of a file with rewards, which `grue generate --samples N --score` writes.
 
-    Args:
-        examples: Those of the split, which the file answers.
-
     Raises:
         ConfigError: The choice is invalid, or there are fewer pairs than requested; or the output holds something else.
         DataError: The file cannot be read, or states only an order.
@@ -212,9 +209,6 @@ def from_study(
 
     Texts are written without invisible characters.
 
-    Args:
-        examples: Those of the study's split.
-
     Raises:
         ConfigError: As for `from_samples`.
         DataError: The file cannot be read, or a prompt is not one of the split.
@@ -324,11 +318,7 @@ def _refuse_few(choice: Choice, available: int, source: Path) -> None:
 
 
 def _write(output: Path, lines: Sequence[PairLine], task: Task, choice: Choice, **made: Any) -> PairsHeader:
-    """Write a file of pairs; an existing file is kept if it is equal, and never replaced.
-
-    Args:
-        made: Where the pairs are from, and their cost: fields of the header.
-    """
+    """Write a file of pairs; an existing file is kept if it is equal, and never replaced."""
     if output.suffix == ".gz":
         raise ConfigError(f"{output}: pairs are written as plain JSON lines; choose a name without .gz.")
     for line in lines:

@@ -57,10 +57,6 @@ def read_pairs(
 ) -> PairsFile:
     """Read a file of pairs; if it names no parts, its prompts are divided at random by the seed: 60, 20 and 20 %.
 
-    Args:
-        examples: Those of the split of the prompts.
-        split: Its name.
-
     Raises:
         ConfigError: The file's header names another split.
         DataError: As `read_scored`, or the file holds no pairs.

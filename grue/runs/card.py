@@ -42,14 +42,7 @@ def card(
     versions: Mapping[str, str],
     hub_id: str,
 ) -> str:
-    """Return the text of `README.md`.
-
-    Args:
-        reward: What was trained for, as `--reward` takes it.
-        config: The algorithm's configuration.
-        versions: Package → version.
-        hub_id: Of the base model on the hub; empty for any other model.
-    """
+    """Return the text of `README.md`; `hub_id` is empty if the base model is not of the hub."""
     name = f"{manifest.suite}/{manifest.task}"
     kind = "best on validation" if manifest.kept == "best" else "last"
     folder = "final" if manifest.kept == "final" else "checkpoint"

@@ -35,11 +35,7 @@ def choice(plan: Plan, kept_update: int, lines: Sequence[Line], beside: str = ""
 
 
 def change(validations: Mapping[int, Line], update: int) -> str:
-    """Return the validation results of the start and of a later update, with standard errors where they are known.
-
-    Args:
-        validations: Update → the line of its validation.
-    """
+    """Return the validation results of the start and of a later update, with standard errors where they are known."""
     start, end = validations.get(0, {}), validations[update]
     by, form = ("preference", ".1f") if "validation/preference" in end else ("reward", ".3f")
     text = f"{by} {measured(start, by, form)} → {measured(end, by, form)}"

@@ -112,10 +112,6 @@ Progress = Callable[[int, int], None]
 def diagnose(plan: Plan, batches: int, progress: Progress, distributed: DistributedContext) -> Diagnosis:
     """Load what a run needs and measure its signal; nothing is written.
 
-    Args:
-        batches: Independent batches of rollouts, each of an update's size.
-        progress: Called with (done, total) updates.
-
     Raises:
         ConfigError: The algorithm follows no gradient of its rollouts' reward, there are too few batches, or several
             processes were started.

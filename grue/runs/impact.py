@@ -115,9 +115,6 @@ def check_finished(run: Path) -> None:
 def check_same(run: Path, record: Mapping[str, Any]) -> None:
     """Refuse a run whose rewards cannot be compared with this run's.
 
-    Args:
-        record: Of this run; see `Plan.record`.
-
     Raises:
         DataError: It is of another task, reward or data.
     """

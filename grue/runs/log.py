@@ -121,9 +121,6 @@ def flushed_digest(path: Path) -> dict[str, Any]:
 def rewind(path: Path, marked: Mapping[str, Any], update: int) -> None:
     """Cut a log back to what it was when the state of `update` was saved.
 
-    Args:
-        marked: What `mark` returned at that time.
-
     Raises:
         DataError: The log does not begin with what was logged until then; nothing is cut.
     """

@@ -33,12 +33,6 @@ Owner = Mapping[str, str | int]
 def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: int, owner: Owner) -> None:
     """Write everything that an interrupted run needs to resume, and remove all but the last `keep_last` states.
 
-    Args:
-        folder: The run's folder of states; created if missing.
-        update: How many updates are done.
-        state: Tensors, numbers, strings, and lists and dictionaries of them.
-        owner: The run that it belongs to: see `grue.runs.folder.owner_of`.
-
     Raises:
         DataError: It cannot be written; the states before are untouched.
     """
@@ -67,9 +61,6 @@ def newest_state(folder: Path, owner: Owner, warn: Callable[[str], None]) -> tup
     """Return the newest whole state and how many updates it has, or None if none was ever saved.
 
     A damaged state is renamed, with a warning, if an older one is whole.
-
-    Args:
-        owner: The run that the state must belong to.
 
     Raises:
         DataError: No state is whole, or the newest whole one cannot be read or is another run's.

@@ -58,9 +58,6 @@ def validate(
 ) -> Validated:
     """Measure a policy on validation examples, after `done` updates.
 
-    Args:
-        prepare: As for `score_predictions`.
-
     Raises:
         TrainingError: The reward applies to no answer, and there is no preference either.
     """

@@ -84,10 +84,6 @@ def prediction_interval(values: Collection[float], level: float = 0.95) -> Inter
 
     It is mean ± t·s·√(1 + 1/n), where t is Student's quantile of n - 1 degrees of freedom: s·√(1 + 1/n) is the standard
     error of the difference between a new value and the mean of n others.
-
-    Args:
-        values: A sample of the distribution, such as a system's scores with several seeds.
-        level: The share of such intervals that contain the further value, between 0 and 1.
     """
     spread = sd(values)
     if spread is None:

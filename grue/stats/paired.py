@@ -235,14 +235,7 @@ def judge(compared: Contrast, noise: Noise, generator: np.random.Generator, leve
 def judge_mean(
     compared: Sequence[Contrast], noises: Sequence[Noise], generator: np.random.Generator, level: float = LEVEL
 ) -> MeanDifference:
-    """Return the mean difference over tasks, whose noise is independent: they share neither examples nor runs.
-
-    Args:
-        compared: At least one task.
-        noises: One per task, with the same number of draws.
-        generator: The source of the stretching for few seeds.
-        level: Level of the interval, between 0 and 1.
-    """
+    """Return the mean difference over tasks, whose noise is independent: they share neither examples nor runs."""
     value = mean([of_task.value for of_task in compared])
     null, around = (
         np.mean(parts, axis=0)

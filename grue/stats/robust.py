@@ -17,9 +17,6 @@ def iqm(scores: Mapping[str, Collection[float]]) -> float:
 
     Over seven tasks with distinct scores, the best and the worst task have no weight at all, so it is not a headline.
 
-    Args:
-        scores: Task → its seeds' scores; the tasks may have different numbers of seeds.
-
     Raises:
         ValueError: There is no task, a task has no scores, or a score is not finite.
     """

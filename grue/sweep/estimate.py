@@ -36,12 +36,9 @@ class TimeEstimate:
 def estimate(
     jobs: Sequence[Job], workers: int, past: Iterable[SweepEvent], elapsed: Mapping[str, float] | None = None
 ) -> TimeEstimate:
-    """Estimate how long jobs take on a number of workers.
+    """Estimate how long remaining jobs take on a number of workers, running ones first.
 
-    Args:
-        jobs: The remaining jobs, running ones first.
-        past: Events of jobs that ended.
-        elapsed: Id of a running job → seconds since it started.
+    `elapsed` is id of a running job → seconds since it started.
     """
     ended: dict[str, list[SweepEvent]] = {}
     for event in past:

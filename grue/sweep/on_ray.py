@@ -181,11 +181,7 @@ def check_node(expected: NodeExpectation) -> None:
 
 
 def room(nodes: Iterable[Mapping[str, Any]], cpus: int, gpus: float) -> int:
-    """Return how many runs the living nodes can hold at a time.
-
-    Args:
-        nodes: As `ray.nodes` returns them.
-    """
+    """Return how many runs the living nodes can hold at a time."""
     return sum(_fits(node["Resources"], cpus, gpus) for node in nodes if node["Alive"])
 
 

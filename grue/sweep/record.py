@@ -181,11 +181,7 @@ def alike(job: Job, events: Iterable[SweepEvent]) -> list[SweepEvent]:
 
 
 def _read_events(path: Path) -> Iterator[SweepEvent]:
-    """Yield the events of a file, without an incomplete last line.
-
-    Raises:
-        DataError: The file is damaged.
-    """
+    """Yield the events of a file, without an incomplete last line."""
     if not path.exists():
         return
     try:

@@ -16,9 +16,6 @@ BLOCK = 1 << 14  # bytes that are read ahead
 def save_columns(source: Source, listing: Listing, file: HubFile, target: Path, progress: Progress) -> None:
     """Write the needed columns of one of a split's files to a parquet file of its own, atomically.
 
-    Args:
-        progress: Called with (bytes done, bytes in all), once for each batch of rows.
-
     Raises:
         DataError: The file is damaged or truncated, has no such column, or cannot be transferred or written.
     """

@@ -71,11 +71,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
 
 def _table(rows: Any, where: str) -> CellTable:
-    """Return the table of a row, whose cells have `value`, `is_header` and `column_span`.
-
-    Raises:
-        DataError: It is not a table; names the cell.
-    """
+    """Return the table of a row, whose cells have `value`, `is_header` and `column_span`."""
     if not isinstance(rows, Sequence) or not all(isinstance(row, Sequence) for row in rows):
         raise DataError(f"{where}: table should be a list of rows of cells.")
     table = []
@@ -98,11 +94,7 @@ def _cell(cell: Any, start: int, where: str) -> TableCell:
 
 
 def _highlighted(indices: Any, table: CellTable, where: str) -> list[CellIndex]:
-    """Return the indices of the highlighted cells, checked against the table.
-
-    Raises:
-        DataError: The table has no cell at one of them.
-    """
+    """Return the indices of the highlighted cells, checked against the table."""
     if not isinstance(indices, Sequence):
         raise DataError(f"{where}: highlighted_cells should be a list of [row, column].")
     cells = []
