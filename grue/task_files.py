@@ -12,12 +12,11 @@ from grue import files
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.shapes import from_dict, json_schema
 from grue.task_packages import installed_folder, installed_suites
-from grue.tasks import Chat, Generation, Split, Task
+from grue.tasks import Chat, Split, Task
 
 SCHEMA_VERSION = 1
 SUITES = ("mini", "small", "grue")
 OWN = "own"  # the suite of a task file without one
-MOST_SHOTS = 32  # examples of the training split in a chat prompt
 NAME_IN_SUITE = re.compile(r"[a-z0-9][a-z0-9_.-]*/[^/]+")
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -198,8 +197,6 @@ def _problems(task: Task) -> Iterator[str]:
     for key, name in (("name", task.name), ("suite", task.suite)):
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
             yield f"{key}: {name!r} is used as a folder name; use lower-case letters, digits, '_', '-' and '.'."
-    if task.version < 1:
-        yield f"version: must be 1 or more, found {task.version}."
     if not task.data.sources:
         yield "data.sources: at least one source is needed."
     for source in task.data.sources:
@@ -225,17 +222,18 @@ def _problems(task: Task) -> Iterator[str]:
         graphlib.TopologicalSorter({name: split.without for name, split in task.data.splits.items()}).prepare()
     except graphlib.CycleError as error:
         yield f"data.splits: {' is without '.join(error.args[1])}, a circle; remove one `without`."
-    parts = {"prompt": task.prompt, "decoding": task.decoding, "rollout": task.rollout}
-    for key, part in {**parts, **({"search": task.search} if task.search else {})}.items():
-        if isinstance(part, Generation) and part.min_new_tokens > part.max_new_tokens:
+    for key, part in (("decoding", task.decoding), ("rollout", task.rollout), ("search", task.search)):
+        if part is None:
+            continue
+        if part.min_new_tokens > part.max_new_tokens:
             yield f"{key}: min_new_tokens = {part.min_new_tokens} is above max_new_tokens = {part.max_new_tokens}."
-        if isinstance(part, Generation) and part.num_beams > 1 and part.do_sample:
+        if part.num_beams > 1 and part.do_sample:
             cure = "leave it out" if key == "rollout" else "leave it out, or set do_sample = false"
             yield f"{key}: num_beams = {part.num_beams} has no effect with do_sample = true; {cure}."
-        if isinstance(part, Generation) and part.samples > 1 and not (key == "decoding" and part.do_sample):
+        if part.samples > 1 and not (key == "decoding" and part.do_sample):
             reason = "only [decoding] can have it" if part.do_sample else "do_sample = false draws none"
             yield f"{key}: samples = {part.samples}, but {reason}; leave it out."
-        if isinstance(part, Generation) and not all(part.stop):
+        if not all(part.stop):
             yield f"{key}: stop: an empty text would end every response at once; leave it out."
     if task.search is not None and task.search.do_sample:
         yield "search: do_sample = true, but [search] must be beam search or greedy; leave it out, or the table."
@@ -255,8 +253,6 @@ def _problems(task: Task) -> Iterator[str]:
             yield f"metrics: {spec.name!r} is outside the score; remove its range and reference."
         if spec.range is not None and spec.range[0] == spec.range[1]:
             yield f"metrics: {spec.name!r}: the ends of its range are equal."
-        if spec.reference is not None and spec.reference <= 0:
-            yield f"metrics: {spec.name!r}: its reference must be above 0."
     yield from _problems_of_families(task)
     if task.prompt.chat is not None:
         yield from (f"prompt.chat.{problem}" for problem in _problems_of_chat(task.prompt.chat, task))
@@ -278,8 +274,6 @@ def _shares_of(learned: str, splits: Mapping[str, Split]) -> Iterator[str]:
 
 
 def _problems_of_chat(chat: Chat, task: Task) -> Iterator[str]:
-    if chat.version < 1:
-        yield "version: must be 1 or more."
     try:
         places = [name for _, name, _, _ in string.Formatter().parse(chat.user) if name is not None]
         plain = all(not shape and not convert for _, _, shape, convert in string.Formatter().parse(chat.user))
@@ -292,11 +286,6 @@ def _problems_of_chat(chat: Chat, task: Task) -> Iterator[str]:
         yield f"user: unknown placeholder {{{strange[0]}}}; the only one is {{prompt}}, and {{{{ and }}}} are braces."
     elif not places:
         yield "user: has no {prompt}, so that every example would get the same question."
-    for key, count in (("shots", chat.shots), ("seed", chat.seed), ("lines", chat.lines)):
-        if count < 0:
-            yield f"{key}: must not be below 0."
-    if chat.shots > MOST_SHOTS:
-        yield f"shots: at most {MOST_SHOTS} examples are shown, not {chat.shots}."
     if chat.shots and ("train" not in task.data.splits or task.data.evaluation == "train"):
         yield "shots: are drawn from the split train, which the task lacks or evaluates on; write examples."
     for number, shot in enumerate(chat.examples, start=1):

@@ -5,7 +5,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
 from grue import files
-from grue.bounds import COUNT, NON_NEGATIVE, POSITIVE, SHARE
+from grue.bounds import COUNT, NON_NEGATIVE, POSITIVE, SHARE, Bounds
 from grue.errors import DataError, did_you_mean
 from grue.records import Axis, Direction
 from grue.shapes import LATER
@@ -148,15 +148,15 @@ class Chat:
         lines: How many non-empty lines of the answer are kept; 0 keeps all.
     """
 
-    version: int
+    version: Annotated[int, COUNT]
     user: str
     system: str = ""
     examples: tuple[Shot, ...] = ()
-    shots: int = 0
-    seed: int = 0
+    shots: Annotated[int, Bounds(least=0, most=32)] = 0
+    seed: Annotated[int, NON_NEGATIVE] = 0
     marker: str = ""
     pattern: str = ""
-    lines: int = 0
+    lines: Annotated[int, NON_NEGATIVE] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class MetricSpec:
     name: str
     axis: Axis
     range: tuple[float, float] | None = None
-    reference: float | None = None
+    reference: Annotated[float | None, POSITIVE] = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def scale(self, value: float) -> float | None:
@@ -296,7 +296,7 @@ class Task:
     schema: int
     name: str
     suite: str
-    version: int
+    version: Annotated[int, COUNT]
     title: str
     description: str
     data: Data

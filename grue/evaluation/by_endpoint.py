@@ -16,7 +16,7 @@ from grue.errors import DataError, GrueError
 from grue.evaluation.client import Client, GivenUp, Reply
 from grue.evaluation.endpoint import Endpoint
 from grue.evaluation.predict import refuse_strangers
-from grue.evaluation.prompting import Asking, Question
+from grue.evaluation.prompting import Asking, Question, answer_in
 from grue.records import Example, Prediction
 from grue.shapes import from_dict
 from grue.tasks import Task, before_stop
@@ -157,7 +157,7 @@ def predictions_of(
     for example in examples:
         reply = replies[example.id]
         ended = before_stop(reply.text, stop)
-        text = asking.answer_in(reply.text if ended is None else ended)
+        text = answer_in(asking.chat, reply.text if ended is None else ended)
         predictions.append(Prediction(example.id, text, ended is None and reply.finish == CUT))
     return predictions
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.evaluation.predict import as_predictions, as_responses, continuations
-from grue.evaluation.prompting import Asking, Message, Question
+from grue.evaluation.prompting import Asking, answer_in
 from grue.lm.chat import ChatTemplate, chat_template
 from grue.lm.checks import check_conversation
 from grue.lm.plain_text import rendered_ids
@@ -39,7 +39,7 @@ class Chatting:
             seed, end = sample_seed(self.seed, number), self.template.end
             continued = continuations(self.model, self.tokenizer, prompts, examples, self.settings, seed, end)
             replies = as_responses(self.tokenizer, *continued, self.settings.stop)
-            drawn.append([replace(reply, text=self.asking.answer_in(reply.text)) for reply in replies])
+            drawn.append([replace(reply, text=answer_in(self.asking.chat, reply.text)) for reply in replies])
         return as_predictions(examples, *drawn)
 
     def count_tokens(self, examples: Sequence[Example]) -> int:
@@ -54,7 +54,7 @@ class Chatting:
         return sum(map(len, rows))
 
     def _texts(self, examples: Sequence[Example]) -> list[str]:
-        return [self.template.render(_messages(self.asking.question(example.prompt))) for example in examples]
+        return [self.template.render(self.asking.conversation(example.prompt)) for example in examples]
 
 
 def chatting(
@@ -73,8 +73,3 @@ def chatting(
 def unbounded(decoding: Generation) -> Generation:
     """Return how a chat model's replies are decoded: as the task says, but only the model ends them."""
     return replace(decoding, min_new_tokens=0, stop=())
-
-
-def _messages(question: Question) -> Sequence[Message]:
-    assert not isinstance(question, str), "a chat model is asked by a conversation"
-    return question

@@ -52,11 +52,14 @@ class Asking:
     ids: tuple[str, ...] = ()
 
     def question(self, prompt: str) -> Question:
-        """Return the prompt, or the conversation that a chat model answers."""
+        """Return the prompt, after the examples if they are shown, or the conversation that a chat model answers."""
         if self.chat is None:
             return self.cut(prompt)
-        if self.kind == SHOTS:
-            return self.after_shots(prompt)
+        return self.after_shots(prompt) if self.kind == SHOTS else self.conversation(prompt)
+
+    def conversation(self, prompt: str) -> list[Message]:
+        """Return the conversation of the chat prompt, which ends with a prompt."""
+        assert self.chat is not None
         turns = [{"role": "system", "content": self.chat.system}] if self.chat.system else []
         for shot in self.shown:
             turns.append({"role": "user", "content": filled(self.chat.user, shot.prompt)})
@@ -67,10 +70,6 @@ class Asking:
         """Return a prompt after the examples, each with its answer on one line behind a space."""
         shown = [f"{shot.prompt.strip()} {' '.join(shot.answer.split())}" for shot in self.shown]
         return BETWEEN_SHOTS.join([*shown, self.cut(prompt).strip()])
-
-    def answer_in(self, reply: str) -> str:
-        """Return the answer in a reply; see `answer_in`."""
-        return answer_in(self.chat, reply)
 
     def record(self) -> dict[str, Any] | None:
         """Return a result's record of its prompting; None for plain prompts."""

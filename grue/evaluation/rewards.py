@@ -76,17 +76,9 @@ class Reward:
 
     terms: tuple[Term, ...]
 
-    def __call__(
-        self,
-        examples: Sequence[Example],
-        texts: Sequence[str],
-        *,
-        token_ids: Sequence[Sequence[int]] | None = None,
-        truncated: Sequence[bool] | None = None,
-        step: int | None = None,
-    ) -> list[float | None]:
+    def __call__(self, examples: Sequence[Example], texts: Sequence[str], **inputs: Any) -> list[float | None]:
         """Return the reward of each text."""
-        return self.sums(self.parts(examples, texts, token_ids=token_ids, truncated=truncated, step=step))
+        return self.sums(self.parts(examples, texts, **inputs))
 
     def parts(
         self,

@@ -30,13 +30,8 @@ Phrase = tuple[str, ...]
 Option = tuple[Phrase, float]
 Options = Mapping[tuple[int, int], tuple[Option, ...]]
 """Span of the sentence → its translations."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Source phrase → its translations with their log scores, best first."""
-
-    phrases: Mapping[Phrase, tuple[Option, ...]]
+Table = Mapping[Phrase, tuple[Option, ...]]
+"""Source phrase → its translations with their log scores, best first."""
 
 
 def phrase_table(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> Table:
@@ -57,12 +52,10 @@ def phrase_table(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]
     for (s, t), times in together.items():
         likely = FORWARD * math.log(times / sources[s]) + BACKWARD * math.log(times / targets[t])
         options[s].append((t, likely + PHRASE + WORD * len(t)))
-    return Table(
-        {
-            s: tuple(sorted(choices, key=lambda option: (-option[1], option[0]))[:CHOICES])
-            for s, choices in options.items()
-        }
-    )
+    return {
+        s: tuple(sorted(choices, key=lambda option: (-option[1], option[0]))[:CHOICES])
+        for s, choices in options.items()
+    }
 
 
 def _phrases(source: Sequence[str], target: Sequence[str], links: Links) -> list[tuple[Phrase, Phrase]]:
@@ -188,7 +181,7 @@ def _options(words: Sequence[str], table: Table, unknown: Callable[[str], str]) 
     choices: dict[tuple[int, int], tuple[Option, ...]] = {}
     for start in range(len(words)):
         for stop in range(start + 1, min(len(words), start + LONGEST) + 1):
-            choices_here = table.phrases.get(tuple(words[start:stop]))
+            choices_here = table.get(tuple(words[start:stop]))
             if choices_here:
                 choices[start, stop] = choices_here
         if (start, start + 1) not in choices:

@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 
 from grue import files
-from grue.data.pairs import Part
 from grue.errors import DataError
 from grue.lm.reward_folder import SEEN, Judgement, check_reward_task
 from grue.lm.reward_model import load_reward_model, seen_prompt
@@ -73,7 +72,7 @@ def evaluate_reward_model(
     chosen_part: Chosen = part or ("test" if divided else "all")
     if chosen_part != "all" and not divided:
         raise DataError(f"{path}: names no parts, and the reward model was not trained on it; leave --part out.")
-    chosen = list(pairs.pairs) if chosen_part == "all" else pairs.of(_part(chosen_part))
+    chosen = [pair for pair in pairs.pairs if chosen_part in ("all", pair.part)]
     if not chosen:
         raise DataError(f"{path}: its part {chosen_part!r} holds no pairs; choose another with --part.")
     prompts = [pair.prompt for pair in chosen]
@@ -87,11 +86,6 @@ def evaluate_reward_model(
     judge = pairs.header.judge if pairs.header else ""
     result = judgement(chosen, first - second, manifest.temperature)
     return Evaluation(pairs.sha256, chosen_part, seen_count, judge, result)
-
-
-def _part(chosen: Chosen) -> Part:
-    assert chosen != "all"
-    return chosen
 
 
 def judgement(pairs: Sequence[PreferencePair], margins: FloatArray, temperature: float) -> Judgement:

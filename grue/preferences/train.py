@@ -217,7 +217,15 @@ def _train(
 
     train, validation, test = (pairs.of(part) for part in PARTS)
     _refuse_short(model, tokenizer, most, config, [text for pair in train for text in (pair.first, pair.second)])
-    learner = _learner(model, tokenizer, config, (train, rows_of(train)), (validation, rows_of(validation)))
+    model.requires_grad_(False)
+    weights = model.trained()
+    for weight in weights.values():
+        weight.requires_grad_(True)
+    optimizer = torch.optim.AdamW(weights.values(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    learner = Learner(
+        *(model, weights, optimizer, config, tokenizer.pad_token_id),
+        *(train, rows_of(train), validation, rows_of(validation)),
+    )
     owner = {"claim": files.sha256_json(claim)}
     saved = newest_state(partial / STATES, owner, lambda message: progress(learner.step, learner.total, message))
     if saved is not None:
@@ -275,21 +283,6 @@ def _refuse_short(model: RewardModel, tokenizer: Any, most: int, config: RewardM
             f"max_tokens {most}: {long:,} of the {len(lengths):,} texts to learn from have that many tokens or more, "
             f"up to {max(lengths):,}, so that nothing of their prompts is read: {cure}."
         )
-
-
-def _learner(
-    model: RewardModel,
-    tokenizer: Any,
-    config: RewardModelConfig,
-    train: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
-    validation: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
-) -> Learner:
-    model.requires_grad_(False)
-    weights = model.trained()
-    for weight in weights.values():
-        weight.requires_grad_(True)
-    optimizer = torch.optim.AdamW(weights.values(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    return Learner(model, weights, optimizer, config, tokenizer.pad_token_id, *train, *validation)
 
 
 def _step(learner: Learner) -> None:

@@ -22,7 +22,6 @@ from transformers import PreTrainedModel
 from grue import claims, files
 from grue.algorithms import SUPERVISED
 from grue.data.load import load_examples, obtain
-from grue.data.scored import ScoredBudget
 from grue.errors import ConfigError, DataError, GrueError
 from grue.evaluation.comparison import Worth
 from grue.evaluation.rewards import make_reward
@@ -119,11 +118,6 @@ class Run:
         return self.trainer.distributed.is_main
 
     @property
-    def states_folder(self) -> Path:
-        """The folder of the states to resume from, until the run is finished."""
-        return self.plan.folder / STATES
-
-    @property
     def log_path(self) -> Path:
         """One line per update."""
         return self.plan.folder / log.NAME
@@ -145,7 +139,7 @@ class Run:
         self.trainer.graded = self._graded
         state = algorithm.start(self.trainer, config)
         if state.fixed is not None:
-            self.training = with_data(self.training, state.fixed.budget)
+            self.training = with_cost(self.training, dict.fromkeys(COSTS, 0.0) | dataclasses.asdict(state.fixed.budget))
         if self.trainer.anchor is not None and state.anchor is None:
             raise ConfigError(
                 f"reference: the state that {self.plan.algorithm} starts from has no anchor, so that it would change "
@@ -164,8 +158,7 @@ class Run:
         chosen = selection(self.plan, self.trainer, self.configuration)
         if chosen is not None:
             self.trainer = narrowed(self.trainer, chosen)
-            spent = chosen.training
-            self.training = {cost: before + spent[cost] for cost, before in self.training.items() if cost in spent}
+            self.training = with_cost(self.training, chosen.training)
             self.clock = time.monotonic()
 
     def _graded(self, examples: Sequence[Example], rewards: Sequence[float]) -> None:
@@ -186,16 +179,14 @@ class Run:
         if self.plan.config.sharded and trainer.distributed.size > 1:
             trainer.sharded = shard(state.trained(), state.optimizer, trainer.distributed)
         warnings: list[str] = []
-        saved_state = self._newest_state(warnings.append)
-        done = 0
-        if saved_state is not None:
-            done, saved = saved_state
+        done, saved = self._newest_state(warnings.append) or (0, None)
+        if saved is not None:
             state.load_state_dict(saved["learner"])
             self.best, self.training = saved["best"], saved["training"]
             if (began_at := saved.get("began_at")) is not None:
                 self.began_at = Worth(began_at["score"], np.array(began_at["values"]))
-        if self.is_main and saved_state is not None:
-            log.rewind(self.log_path, saved_state[1]["log"], done)
+        if self.is_main and saved is not None:
+            log.rewind(self.log_path, saved["log"], done)
             rewarded.rewind(self.rewards_path, done)
             checkpoint.check_best(self.plan.checkpoint)
             self.lines = [line for _, line in log.read_log(self.log_path)[0] if log.is_update(line)]
@@ -207,16 +198,16 @@ class Run:
         self.observer.started(self.plan, done, total)
         for message in warnings:
             self.observer.warned(done, message)
-        if saved_state is None:
+        if saved is None:
             self._validate(0, state)
         return done
 
     def _newest_state(self, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
         """Read the newest whole state, first in the main process alone, which sets damaged ones aside."""
-        self.owner = owner_of(self.plan, self.configuration)
-        state = states.newest_state(self.states_folder, self.owner, warn) if self.is_main else None
+        self.owner, folder = owner_of(self.plan, self.configuration), self.plan.folder / STATES
+        state = states.newest_state(folder, self.owner, warn) if self.is_main else None
         self.trainer.distributed.barrier()
-        return state if self.is_main else states.newest_state(self.states_folder, self.owner, warn)
+        return state if self.is_main else states.newest_state(folder, self.owner, warn)
 
     def end_update(self, done: int, total: int, figures: Mapping[str, float], state: TrainState) -> None:
         """Log an update; validate, keep the best and the last, save the state and stop, each when due.
@@ -226,8 +217,7 @@ class Run:
         """
         now = time.monotonic()
         seconds, self.clock = now - self.clock, now
-        spent = {**figures, "seconds": seconds}
-        self.training = {cost: before + spent[cost] for cost, before in self.training.items() if cost in spent}
+        self.training = with_cost(self.training, {**figures, "seconds": seconds})
         rate = state.optimizer.param_groups[0]["lr"]
         line = {"update": done, "of": total, "seconds": seconds, **figures, "policy/learning_rate": rate}
         self._log(line)
@@ -259,7 +249,7 @@ class Run:
             saved["log"] = log.flushed_digest(self.log_path)
             if self.rewards_path.exists():
                 files.flush_to_disk(self.rewards_path)
-            states.save_state(self.states_folder, done, saved, self.plan.config.keep_last, self.owner)
+            states.save_state(self.plan.folder / STATES, done, saved, self.plan.config.keep_last, self.owner)
 
     def _log(self, line: Mapping[str, Any]) -> None:
         if self.is_main:
@@ -347,7 +337,11 @@ def train(
     if not finished(plan):
         _carry_out(plan, observer, stop, distributed)
     elif distributed.is_main:
-        _refuse_lost_checkpoint(plan)
+        try:
+            checkpoint.read_manifest(plan.checkpoint)
+        except DataError as error:
+            cure = f"The run is finished; restore its checkpoint, or remove {plan.folder} to train again."
+            raise DataError(f"{error} {cure}") from error
     distributed.barrier()
     if distributed.is_main:
         states.discard_states(plan.folder / STATES)  # left behind if killed after the log's last line
@@ -355,16 +349,6 @@ def train(
     distributed.barrier()
     observer.finished(plan)
     return plan.checkpoint
-
-
-def _refuse_lost_checkpoint(plan: Plan) -> None:
-    """Check that a finished run still has its checkpoint."""
-    try:
-        checkpoint.read_manifest(plan.checkpoint)
-    except DataError as error:
-        raise DataError(
-            f"{error} The run is finished; restore its checkpoint, or remove {plan.folder} to train again."
-        ) from error
 
 
 def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> None:
@@ -463,11 +447,9 @@ def training_of_start(manifest: checkpoint.CheckpointManifest) -> dict[str, floa
     return {cost: training[cost] for cost in COSTS if cost in training}
 
 
-def with_data(training: Mapping[str, float], budget: ScoredBudget) -> dict[str, float]:
-    """Return the cost of training and of making its data; what is unknown of either is left out."""
-    of_data = dataclasses.asdict(budget)
-    costs = {cost: of_data.get(cost, 0.0) for cost in training}
-    return {cost: training[cost] + value for cost, value in costs.items() if value is not None}
+def with_cost(training: Mapping[str, float], spent: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the cost of training and of something else; what is unknown of either is left out."""
+    return {cost: before + more for cost, before in training.items() if (more := spent.get(cost)) is not None}
 
 
 def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
@@ -520,7 +502,6 @@ def load_anchor(plan: Plan, start: LoadedModel, distributed: DistributedContext)
 
 
 def _load_policy(plan: Plan) -> LoadedModel:
-    start = plan.start
-    if plan.init is None:
-        return load_language_model(start.family, start.model, start.revision)
-    return load_language_model(start.family, str(plan.init))
+    start, init = plan.start, plan.init
+    model, revision = (start.model, start.revision) if init is None else (str(init), "")
+    return load_language_model(start.family, model, revision)

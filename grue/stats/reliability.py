@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from grue.stats.intervals import Interval
 
 FloatArray = NDArray[np.float64]
-Level = Literal["nominal", "ordinal", "interval", "ratio"]
+Level = Literal["ordinal", "interval"]
 
 
 def coincidences(ratings: FloatArray, values: Sequence[float]) -> FloatArray:
@@ -52,14 +52,8 @@ def alphas(table: FloatArray, values: Sequence[float], level: Level) -> FloatArr
 
 def _squared_distances(counts: FloatArray, values: FloatArray, level: Level) -> FloatArray:
     """Return [..., V, V]; ordinal distances are those of the values' middle ranks among the answers given."""
-    if level == "nominal":
-        return 1 - np.eye(len(values))
     places = np.cumsum(counts, axis=-1) - counts / 2 if level == "ordinal" else values
-    differences = places[..., :, None] - places[..., None, :]
-    if level == "ratio":
-        sums = np.abs(places[:, None] + places[None, :])
-        differences = differences / np.where(sums > 0, sums, 1.0)
-    squared: FloatArray = differences**2
+    squared: FloatArray = (places[..., :, None] - places[..., None, :]) ** 2
     return squared
 
 

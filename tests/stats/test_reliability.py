@@ -26,10 +26,8 @@ FIVE = (1, 2, 3, 4, 5)
 # α as printed there; by the package krippendorff 0.9.0 (PyPI), `alpha(ratings.T, level_of_measurement=level)`, on that
 # example, and on `drawn()`.
 KNOWN = {
-    "nominal": (0.743, 0.743421052631579, 0.03386911595866804),
     "ordinal": (0.815, 0.8153875037548814, -0.01037694910511111),
     "interval": (0.849, 0.8491071428571428, -0.012227979274611389),
-    "ratio": (0.797, 0.7974027747116121, 0.006241418904204932),
 }
 
 
@@ -57,10 +55,8 @@ def ordinal(a, b, everyone):
 
 
 DISTANCES = {
-    "nominal": lambda a, b, everyone: a != b,
     "ordinal": ordinal,
     "interval": lambda a, b, everyone: (a - b) ** 2,
-    "ratio": lambda a, b, everyone: ((a - b) / (a + b)) ** 2,
 }
 
 
