@@ -29,11 +29,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 def task_folder() -> Path:
     """Return the folder of the built-in suites: `tasks/` of a checkout, or the installed package's copy."""
-    return Path(str(resources.files("grue") / "_tasks")) if _packaged() else Path(__file__).parent.parent / "tasks"
-
-
-def _packaged() -> bool:
-    return (resources.files("grue") / "_tasks").is_dir()
+    packaged = resources.files("grue") / "_tasks"
+    return Path(str(packaged)) if packaged.is_dir() else Path(__file__).parent.parent / "tasks"
 
 
 def suite_folder(suite: str) -> Path:

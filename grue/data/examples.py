@@ -3,7 +3,6 @@
 The file is Arrow's IPC format with the columns id, prompt, references and meta (JSON).
 """
 
-import bisect
 import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +38,6 @@ class ExampleFile(Sequence[Example]):
             self._table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{path}: cannot be read: {error}. Delete it; it will be rebuilt from the data.") from error
-        self._batches = self._table.to_batches()
-        self._ends: list[int] = []
-        for batch in self._batches:
-            self._ends.append(batch.num_rows + (self._ends[-1] if self._ends else 0))
         self._start, self._stop, _ = slice(start, stop).indices(self._table.num_rows)
 
     def __len__(self) -> int:
@@ -61,10 +56,7 @@ class ExampleFile(Sequence[Example]):
         index = operator.index(index)  # a TypeError for any other, such as a field's name
         if not -len(self) <= index < len(self):
             raise IndexError(f"example {index} of {len(self)}")
-        row = self._start + index % len(self)
-        number = bisect.bisect_right(self._ends, row)
-        batch = self._batches[number]
-        return _example(batch.slice(row - self._ends[number] + batch.num_rows, 1).to_pylist()[0])
+        return _example(self._table.slice(self._start + index % len(self), 1).to_pylist()[0])
 
     def __iter__(self) -> Iterator[Example]:
         for batch in self._table.slice(self._start, len(self)).to_batches(max_chunksize=BATCH):

@@ -40,9 +40,8 @@ def export(examples: Sequence[Example], path: Path, prompts_only: bool = False) 
             (rows.select_columns(["id", "prompt"]) if prompts_only else rows).to_parquet(str(temporary))
             return
         with temporary.open("w", encoding="utf-8", newline="\n") as handle:
-            for example in examples:
-                row = {"id": example.id, "prompt": example.prompt} if prompts_only else example
-                handle.write(files.canonical_json(row) + "\n")
+            written = ({"id": each.id, "prompt": each.prompt} if prompts_only else each for each in examples)
+            handle.writelines(files.canonical_json(row) + "\n" for row in written)
 
 
 def check_ending(path: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -223,7 +223,9 @@ def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progres
 
     def attempt(source: Source) -> LocalRows:
         if source.kind == "mini":
-            return _rows_of_mini(source, name)
+            key = (source.name, name, source.revision)
+            read, sha256 = partial(assets.read_rows, *key), assets.describe_rows(*key).sha256
+            return LocalRows("mini", source.revision, sha256, read)
         if source.kind == "local":
             return _rows_of_local(task, source, name)
         from grue.data import mirror
@@ -327,13 +329,6 @@ def local_folder(task: Task, source: Source) -> Path:
     if not path.is_dir():
         raise DataError(f"{path}: no such folder.")
     return path
-
-
-def _rows_of_mini(source: Source, name: str) -> LocalRows:
-    listed = assets.describe_rows(source.name, name, source.revision)
-    return LocalRows(
-        "mini", source.revision, listed.sha256, lambda: assets.read_rows(source.name, name, source.revision)
-    )
 
 
 def _rows_of_local(task: Task, source: Source, name: str) -> LocalRows:

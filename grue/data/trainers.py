@@ -48,9 +48,17 @@ def export_for(trainer: str, task: Task, split: str, examples: Iterable[Example]
         DataError: The file cannot be written.
     """
     check_ending(path)
-    write = _write_parquet if path.suffix == ".parquet" else _write_lines
+    columns = COLUMNS[trainer].items()
+    schema = pa.schema([(name, MESSAGES if chat and name in PROMPTS else kind) for name, kind in columns])
+    rows = rows_for(trainer, task, split, examples, chat)
     with writing(path) as temporary:
-        write(_schema(trainer, chat), rows_for(trainer, task, split, examples, chat), temporary)
+        if path.suffix == ".parquet":
+            with pq.ParquetWriter(temporary, schema) as writer:
+                while part := list(islice(rows, BATCH)):
+                    writer.write_table(pa.Table.from_pylist(part, schema))
+            return
+        with temporary.open("w", encoding="utf-8", newline="\n") as handle:
+            handle.writelines(files.canonical_json(row) + "\n" for row in rows)
 
 
 def rows_for(trainer: str, task: Task, split: str, examples: Iterable[Example], chat: bool) -> Iterator[Row]:
@@ -69,20 +77,3 @@ def rows_for(trainer: str, task: Task, split: str, examples: Iterable[Example], 
             "extra_info": {"split": split, "index": index, "id": example.id},
         }
         yield {column: values[column] for column in COLUMNS[trainer]}
-
-
-def _schema(trainer: str, chat: bool) -> pa.Schema:
-    columns = COLUMNS[trainer].items()
-    return pa.schema([(name, MESSAGES if chat and name in PROMPTS else kind) for name, kind in columns])
-
-
-def _write_lines(schema: pa.Schema, rows: Iterator[Row], path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as handle:
-        for row in rows:
-            handle.write(files.canonical_json(row) + "\n")
-
-
-def _write_parquet(schema: pa.Schema, rows: Iterator[Row], path: Path) -> None:
-    with pq.ParquetWriter(path, schema) as writer:
-        while part := list(islice(rows, BATCH)):
-            writer.write_table(pa.Table.from_pylist(part, schema))

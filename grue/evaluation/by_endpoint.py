@@ -195,7 +195,7 @@ def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
         "retries": sum(reply.requests - 1 for reply in answers),
         "tokens": tokens,
         "answers_without_usage": uncounted,
-        "sent": _distinct(reply.sent for reply in answers),
+        "sent": list({files.canonical_json(reply.sent): reply.sent for reply in answers}.values()),
     }
     return record if endpoint.prices is None else priced(record, endpoint.prices)
 
@@ -213,7 +213,3 @@ def _counted(values: Iterator[str]) -> dict[str, int]:
     counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
     rest = sum(count for _, count in counts[MOST_SHOWN:])
     return dict(counts[:MOST_SHOWN]) | ({"others": rest} if rest else {})
-
-
-def _distinct(values: Iterator[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return list({files.canonical_json(value): value for value in values}.values())

@@ -109,12 +109,11 @@ class Reward:
 
     def sums(self, parts: Sequence[Sequence[Value]]) -> list[float | None]:
         """Return the reward of each text from the `parts`: the weighted sum of the terms that apply."""
-        totals = [[total(value) for value in column] for column in parts]
-        return [self._sum(values) for values in zip(*totals, strict=True)]
-
-    def _sum(self, values: Sequence[float | None]) -> float | None:
-        weighed = [term.weight * value for term, value in zip(self.terms, values, strict=True) if value is not None]
-        return math.fsum(weighed) if weighed else None
+        weights, sums = [term.weight for term in self.terms], list[float | None]()
+        for values in zip(*([total(value) for value in column] for column in parts), strict=True):
+            weighed = [weight * value for weight, value in zip(weights, values, strict=True) if value is not None]
+            sums.append(math.fsum(weighed) if weighed else None)
+        return sums
 
 
 def total(value: Value) -> float | None:

@@ -53,18 +53,13 @@ def best_of_n(task: Task, train: Sequence[Example], examples: Sequence[Example],
     liked = scorer.statistics([example for example, _ in pairs], [text for _, text in pairs])
     values = iter([float(value) for value in scorer.per_example(liked)])
     scored = [
-        [(round(next(values), 2), _shared(text, example.prompt), text) for text in texts]
+        [(round(next(values), 2), len({*LONG.findall(text)} & {*LONG.findall(example.prompt)}), text) for text in texts]
         for example, texts in zip(examples, tried, strict=True)
     ]
     return [max(endings)[2] if endings else "" for endings in scored]
 
 
 LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "best-of-n": best_of_n}
-
-
-def _shared(text: str, prompt: str) -> int:
-    """Return how many different words of at least five letters a text shares with the prompt."""
-    return len({*LONG.findall(text)} & {*LONG.findall(prompt)})
 
 
 def _places(reviews: Sequence[Sequence[str]], prompts: Iterable[Sequence[str]]) -> Places:

@@ -217,15 +217,7 @@ def _train(
 
     train, validation, test = (pairs.of(part) for part in PARTS)
     _refuse_short(model, tokenizer, most, config, [text for pair in train for text in (pair.first, pair.second)])
-    model.requires_grad_(False)
-    weights = model.trained()
-    for weight in weights.values():
-        weight.requires_grad_(True)
-    optimizer = torch.optim.AdamW(weights.values(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    learner = Learner(
-        *(model, weights, optimizer, config, tokenizer.pad_token_id),
-        *(train, rows_of(train), validation, rows_of(validation)),
-    )
+    learner = _learner(model, tokenizer, config, (train, rows_of(train)), (validation, rows_of(validation)))
     owner = {"claim": files.sha256_json(claim)}
     saved = newest_state(partial / STATES, owner, lambda message: progress(learner.step, learner.total, message))
     if saved is not None:
@@ -285,13 +277,27 @@ def _refuse_short(model: RewardModel, tokenizer: Any, most: int, config: RewardM
         )
 
 
+def _learner(
+    model: RewardModel,
+    tokenizer: Any,
+    config: RewardModelConfig,
+    train: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
+    validation: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
+) -> Learner:
+    model.requires_grad_(False)
+    weights = model.trained()
+    for weight in weights.values():
+        weight.requires_grad_(True)
+    optimizer = torch.optim.AdamW(weights.values(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    return Learner(model, weights, optimizer, config, tokenizer.pad_token_id, *train, *validation)
+
+
 def _step(learner: Learner) -> None:
     """Take the next optimiser step."""
     config, n = learner.config, learner.step
     epoch, place = divmod(n, learner.steps_an_epoch)
-    batch = epoch_order(len(learner.pairs), config.seed, epoch)[
-        place * config.batch_size : (place + 1) * config.batch_size
-    ]
+    begin = place * config.batch_size
+    batch = epoch_order(len(learner.pairs), config.seed, epoch)[begin : begin + config.batch_size]
     for group in learner.optimizer.param_groups:
         group["lr"] = config.learning_rate * _schedule(n, learner.total, config.warmup)
     learner.optimizer.zero_grad(set_to_none=True)

@@ -46,6 +46,8 @@ def card(
     name = f"{manifest.suite}/{manifest.task}"
     kind = "best on validation" if manifest.kept == "best" else "last"
     folder = "final" if manifest.kept == "final" else "checkpoint"
+    texts = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in config.values())
+    settings = zip(map(_code, config), map(_code, texts), strict=True)
     parts = [
         f"---\n{files.yaml_text(_front_matter(task, manifest, hub_id))}---",
         f"# {_plain(manifest.system)} on {_plain(name)}, seed {manifest.seed}",
@@ -57,7 +59,7 @@ def card(
         "## Evaluate\n\nIn the folder that holds this one, with GRUE installed:\n\n"
         f"```\ngrue evaluate --checkpoint {folder}\n```",
         f"## Training\n\n{_table('what', _training(manifest, reward))}",
-        f"### Configuration\n\n{_table('key', ((_code(key), _code(_shown(value))) for key, value in config.items()))}",
+        f"### Configuration\n\n{_table('key', settings)}",
         f"### Versions\n\n{_table('package', ((_plain(key), _code(value)) for key, value in versions.items()))}",
         f"## Licence\n\nData: {_plain(task.data.licence or 'none stated')}. "
         f"The base model, {_code(manifest.backbone)}, has its own; both bind what is made of them.",
@@ -149,10 +151,6 @@ def _training(manifest: CheckpointManifest, reward: str) -> list[tuple[str, str]
         ("configuration's sha256", _code(manifest.config_sha256[:12])),
         *([("machine", _plain(manifest.machine))] if manifest.machine else []),
     ]
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _table(head: str, rows: Iterable[tuple[str, str]]) -> str:

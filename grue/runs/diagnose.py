@@ -170,7 +170,8 @@ def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lam
         rewards += bench.still(several, "rewards", k)[2]
         tick()
     move = bench.move(config, tick)
-    rollout = trainer.task.rollout
+    rollout, critic = trainer.task.rollout, "critic/explained_variance"
+    explained = [line[critic] for line in lines if critic in line]
     return Diagnosis(
         suite=plan.task.suite,
         task=plan.task.name,
@@ -181,7 +182,7 @@ def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lam
         settings=settings,
         gradient=gradient_signal(inner_products(gradients), config.rollouts),
         rewards=reward_spread(np.array(rewards, dtype=np.float64).reshape(-1, several.samples_per_prompt)),
-        explained_variance=_mean_or_none(lines, "critic/explained_variance"),
+        explained_variance=fmean(explained) if explained else None,
         move=move,
         length=mean_of(lines, "objective/length"),
         ended=mean_of(lines, "objective/ended"),
@@ -329,12 +330,6 @@ def inner_products(gradients: Sequence[Tensor]) -> FloatArray:
         total += part @ part.T
     products: FloatArray = total.numpy()
     return products
-
-
-def _mean_or_none(lines: Sequence[Mapping[str, float]], name: str) -> float | None:
-    """Return the mean of a figure over the lines that have it; None if none has."""
-    values = [line[name] for line in lines if name in line]
-    return fmean(values) if values else None
 
 
 def mean_of(lines: Sequence[Mapping[str, float]], name: str) -> float:

@@ -21,7 +21,7 @@ from grue.runs.algorithms import PASSED, split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
 from grue.task_files import SUITES
-from grue.tasks import Backbone, Family, Task, split_of
+from grue.tasks import Backbone, Task, split_of
 
 OF_ALL_STAGES = ("precision",)
 """Settings of how the machine computes, which apply to a warm start, too; the others apply to the last stage alone."""
@@ -140,7 +140,9 @@ class Plan:
             record |= {"reward": self.learned_reward, "validation_reward": self.reward}
             models = learned.models_of(read_header(data))
         code = code_of(self.reward, self.task)
-        code |= {name: code_sha256(name, "algorithm") for name in self.algorithm.split("+") if _is_own(name)}
+        # One that was passed as an object has a hash in its name.
+        own = (name for name in self.algorithm.split("+") if ":" in name and name not in PASSED)
+        code |= {name: code_sha256(name, "algorithm") for name in own}
         record |= {"code_sha256": code} if code else {}
         return record | self._named_files() | ({"reward_models": models} if models else {})
 
@@ -185,7 +187,11 @@ def stages_of(request: RunRequest) -> list[Plan]:
     if request.reward == "":
         raise ConfigError("--reward: is empty; name a reward, or leave it out for the task's.")
     start = None if request.init is None else checkpoint.find_checkpoint(request.init)
-    family = task.backbone.family if own_backbone is None else _family(own_backbone, start)
+    family = task.backbone.family
+    if own_backbone is not None:
+        from grue.lm.load import family_of
+
+        family = family_of(own_backbone if start is None else str(start))
     plans: list[Plan] = []
     for stage in stages:
         last = stage == stages[-1]
@@ -223,18 +229,6 @@ def stages_of(request: RunRequest) -> list[Plan]:
     check_reward(plans[-1].reward, task)
     learned.check_reward_of_data(plans[-1].config, plans[-1].reward, task)
     return plans
-
-
-def _family(backbone: str, start: Path | None) -> Family:
-    """Return the family of a backbone other than the task's, or of the checkpoint that was trained from it."""
-    from grue.lm.load import family_of
-
-    return family_of(backbone if start is None else str(start))
-
-
-def _is_own(algorithm: str) -> bool:
-    """Whether an algorithm is named by the user's module; one that was passed as an object has a hash in its name."""
-    return ":" in algorithm and algorithm not in PASSED
 
 
 def check_backbone(plan: Plan) -> None:

@@ -98,17 +98,13 @@ def trial_grid(grid: SweepGrid, trials: int) -> SweepGrid:
         raise ConfigError(f"--trials {trials}: take 2 to {len(FACTORS)}, or leave it out for the recipes' rates.")
     entries = []
     for source in grid.task_list():
-        for entry in _tuned(grid):
+        for entry in (entry for entry in grid.systems if entry.algorithm not in (*BASELINES, SUPERVISED)):
             job = next(job for job in plan_jobs(grid.on_tasks([source])) if job.algorithm == entry.algorithm)
             rate = _plan(job, grid).config.learning_rate
             rates = tuple(float(f"{rate * factor:.3g}") for factor in FACTORS[:trials])
             entries.append(replace(entry, tasks=(source,), vary={"learning_rate": rates}))
     seed = max(TRIAL_SEED, *(seed + 1 for seed in grid.seed_list()))
     return replace(grid, systems=tuple(entries), seeds=(seed,), evaluate=False)
-
-
-def _tuned(grid: SweepGrid) -> list[GridEntry]:
-    return [entry for entry in grid.systems if entry.algorithm not in (*BASELINES, SUPERVISED)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,8 +142,13 @@ class SweepGrid:
             tasks=tuple(_located(task) for task in self.tasks),
             systems=tuple(replace(entry, tasks=tuple(map(_located, entry.tasks))) for entry in self.systems),
             models=tuple(
-                replace(entry, model=_located_model(entry), tasks=tuple(map(_located, entry.tasks)))
-                for entry in self.models
+                replace(
+                    entry,
+                    # A hub id, or a name at an endpoint, stays as it is.
+                    model=str(path.absolute()) if entry.endpoint is None and path.is_dir() else entry.model,
+                    tasks=tuple(map(_located, entry.tasks)),
+                )
+                for entry, path in ((entry, Path(entry.model)) for entry in self.models)
             ),
         )
 
@@ -208,12 +213,6 @@ def _word(value: Any) -> str:
 
 def _located(task: str) -> str:
     return str(Path(task).absolute()) if task.endswith(".toml") else task
-
-
-def _located_model(entry: ModelEntry) -> str:
-    """Return the absolute path of a model's folder; a hub id, or a name at an endpoint, is returned as it is."""
-    is_folder = entry.endpoint is None and Path(entry.model).is_dir()
-    return str(Path(entry.model).absolute()) if is_folder else entry.model
 
 
 def _replaced(value: Any, old: str | None, new: str | None) -> Any:

@@ -209,16 +209,12 @@ def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGr
     if warm:
         start = GridEntry(algorithm=warm, backbone=backbone)
         first = [_job(start, with_backbone(warm, backbone), source, task, seed, evaluate=False)]
-    whole = replace(entry, backbone=backbone, set={**_known_values(grid.set, entry), **entry.set})
+    known = {key: value for key, value in grid.set.items() if key in _keys_of(entry)}
+    whole = replace(entry, backbone=backbone, set={**known, **entry.set})
     after = first[0].id if first else None
     job = _job(whole, system, source, task, seed, evaluate=grid.evaluate, after=after)
     stages_of(job, task, Path("runs"))  # refuses a wrong configuration before anything runs
     return [*first, job]
-
-
-def _known_values(values: Mapping[str, Any], entry: GridEntry) -> dict[str, Any]:
-    """Return the grid's values for settings that an entry's algorithm has."""
-    return {key: value for key, value in values.items() if key in _keys_of(entry)}
 
 
 def _keys_of(entry: GridEntry) -> set[str]:

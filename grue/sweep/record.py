@@ -50,21 +50,11 @@ class Record:
     """The sweep of a folder of runs, on disk."""
 
     def __init__(self, runs: Path) -> None:
-        self.runs = runs
-        self.folder = runs / FOLDER
+        self.runs, self.folder = runs, runs / FOLDER
+        self.events_path, self.grid_path = self.folder / "events.jsonl", self.folder / "sweep.toml"
         self.events: dict[str, list[SweepEvent]] = {}
         for event in _read_events(self.events_path):
-            self._note(event)
-
-    @property
-    def events_path(self) -> Path:
-        """The events, one per line."""
-        return self.folder / "events.jsonl"
-
-    @property
-    def grid_path(self) -> Path:
-        """The last grid."""
-        return self.folder / "sweep.toml"
+            self.events.setdefault(event.job, []).append(event)
 
     def log_path(self, job: Job) -> Path:
         """The output of the job's workers."""
@@ -94,7 +84,7 @@ class Record:
         event = SweepEvent(job=job.id, identity=job.identity, state=state, time=now, **fields)
         stated = {key: value for key, value in files.plain(event).items() if value is not None}
         files.append_jsonl(self.events_path, [stated])
-        self._note(event)
+        self.events.setdefault(event.job, []).append(event)
         return event
 
     def last(self, job: Job) -> SweepEvent | None:
@@ -144,9 +134,6 @@ class Record:
     def ended(self) -> Sequence[SweepEvent]:
         """Return every event with seconds."""
         return [event for events in self.events.values() for event in events if event.seconds is not None]
-
-    def _note(self, event: SweepEvent) -> None:
-        self.events.setdefault(event.job, []).append(event)
 
     def held(self) -> bool:
         """Whether a sweep is running in the folder.

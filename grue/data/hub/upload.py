@@ -98,7 +98,9 @@ def upload(
         held = _held(api, name, before)
         if mark not in held and not force:
             _refuse_foreign(name, held)
-        earlier = set(listed(_read(api, name, mark, before))) if mark in held else set()
+        earlier: set[str] = set()
+        if mark in held:
+            earlier.update(listed(Path(api.hf_hub_download(name, mark, revision=before)).read_bytes()))
         operations: list[Any] = [CommitOperationAdd(path, str(source) if isinstance(source, Path) else source)
                                  for path, source in content.items()]  # fmt: skip
         stale = sorted(path for path in earlier & held.keys() if path not in content)
@@ -146,11 +148,6 @@ def _refuse_foreign(name: str, held: Mapping[str, Any]) -> None:
             f"{name} holds something else ({shown}) and no checkpoint of grue: nothing was sent. Choose another name; "
             "--force adds the checkpoint to what is there."
         )
-
-
-def _read(api: Any, name: str, path: str, commit: str) -> bytes:
-    """Return the content of a small file of a repository."""
-    return Path(api.hf_hub_download(name, path, revision=commit)).read_bytes()
 
 
 def _lacking(content: Content, held: Mapping[str, Any]) -> list[str]:

@@ -54,8 +54,10 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         page, section, around = (" ".join(text.split()) for text in texts)
         values = [cell.text for cells in table for cell in cells]
         chosen = [table[line][column].text for line, column in highlighted]
+        # A number in the official files, its digits on the hub.
+        identity = str(row["example_id"]) if type(row["example_id"]) is int else row["example_id"]
         yield Example(
-            id=numbered(f"totto-{_example_id(row['example_id'], where)}", times),
+            id=numbered(f"totto-{text_of(identity, 'example_id', where)}", times),
             prompt=linearise(table, highlighted, page, section),
             references=_sentences(row.get("sentence_annotations"), where),
             meta={
@@ -119,11 +121,6 @@ def _facts(table: CellTable, highlighted: Sequence[CellIndex], titles: str) -> d
 def _words(text: str) -> str:
     """Return the words of a text in lower case, a space before and after each."""
     return " ".join(("", *re.findall(r"[\w,.:-]*\w", text.lower()), ""))
-
-
-def _example_id(value: Any, where: str) -> str:
-    # A number in the official files, its digits on the hub.
-    return str(value) if type(value) is int else text_of(value, "example_id", where)
 
 
 def _sentences(annotations: Any, where: str) -> tuple[str, ...]:
