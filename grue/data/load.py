@@ -399,17 +399,12 @@ def _column(examples: ExampleFile, name: Literal["id", "prompt"]) -> Iterator[st
 def _selection(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """Return whether each example is in a split: in its share, in no excluded split, among the first `most`."""
     identities = list(ids)
-    if split.most or (split.begin, split.end) != (0.0, 1.0):
-        digests = b"".join(hashlib.sha256(identity.encode()).digest() for identity in identities)
-        words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
-        order = np.lexsort(words.T[::-1])  # the order of the hex digests; the last key is the primary one
-        order = order[round(split.begin * len(identities)) : round(split.end * len(identities))]
-    else:
-        order = np.arange(len(identities))
-    if left_out:
-        order = order[[identities[place] not in left_out for place in order]]
+    digests = b"".join(hashlib.sha256(identity.encode()).digest() for identity in identities)
+    words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
+    order = np.lexsort(words.T[::-1])  # the order of the hex digests; the last key is the primary one
+    share = order[round(split.begin * len(identities)) : round(split.end * len(identities))].tolist()
     selected = np.zeros(len(identities), dtype=bool)
-    selected[order[: split.most or None]] = True
+    selected[[place for place in share if identities[place] not in left_out][: split.most or None]] = True
     return selected
 
 

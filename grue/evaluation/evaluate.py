@@ -143,8 +143,9 @@ def evaluate(
     own = is_file(task, split)
     limited = own or limit is not None or bool(uncut)
     split = Path(split).name if own else split
-    result = make_result(task, split, scored, ready.loaded, system, timing, limited=limited, batch_size=batch_size)
-    result = replace(result, searched=searched)
+    result = make_result(
+        task, split, scored, ready.loaded, system, timing, limited=limited, batch_size=batch_size, searched=searched
+    )
     write_per_example(folder / SCORES, scored)
     seal(folder, identity, result)
     return result
@@ -359,8 +360,8 @@ def _generation(task: Task, system: System) -> dict[str, Any]:
     """Return a result's record of its decoding, and of its prompting unless that is plain."""
     prompting = {} if system.prompting is None else {"prompting": system.prompting}
     if system.endpoint is not None:
-        settings = {key: value for key, value in settings_for(task, system.seed, system.chat).items() if key != "seed"}
-        return {"decoding": SAMPLED, **settings, **prompting}
+        settings = settings_for(task, system.seed, system.chat)
+        return {"decoding": SAMPLED, **{key: settings[key] for key in settings if key != "seed"}, **prompting}
     if system.best_of is None:
         decoding = task.decoding if system.model is not None else replace(task.decoding, samples=1)
         return {**files.plain(unbounded(decoding) if system.chat else decoding), **prompting}
@@ -440,8 +441,10 @@ def make_result(
     *,
     limited: bool,
     batch_size: int,
+    searched: Searched | None = None,
 ) -> Result:
     """Return the content of `result.json`."""
+    of_scored = ("scores", "preference", "naturalness", "hashes", "counts", "errors", "notes")
     return Result(
         schema=SCHEMA_VERSION,
         status="complete",
@@ -456,27 +459,21 @@ def make_result(
         data=loaded.provenance(),
         generation=_generation(task, system),
         determinism=_determinism(task, system, batch_size),
-        scores=scored.scores,
-        preference=scored.preference,
-        naturalness=scored.naturalness,
-        hashes=scored.hashes,
-        counts=scored.counts,
         timing=timing,
         packages=package_versions(),
         limited=limited,
-        errors=scored.errors,
-        notes=scored.notes,
+        searched=searched,
+        **{name: getattr(scored, name) for name in of_scored},
     )
 
 
 def _determinism(task: Task, system: System, batch_size: int) -> dict[str, Any]:
     """Return what the answers may depend on besides the model; an endpoint promises nothing."""
     if system.endpoint is not None:
-        settings = {
-            key: value for key, value in settings_for(task, system.seed, system.chat).items() if key != "max_tokens"
-        }
-        return {"decoding": SAMPLED, **settings, "promised": False, "concurrency": system.endpoint.concurrency}
-    parameter = next(system.model.parameters(), None) if system.model is not None else None
+        settings = settings_for(task, system.seed, system.chat)
+        sent = {key: settings[key] for key in settings if key != "max_tokens"}
+        return {"decoding": SAMPLED, **sent, "promised": False, "concurrency": system.endpoint.concurrency}
+    parameter = None if system.model is None else next(system.model.parameters(), None)
     device = "none" if parameter is None else str(parameter.device)
     return {
         "batch_size": batch_size,

@@ -214,13 +214,9 @@ def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS)
 
 def judge(compared: Contrast, noise: Noise, generator: np.random.Generator, level: float = LEVEL) -> Difference:
     """Return the difference with its interval and p value."""
-    mean_difference = judge_mean([compared], [noise], generator, level)
+    overall = judge_mean([compared], [noise], generator, level)
     return Difference(
-        a=mean_difference.a,
-        b=mean_difference.b,
-        value=mean_difference.value,
-        interval=mean_difference.interval,
-        p=mean_difference.p,
+        *(overall.a, overall.b, overall.value, overall.interval, overall.p),
         seeds_a=len(compared.scores_a),
         seeds_b=len(compared.scores_b),
         sd_a=sd(compared.scores_a),
@@ -248,13 +244,17 @@ def judge_mean(
     half = float(np.quantile(np.abs(around), level))
     # Draws that equal the difference up to rounding count as equal: no flipped sign is one of the outcomes.
     reached = int(np.sum(np.abs(null) >= abs(value) * (1 - 1e-9)))
-    return MeanDifference(
-        a=mean([mean(of_task.scores_a) for of_task in compared]),
-        b=mean([mean(of_task.scores_b) for of_task in compared]),
-        value=value,
-        interval=Interval(value - half, value + half),
-        p=(1 + reached) / (1 + len(null)),
+    return _mean_difference(compared, half, (1 + reached) / (1 + len(null)))
+
+
+def _mean_difference(compared: Sequence[Contrast], half: float, p: float) -> MeanDifference:
+    """Return the mean difference with half the width of its interval."""
+    value = mean([of_task.value for of_task in compared])
+    a, b = (
+        mean([mean(scores) for scores in by_task])
+        for by_task in ([of_task.scores_a for of_task in compared], [of_task.scores_b for of_task in compared])
     )
+    return MeanDifference(a, b, value, Interval(value - half, value + half), p)
 
 
 def judge_seeds(compared: Sequence[Contrast], level: float = LEVEL) -> MeanDifference:
@@ -267,17 +267,11 @@ def judge_seeds(compared: Sequence[Contrast], level: float = LEVEL) -> MeanDiffe
         compared: At least one task, each without `examples`.
         level: Level of the interval, between 0 and 1.
     """
-    value, error, degrees = _seed_statistic(compared)
+    _, error, degrees = _seed_statistic(compared)
     half = 0.0 if error == 0 else math.inf
     if 0 < error < math.inf:
         half = error * student_t_quantile((1 + level) / 2, degrees)
-    return MeanDifference(
-        a=mean([mean(of_task.scores_a) for of_task in compared]),
-        b=mean([mean(of_task.scores_b) for of_task in compared]),
-        value=value,
-        interval=Interval(value - half, value + half),
-        p=p_of_each([compared])[0],
-    )
+    return _mean_difference(compared, half, p_of_each([compared])[0])
 
 
 def p_of_each(comparisons: Sequence[Sequence[Contrast]]) -> list[float]:
