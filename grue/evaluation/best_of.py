@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from grue.errors import ConfigError
 from grue.evaluation.predict import Response, as_predictions, as_responses, reward_inputs
 from grue.evaluation.rewards import REWARDS, make_reward, parse_reward
 from grue.lm import distributions
 from grue.lm.forward import encode, forward
+from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import example_uniforms, sample_seed
@@ -146,18 +147,12 @@ def likelihoods(model: PreTrainedModel, rollout: Rollout, temperature: float) ->
 
 @torch.no_grad()
 def predict_best_of(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    task: Task,
-    examples: Sequence[Example],
-    seed: int,
-    n: int,
-    judge: Judge | None,
+    loaded: LoadedModel, task: Task, examples: Sequence[Example], seed: int, n: int, judge: Judge | None
 ) -> list[Prediction]:
     """Answer a batch of examples with the best of n samples each; among equals, the first."""
     drawn: list[list[Prediction]] = []
     worth: list[Sequence[float]] = []
-    for rollout, responses in draws(model, tokenizer, task, examples, sampling(task), seed, n):
+    for rollout, responses in draws(loaded, task, examples, sampling(task), seed, n):
         drawn.append(as_predictions(examples, responses))
         if judge is not None:
             worth.append(judge(rollout, examples, responses))
@@ -170,18 +165,13 @@ def predict_best_of(
 
 @torch.no_grad()
 def draws(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    task: Task,
-    examples: Sequence[Example],
-    settings: Generation,
-    seed: int,
-    n: int,
+    loaded: LoadedModel, task: Task, examples: Sequence[Example], settings: Generation, seed: int, n: int
 ) -> Iterator[tuple[Rollout, list[Response]]]:
     """Yield n samples of a batch: its rollout, and the response to each of its prompts.
 
     A response depends only on seed, example id and number, not on its batch or on how many are drawn.
     """
+    model, tokenizer = loaded
     eos, stops = eos_id(model, tokenizer), find_stops(tokenizer, settings.stop)
     prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
     encoded = encode(model, prompts) if is_seq2seq(model) else None

@@ -75,17 +75,6 @@ def answer_all(
     return done
 
 
-def first_reply(client: Client, questions: Mapping[str, Question]) -> KeptReply:
-    """Return the reply to the first question, to make sure that the server answers.
-
-    Raises:
-        DataError: The server refuses.
-        Unavailable: It fails repeatedly.
-    """
-    name, question = next(iter(questions.items()))
-    return KeptReply(name, client.ask(question))
-
-
 def read_replies(path: Path) -> dict[str, Reply]:
     """Return example id → reply of the replies received so far; a torn last line is dropped."""
     if not path.exists():

@@ -37,7 +37,8 @@ class Chatting:
         drawn = []
         for number in range(self.settings.samples):
             seed, end = sample_seed(self.seed, number), self.template.end
-            continued = continuations(self.model, self.tokenizer, prompts, examples, self.settings, seed, end)
+            loaded = self.model, self.tokenizer
+            continued = continuations(loaded, prompts, examples, self.settings, seed, end)
             replies = as_responses(self.tokenizer, *continued, self.settings.stop)
             drawn.append([replace(reply, text=answer_in(self.asking.chat, reply.text)) for reply in replies])
         return as_predictions(examples, *drawn)

@@ -18,7 +18,6 @@ from grue.evaluation.by_endpoint import (
     SAMPLED,
     KeptReply,
     answer_all,
-    first_reply,
     mostly_empty,
     predictions_of,
     priced,
@@ -103,7 +102,8 @@ def evaluate(
     if force:
         ready = make_ready()
         if ready.client is not None and ready.questions:
-            first = [first_reply(ready.client, ready.questions)]
+            name, question = next(iter(ready.questions.items()))  # to make sure that the server answers
+            first = [KeptReply(name, ready.client.ask(question))]
         discard(folder)
     finished = claim(folder, identity, warn)
     if finished is None:
@@ -263,22 +263,21 @@ def _make_ready(
     client: Client | None = None
     questions: dict[str, Question] = {}
     if system.model is not None and system.chat:
-        assert system.tokenizer is not None and asking is not None and prompting is not None
-        chat = chatting(system.name, system.model, system.tokenizer, task, asking, system.seed)
+        assert asking is not None and prompting is not None
+        chat = chatting(system.name, *system.loaded, task, asking, system.seed)
         answer, prompting["prompt_tokens"] = chat.answer, chat.count_tokens(examples)
     elif system.model is not None:
-        assert system.tokenizer is not None
         cut_task = task
         if asking is not None:
             cut_task, prompted = _after_shots(task, asking, examples)
         check_lengths(system.model, cut_task)
-        by = partial(predict, system.model, system.tokenizer, cut_task, seed=system.seed)
+        by = partial(predict, system.loaded, cut_task, seed=system.seed)
         answer = partial(by, settings=task.decoding)
         search = None if task.search is None else partial(by, settings=task.search)
         if system.best_of is not None:
             judge = make_judge(system.best_of, task, system.model, examples)
-            picking = partial(predict_best_of, system.model, system.tokenizer, task)
-            answer = partial(picking, seed=system.seed, n=system.best_of.n, judge=judge)
+            n = system.best_of.n
+            answer = partial(predict_best_of, system.loaded, task, seed=system.seed, n=n, judge=judge)
     elif system.endpoint is not None:
         assert asking is not None
         client = Client(system.endpoint, settings_for(task, system.seed, system.chat), warn)

@@ -224,15 +224,14 @@ def draw(
     progress: Callable[[int, int], None],
 ) -> list[list[Response]]:
     """Return `samples` plain samples for each prompt."""
-    model, tokenizer = system.model, system.tokenizer
     require_plain(system)
-    if model is None or tokenizer is None:
+    if system.model is None:
         raise ConfigError(f"{system.name} has no model to draw samples from; give a checkpoint or zero-shot.")
     settings = plain_sampling(task, temperature)
     drawn: list[list[Response]] = [[] for _ in examples]
     for begin in range(0, len(examples), BATCH):
         batch = examples[begin : begin + BATCH]
-        for number, (_, responses) in enumerate(draws(model, tokenizer, task, batch, settings, system.seed, samples)):
+        for number, (_, responses) in enumerate(draws(system.loaded, task, batch, settings, system.seed, samples)):
             for place, response in enumerate(responses):
                 drawn[begin + place].append(response)
             progress(begin * samples + (number + 1) * len(batch), len(examples) * samples)

@@ -50,8 +50,7 @@ def write_generated(
         DataError: Something cannot be read or written, or the file was changed.
     """
     check_output(path)
-    assert system.model is not None and system.tokenizer is not None
-    answer = partial(predict, system.model, system.tokenizer, task, settings=task.decoding, seed=system.seed)
+    answer = partial(predict, system.loaded, task, settings=task.decoding, seed=system.seed)
     claim = {
         **claim_of(task, system, examples, split, file, data_dir),
         "generation": files.plain(task.decoding),

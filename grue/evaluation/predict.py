@@ -14,6 +14,7 @@ from grue.errors import DataError
 from grue.evaluation.predictions import prediction_record, read_predictions, write_predictions
 from grue.lm import distributions
 from grue.lm.constraints import end_ids
+from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id, is_seq2seq, start_id
 from grue.lm.sampling import broken_logits, sample_responses
 from grue.lm.seeds import example_uniforms, sample_seed
@@ -35,55 +36,38 @@ class Response:
 
 
 def predict(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    task: Task,
-    examples: Sequence[Example],
-    settings: Generation,
-    seed: int,
+    loaded: LoadedModel, task: Task, examples: Sequence[Example], settings: Generation, seed: int
 ) -> list[Prediction]:
     """Answer a batch of examples, with as many samples as the settings say."""
     seeds = (sample_seed(seed, number) for number in range(settings.samples))
-    return as_predictions(
-        examples, *(respond(model, tokenizer, task, examples, settings, draw_seed) for draw_seed in seeds)
-    )
+    return as_predictions(examples, *(respond(loaded, task, examples, settings, draw_seed) for draw_seed in seeds))
 
 
 @torch.no_grad()
 def respond(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    task: Task,
-    examples: Sequence[Example],
-    settings: Generation,
-    seed: int,
+    loaded: LoadedModel, task: Task, examples: Sequence[Example], settings: Generation, seed: int
 ) -> list[Response]:
     """Return the responses to a batch of examples.
 
     Sampling uses random numbers that depend only on seed and example id, so answers do not depend on their batch;
     greedy and beam search are Hugging Face's.
     """
+    model, tokenizer = loaded
     prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
-    eos = eos_id(model, tokenizer)
-    continued = continuations(model, tokenizer, prompts, examples, settings, seed, eos)
+    continued = continuations(loaded, prompts, examples, settings, seed, eos_id(model, tokenizer))
     return as_responses(tokenizer, *continued, settings.stop)
 
 
 @torch.no_grad()
 def continuations(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    prompts: Tokens,
-    examples: Sequence[Example],
-    settings: Generation,
-    seed: int,
-    eos: int,
+    loaded: LoadedModel, prompts: Tokens, examples: Sequence[Example], settings: Generation, seed: int, eos: int
 ) -> tuple[Tokens, torch.Tensor]:
     """Return a model's continuations of a batch of prompts, [B, T], and whether each reached the length limit, [B].
 
     Args:
         eos: The id that ends a response, besides the model's own end tokens.
     """
+    model, tokenizer = loaded
     if settings.do_sample:
         uniforms = example_uniforms(seed, examples, settings.max_new_tokens)
         rollout = sample_responses(model, prompts, settings, uniforms, eos, stops=find_stops(tokenizer, settings.stop))

@@ -147,13 +147,11 @@ def _draw_all(
 
 
 def _draw(task: Task, system: System, batch: Sequence[Example], header: ScoredHeader, reward: Reward) -> list[Drawn]:
-    assert system.model is not None and system.tokenizer is not None
     began = time.monotonic()
     columns: list[Any] = []  # of each draw: what is kept of each response
-    sampled = draws(system.model, system.tokenizer, task, batch, header.generation, system.seed, header.samples)
-    for _, responses in sampled:
+    for _, responses in draws(system.loaded, task, batch, header.generation, system.seed, header.samples):
         inputs = reward_inputs(responses)
-        ids = ids_beside_text(system.model, system.tokenizer, **inputs, stop=header.generation.stop)
+        ids = ids_beside_text(*system.loaded, **inputs, stop=header.generation.stop)
         lengths = [len(response.token_ids) for response in responses]
         columns.append(zip(inputs["texts"], reward(batch, **inputs), inputs["truncated"], ids, lengths, strict=True))
     seconds = (time.monotonic() - began) / len(batch)

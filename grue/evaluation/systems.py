@@ -52,6 +52,12 @@ class System:
     endpoint: Endpoint | None = None
     prompting: Mapping[str, Any] | None = None
 
+    @property
+    def loaded(self) -> LoadedModel:
+        """Its model and tokenizer, which only some systems have."""
+        assert self.model is not None and self.tokenizer is not None
+        return self.model, self.tokenizer
+
 
 def checkpoint_system(task: Task, folder: Path) -> System:
     """Return the system of a checkpoint of GRUE; for the last of a run that keeps its best, this is NAME+last.

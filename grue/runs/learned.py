@@ -5,6 +5,7 @@ the reward of its responses. Without a header, or in a header of pairs whose sou
 unknown, "".
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from grue.data.pairs import PairsHeader
@@ -42,18 +43,15 @@ def models_of(header: Header | None) -> list[reward_models.Recorded]:
 
     A header states their sha256; judge and split are read from the model's folder, if that still holds the same model.
     """
-    stated = header.reward_models if isinstance(header, ScoredHeader) else {}
-    return [_model(name, sha256) for name, sha256 in stated.items()]
-
-
-def _model(name: str, sha256: str) -> reward_models.Recorded:
-    recorded = {"name": name, "sha256": sha256}
-    try:
-        manifest = read_reward_manifest(Path(name.removeprefix(MODEL)))
-    except DataError:
-        return recorded  # trained on another machine; a submission then reports that judge and split are not stated
-    same = manifest.sha256 == sha256
-    return recorded | ({"judge": manifest.judge, "split": manifest.split} if same else {})
+    models = []
+    for name, sha256 in (header.reward_models if isinstance(header, ScoredHeader) else {}).items():
+        recorded = {"name": name, "sha256": sha256}
+        with suppress(DataError):  # trained elsewhere; a submission then reports that judge and split are not stated
+            manifest = read_reward_manifest(Path(name.removeprefix(MODEL)))
+            if manifest.sha256 == sha256:
+                recorded |= {"judge": manifest.judge, "split": manifest.split}
+        models.append(recorded)
+    return models
 
 
 def check_reward_of_data(config: Common, reward: str, task: Task) -> None:

@@ -63,7 +63,7 @@ def validate(
     """
     mine = examples[trainer.distributed.share(len(examples))]
     batches = [mine[start : start + config.micro_batch_size] for start in range(0, len(mine), config.micro_batch_size)]
-    policy, tokenizer, task, reward = state.policy, trainer.tokenizer, trainer.task, trainer.reward
+    policy, task, reward = state.policy, trainer.task, trainer.reward
     settings = answering(task, config)
     learns = isinstance(config, RewardedConfig)
     with gathered(trainer.sharded), trainer.autocast(), torch.no_grad(), cast_once(policy):
@@ -74,7 +74,7 @@ def validate(
             answered = [
                 response
                 for batch in batches
-                for response in respond(policy, tokenizer, task, batch, settings, trainer.seed)
+                for response in respond((policy, trainer.tokenizer), task, batch, settings, trainer.seed)
             ]
     answered = trainer.distributed.gather(answered)
     measured: list[tuple[MetricSpec, Metric, Sequence[FloatArray]]] = []

@@ -46,7 +46,7 @@ def examples():
 def best(family, n, pick_by, asked, seed=3):
     task, model = tiny.task(family, **SETTINGS), tiny.model(family)
     judge = best_of.make_judge(best_of.choose_best_of(task, n, pick_by), task, model, asked)
-    return best_of.predict_best_of(model, tiny.tokenizer(family), task, asked, seed, n, judge)
+    return best_of.predict_best_of((model, tiny.tokenizer(family)), task, asked, seed, n, judge)
 
 
 @cache
@@ -66,7 +66,7 @@ def drawn(family):
             model, prompts, task.rollout, seeds.example_uniforms(seed, examples(), 8), 1
         )
         values = best_of.likelihoods(model, rollout, 2.0)
-        responses = predict.respond(model, words, task, examples(), task.rollout, seed)
+        responses = predict.respond((model, words), task, examples(), task.rollout, seed)
         columns.append(zip(responses, values, strict=True))
     return list(zip(*columns, strict=True))
 
@@ -109,7 +109,7 @@ def test_answers_depend_on_neither_batch_nor_number_and_sample_0_is_the_ordinary
     assert [kept.text for kept in fewer] == [max(pair, key=lambda text: text.split().count("the")) for pair in pairs]
     assert best(family, 2, COUNT, examples(), seed=4) != fewer
     task = tiny.task(family, **SETTINGS)
-    ordinary = predict.predict(tiny.model(family), tiny.tokenizer(family), task, examples(), task.decoding, 3)
+    ordinary = predict.predict((tiny.model(family), tiny.tokenizer(family)), task, examples(), task.decoding, 3)
     assert best_of_five(family, "support.rewards:nothing") == ordinary
 
 

@@ -120,13 +120,13 @@ def test_all_examples_have_equally_many_draws(tmp_path, refused):
 def test_each_draw_has_a_seed_of_its_own_and_the_first_is_that_of_one(family):
     model, tokenizer, task, examples = tiny.model(family), tiny.tokenizer(family), tiny.task(family), tiny.examples(6)
     several = replace(task.decoding, samples=3)
-    made = predict.predict(model, tokenizer, task, examples, several, 7)
+    made = predict.predict((model, tokenizer), task, examples, several, 7)
     for number in range(3):
-        alone = predict.predict(model, tokenizer, task, examples, task.decoding, seeds.sample_seed(7, number))
+        alone = predict.predict((model, tokenizer), task, examples, task.decoding, seeds.sample_seed(7, number))
         drawn = [one.draws[number] for one in made]
         assert [(one.text, one.truncated) for one in drawn] == [(one.text, one.truncated) for one in alone]
     assert len({one.text for one in made[0].draws}) > 1
-    fewer = predict.predict(model, tokenizer, task, examples, replace(several, samples=2), 7)
+    fewer = predict.predict((model, tokenizer), task, examples, replace(several, samples=2), 7)
     assert fewer == [replace(one, more=one.more[:1]) for one in made]
 
 

@@ -59,7 +59,7 @@ def path(tmp_path):
 
 def responses(family, task, number):
     model, words = tiny.model(family), tiny.tokenizer(family)
-    return predict.respond(model, words, task, examples(), task.rollout, seeds.sample_seed(1, number))
+    return predict.respond((model, words), task, examples(), task.rollout, seeds.sample_seed(1, number))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -243,7 +243,7 @@ def test_interrupted_answers_are_gone_on_with_and_a_file_says_whose_they_are(ans
     answer(answers, batch_size=2, progress=seen.append)
     assert seen == [4, 6, 7] and not partial.exists()
     task = tiny.task("causal")
-    asked = (tiny.model("causal"), tiny.tokenizer("causal"), task, examples(), task.decoding, 1)
+    asked = ((tiny.model("causal"), tiny.tokenizer("causal")), task, examples(), task.decoding, 1)
     assert read_predictions(answers) == predict.predict(*asked)
     claim = json.loads(generated.claim_path(answers).read_text())
     assert (claim["task_hash"], claim["checkpoint"], claim["seed"], claim["prompts"]) == (task.hash, "sha", 1, 7)

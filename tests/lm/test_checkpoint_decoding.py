@@ -26,7 +26,7 @@ def test_a_plain_generate_decodes_as_the_benchmark_does(family, decoding, tmp_pa
     loaded, tokenizer = saved.load(tmp_path / "checkpoint", family)
     task, examples = dataclasses.replace(tiny.task(family), decoding=decoding), tiny.examples(4)
     for example in examples:
-        (wanted,) = predicting.predict(model, tiny.tokenizer(family), task, [example], decoding, seed=1)
+        (wanted,) = predicting.predict((model, tiny.tokenizer(family)), task, [example], decoding, seed=1)
         inputs = tokenizer(example.prompt, return_tensors="pt")
         output = loaded.generate(**inputs)[0]
         answer = output if family == "seq2seq" else output[inputs["input_ids"].shape[1] :]
@@ -90,7 +90,7 @@ def test_what_generate_does_by_default_changes_no_evaluation(family, tmp_path):
     for decoding in (saved.SAMPLED, Generation(max_new_tokens=8), SEARCHES[1]):
         task = dataclasses.replace(tiny.task(family), decoding=decoding)
         one, two = (
-            predicting.predict(made, words, task, tiny.examples(6), decoding, seed=1)
+            predicting.predict((made, words), task, tiny.examples(6), decoding, seed=1)
             for made, words in ((model, tiny.tokenizer(family)), (loaded, tokenizer))
         )
         assert one == two

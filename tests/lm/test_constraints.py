@@ -85,7 +85,7 @@ def test_search_and_a_saved_checkpoint_decode_as_the_model_does(given, tmp_path)
     asked = {"inputs": prompts.ids, "attention_mask": prompts.mask.long()}
     for beams in (1, 4):
         settings = Generation(max_new_tokens=5, num_beams=beams)
-        found, _ = predicting.continuations(model, tokenizer, prompts, tiny.examples(3), settings, 1, EOS)
+        found, _ = predicting.continuations((model, tokenizer), prompts, tiny.examples(3), settings, 1, EOS)
         wanted = theirs.generate(**asked, max_new_tokens=5, num_beams=beams)
         assert torch.equal(found.ids, wanted[:, 1:])
     checkpoint.save_checkpoint(tmp_path / "kept", model, tokenizer, saving.MANIFEST, settings, "")
@@ -102,7 +102,7 @@ def test_a_likely_pad_that_is_banned_is_neither_drawn_nor_searched(tmp_path):
     model, tokenizer = loading.load_language_model("seq2seq", saved(tmp_path, model, bad_words_ids=[[0]]))
     prompts, examples = prompts_of(model, tokenizer, 5), tiny.examples(15)
     rollout = sampling.sample_responses(model, prompts, Generation(6, do_sample=True), uniforms(15, 6), EOS)
-    searched, _ = predicting.continuations(model, tokenizer, prompts, examples, Generation(6, num_beams=4), 1, EOS)
+    searched, _ = predicting.continuations((model, tokenizer), prompts, examples, Generation(6, num_beams=4), 1, EOS)
     for said in (rollout.responses, searched):
         assert not (said.ids[said.mask] == 0).any() and said.mask[:, 1].any()
 

@@ -218,7 +218,7 @@ def test_a_checkpoint_does_not_decide_how_it_is_decoded(tmp_path):
     tiny.tokenizer("seq2seq").save_pretrained(tmp_path)
     loaded, tokenizer = loading.load_language_model("seq2seq", str(tmp_path))
     examples, task = tiny.examples(3), tiny.task("seq2seq")
-    found = predicting.predict(loaded, tokenizer, task, examples, Generation(max_new_tokens=6), 1)
+    found = predicting.predict((loaded, tokenizer), task, examples, Generation(max_new_tokens=6), 1)
     for example, prediction in zip(examples, found, strict=True):
         said = greedy("bart", model, tokenizer(example.prompt)["input_ids"], 6)
         assert prediction.text == tokenizer.decode(said, skip_special_tokens=True).strip()
@@ -229,7 +229,7 @@ def test_t5gemma_starts_with_its_decoder_s_first_token_after_saving_and_loading_
     model, settings, example = model_families.model("t5gemma"), Generation(max_new_tokens=5), tiny.examples(1)[0]
     checkpoint.save_checkpoint(tmp_path / "kept", model, tiny.tokenizer("seq2seq"), saving.MANIFEST, settings, "")
     loaded, tokenizer = loading.load_language_model("seq2seq", str(tmp_path / "kept"))
-    [found] = predicting.predict(loaded, tokenizer, tiny.task("seq2seq"), [example], settings, 1)
+    [found] = predicting.predict((loaded, tokenizer), tiny.task("seq2seq"), [example], settings, 1)
     asked = tokenizer(example.prompt)["input_ids"]
     said = greedy("t5gemma", model, asked, 5)
     assert found.text == tokenizer.decode(said, skip_special_tokens=True).strip()

@@ -60,7 +60,7 @@ def test_search_stops_as_samples_do(family, spread, beams):
 
     def found(stop):
         settings = Generation(max_new_tokens=12, num_beams=beams, stop=stop)
-        return predicting.respond(model, tokenizer, task, examples, settings, 1)
+        return predicting.respond((model, tokenizer), task, examples, settings, 1)
 
     free = found(())
     first, second, *_ = free[0].text.split()
@@ -79,7 +79,7 @@ def test_what_holds_a_stop_string_is_closed_before_the_least_length():
     assert not support[:, :3, [cat, EOS]].any()
     assert support[:, 3:, cat].all()
     settings = Generation(max_new_tokens=12, min_new_tokens=3, stop=("at", "the", "r"))
-    answers = predicting.respond(model, tokenizer, tiny.task("causal"), tiny.examples(12), settings, 1)
+    answers = predicting.respond((model, tokenizer), tiny.task("causal"), tiny.examples(12), settings, 1)
     assert min(len(one.token_ids) for one in answers) >= 3
 
 

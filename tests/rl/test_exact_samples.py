@@ -140,7 +140,7 @@ def test_beam_search_finds_the_likeliest_of_all_sequences():
             likelihoods[first, second, third] = chance + oracles.token_log_prob(logits[2], third)
     best = max(likelihoods, key=likelihoods.get)
     beams = Generation(max_new_tokens=3, min_new_tokens=3, num_beams=size * size)
-    (found,) = predicting.predict(model, tokenizer, task, [example], beams, seed=1)
+    (found,) = predicting.predict((model, tokenizer), task, [example], beams, seed=1)
     assert found.text == tokenizer.decode(best, skip_special_tokens=True).strip()
     assert found.truncated
 

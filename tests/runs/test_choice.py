@@ -97,7 +97,7 @@ def test_rollouts_are_what_checkpoints_are_compared_on_if_that_is_asked_for(tmp_
     drawn, draw = [], sampling.respond
 
     def counted(*given):
-        drawn.append(given[4])
+        drawn.append(given[3])
         return draw(*given)
 
     monkeypatch.setattr("grue.runs.validate.respond", counted)

@@ -180,11 +180,11 @@ def test_an_evaluation_that_was_interrupted_or_killed_goes_on_to_the_same_predic
     answered, predictions = [], tmp_path / "predictions.jsonl"
     original = predicting.predict
 
-    def pressed(model, tokenizer, task, examples, settings, seed):
+    def pressed(loaded, task, examples, settings, seed):
         if len(answered) == 20:
             raise KeyboardInterrupt
         answered.extend(example.id for example in examples)
-        return original(model, tokenizer, task, examples, settings, seed)
+        return original(loaded, task, examples, settings, seed)
 
     with monkeypatch.context() as patch:
         patch.setattr(evaluating, "predict", pressed)
@@ -204,14 +204,14 @@ def test_batches_are_the_same_after_an_interruption(tmp_path, monkeypatch):
     """A batch that was half kept is decoded whole again, so that its rounding is what it would have been."""
     seen, original = [], predicting.predict
 
-    def watched(model, tokenizer, task, examples, settings, seed):
+    def watched(loaded, task, examples, settings, seed):
         seen.append([example.id for example in examples])
-        return original(model, tokenizer, task, examples, settings, seed)
+        return original(loaded, task, examples, settings, seed)
 
     task = tiny.task("seq2seq")
 
     def answer(batch):
-        return predicting.predict(tiny.model("seq2seq"), tiny.tokenizer("seq2seq"), task, batch, task.decoding, 1)
+        return predicting.predict((tiny.model("seq2seq"), tiny.tokenizer("seq2seq")), task, batch, task.decoding, 1)
 
     monkeypatch.setattr(predicting, "predict", watched)
     predicting.predict_file(tiny.examples(), tmp_path / "whole.jsonl", 4, answer)
