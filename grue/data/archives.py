@@ -67,7 +67,6 @@ class FolderRows:
 
     Attributes:
         files: All files that the rows depend on, by content or by name; no others are opened.
-        read: Opens and reads the files.
     """
 
     files: tuple[File, ...]

@@ -37,7 +37,6 @@ class Loaded:
     """The examples of a split, and where they came from.
 
     Attributes:
-        examples: A memory-mapped sequence.
         source: "mini", the hub's data set id, the name of the official files, the local file, or the folder.
         revision: The commit on the hub, the revision of the mini world, the hash of official files' addresses, or the
             sha256 of a local file or of the files read of a folder.
@@ -73,8 +72,6 @@ class LocalRows:
     Attributes:
         source, revision: As in `Loaded`.
         identity: A hash of their content.
-        rows: Reads them.
-        check: Raises DataError if they are damaged.
         held: Their place in the mirror, if any.
         path: The local file with the rows, if it is a single one.
     """

@@ -37,7 +37,6 @@ class HeldFile:
 
     Attributes:
         origin: Paths in the hub's repository, or the address.
-        rows, columns: Of a parquet file.
     """
 
     bytes: int
@@ -57,10 +56,9 @@ class MirrorManifest:
         revision: The commit that it resolved to; for official files, the hash of their addresses.
         files: File name → file; a split's rows are in `<split>.parquet`.
         unpacked, ids: Written by older versions, and not read.
+        fetched: In UTC.
         contents: Hash of the names and sha256s of the unpacked official files. It pins files without a sha256 in the
             task file: fetched again, they must have the same contents.
-        grue: The version of grue that fetched it.
-        fetched: When it was fetched, in UTC.
     """
 
     schema: int

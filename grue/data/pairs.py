@@ -28,7 +28,6 @@ class PairsHeader:
     """The first line of a file of pairs: how they were made, who judged them, and the cost.
 
     Attributes:
-        split: The split of the prompts.
         made: The origin of the texts: scored samples, two systems' predictions, or a study.
         reward: The reward that the synthetic annotator used, as for training; empty for a study.
         noise: Of that annotator: "none", "flip:0.1", "bradley-terry:0.5"; of a study, who answered: "people",
@@ -37,10 +36,7 @@ class PairsHeader:
         sources: File → its sha256.
         shares: Part → expected share of the prompts.
         judgements: Number of judgements requested: the pairs, times the annotators of each.
-        prompts: Number of distinct prompts.
         pairs: Number of pairs in the file, including ties.
-        ties: Number of ties in the file.
-        dropped_ties: Number of ties left out.
         contradictions: Pairs of texts that were judged both ways.
         generated_tokens: Tokens generated for the whole sources; None if unknown.
         reward_calls: Texts that the sources' reward scored.

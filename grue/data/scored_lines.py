@@ -30,12 +30,9 @@ class ScoredHeader:
     Attributes:
         reward: The expression that gave the rewards, as for training.
         checkpoint: sha256 of the weights that were drawn from, or a model's hub id and revision.
-        system: Its name.
         seed: Of the draws.
-        samples: Number drawn per prompt.
         generation: How they were drawn: temperature, top-k, lengths.
         prompts: Number of answered prompts; those to whose responses the reward does not apply have no line.
-        responses: Number in the file.
         generated_tokens: Of all responses, including end tokens and responses that are not in the file.
         reward_calls: Number of responses that the reward scored.
         seconds: For drawing and scoring, without loading the model and preparing the reward.

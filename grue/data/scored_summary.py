@@ -31,15 +31,12 @@ class ScoredSummary:
 
     Attributes:
         form: "rewards", "pairs" or "rankings".
-        prompts: Number of distinct prompts.
         groups: Number of lines.
-        empty: Number of blank responses.
         repeated: Number of responses equal to an earlier one of their group.
         flat: Share of the groups whose scores are all equal.
         words: Mean and largest number of words of a response.
         rewards: None if the file has only an order.
         contradictions: Pairs of texts that were judged both ways.
-        held_out: Number of held-out lines.
     """
 
     form: str

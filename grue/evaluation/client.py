@@ -42,8 +42,6 @@ class Reply:
         finish: The server's finish reason: "stop", "length".
         model, fingerprint: The model and the state of the server, as it reports them.
         prompt_tokens, completion_tokens: The server's counts; None if it reports none.
-        requests: How many requests it took.
-        sent: The settings that were sent.
         url: The base address of the server; empty in replies saved by older versions.
     """
 
@@ -73,7 +71,6 @@ class Client:
     Attributes:
         settings: Sent with every question: length limit, temperature, seed.
         warn: Called if the server refuses a setting.
-        seconds: The timeout.
         stop: Set to stop asking.
 
     Raises:

@@ -23,7 +23,6 @@ class Endpoint:
         model: The model's name at the server; empty if a call names it, as `grue.evaluate` does.
         completions: Whether the plain prompt is completed (/completions) instead of using the chat prompt.
         key_env: The environment variable that holds the API key; empty for a server that needs none.
-        concurrency: Number of requests at once.
         prices: Of a million tokens of prompts and of answers, in any currency; None if unknown.
         unencrypted: Whether the key may travel over plain HTTP to another machine.
     """

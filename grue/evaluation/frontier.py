@@ -74,7 +74,6 @@ class Placed:
     """A run on a frontier.
 
     Attributes:
-        run: Its folder.
         update: The update that is placed.
         kl: From the start, nats a response.
         gain: Gain in mean reward over the start. Both are of plain samples to the run's validation prompts.

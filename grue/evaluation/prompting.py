@@ -39,7 +39,6 @@ class Asking:
         cut: Prompt → the part of it that the task shows to a system.
         kind: CHAT, or SHOTS for the plain prompt after the examples of the chat prompt.
         chat: The chat prompt; None for the plain one.
-        hash: Of the chat prompt.
         shown: The examples that it shows, those of the task file first; their prompts are cut like all others.
         ids: The ids of those drawn from the training split.
     """

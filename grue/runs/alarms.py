@@ -45,7 +45,6 @@ class Alarm:
     """A warning.
 
     Attributes:
-        code: What kind it is.
         message: What happened, what it means, and what to do about it.
     """
 

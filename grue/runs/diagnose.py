@@ -55,7 +55,6 @@ class UpdateMove:
         steps: Optimiser steps on the policy, fewer than planned where `stop_kl` ended the update; None where the
             algorithm counts none.
         planned: Steps without an early end.
-        seconds: Of the update.
     """
 
     kl_token: float
@@ -73,7 +72,6 @@ class Diagnosis:
     Attributes:
         start: Checkpoint or backbone.
         reward: The expression that was rewarded.
-        settings: Of the algorithm.
         gradient: Of the loss over the policy, with penalty and entropy, without the critic's.
         rewards: The reward function's values.
         explained_variance: Share of the returns' variance over tokens that the critic explains on rollouts that it has

@@ -18,7 +18,6 @@ class LoggedFigure:
 
     Attributes:
         name: Its key; NAME stands for any name.
-        meaning: What it is.
         by: Which algorithms log it: settings classes, with the ones that extend them, and names.
         but: Algorithms among them that do not.
         setting: The setting that turns it on; empty if it is always logged. Not logged where that has no effect.

@@ -35,7 +35,6 @@ class Plan:
         system: Name of the system, and of its folder.
         init: Checkpoint that the policy starts from; None starts from the backbone.
         backbone: Model to start from instead of the task's own.
-        folder: The run's folder.
     """
 
     task: Task

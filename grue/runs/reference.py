@@ -29,7 +29,6 @@ class Setting:
         default: None where it is none, or where the setting is required.
         bounds: "above 0"; empty where there are none.
         paper: The paper's value, as it states it or sets it on the tasks of the suite `grue`; empty if it has none.
-        meaning: One or more sentences.
     """
 
     name: str
@@ -53,8 +52,6 @@ class AlgorithmReference:
     """An algorithm as users see it.
 
     Attributes:
-        summary: One sentence.
-        presets: Names of its presets.
         without_effect: Settings that it inherits but does not read; they are in no group.
         groups: Its own settings first, then those that it shares with ever more algorithms.
     """

@@ -31,7 +31,6 @@ class Remark:
     Attributes:
         about: "gradient", "reward", "critic", "update", "responses" or "time".
         seen: The figure, in words.
-        meaning: What it says.
         cure: What to do; None if nothing is wrong.
     """
 

@@ -38,7 +38,6 @@ class Selection:
     """The prompts that a run learns from; the content of `selected.json`.
 
     Attributes:
-        select: The setting.
         configuration: Hash of the run's record.
         kept: Example id → reward of the start's answer (`hard`), or learning impact (`limr`).
         training: The cost of choosing them, of `COSTS`; what is unknown is missing.

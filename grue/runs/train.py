@@ -74,7 +74,6 @@ class Run:
         best: What the kept checkpoint is compared by.
         began_at: The policy's worth on validation before the first update; None before that is measured, and in
             a run that resumes from a state of an older version.
-        figures: Figures of the last validation.
         lines: The logged lines of the updates so far; alarms are computed from them.
         rewards: Rewards of the current update's responses, by example id.
         parts: Updates between two validations, if `validate_every` is 1.

@@ -28,7 +28,6 @@ class ReliabilityBin:
     Attributes:
         low: Lowest confidence, at least ½.
         high: Highest confidence; except in the last bin, it belongs to the next one.
-        count: Answers.
         confidence: Mean confidence; None without answers.
         right: Share of right answers; None without answers.
     """

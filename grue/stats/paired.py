@@ -45,14 +45,12 @@ class Difference:
         a: A's mean over its seeds.
         b: B's mean over its seeds.
         value: a - b.
-        interval: Interval of `value`.
         p: How often chance alone gives a difference at least as large, if neither is better; never 0.
         seeds_a: Number of A's seeds. Likewise `seeds_b`.
         sd_a: Standard deviation over A's seeds; None for one seed. Likewise `sd_b`.
         seed_error: Standard error of `value` due to the seeds; None if neither system has two. If only one has, it is
             that system's share.
         test_set_error: Standard error of `value` due to the examples.
-        examples: Number of examples.
         paired: Whether the seeds are pairs.
     """
 

@@ -112,7 +112,6 @@ class TunedRate:
     """A method's trials on a task.
 
     Attributes:
-        source: The task, by name or file.
         reached: Learning rate → the best preference on validation, 0–100.
     """
 

@@ -24,7 +24,6 @@ class GridEntry:
         system: Its name and folder, with `{key}` for a varied value. [default: the algorithm, the varied values and the
             backbone if it is set]
         tasks: The grid's tasks to run it on; all if empty.
-        set: Values of the configuration.
         vary: Key → values; a key of the configuration, `reward`, `preset` or `backbone`.
         best_of: Draw so many samples from the trained system and keep the best, by the default of
             `grue evaluate --best-of`; the result is that of NAME+best-of-N. The system itself is only trained.
@@ -98,8 +97,6 @@ class SweepGrid:
         algorithms: Systems that are just an algorithm or a baseline.
         seeds: "1-5", or a list.
         set: Values of every trained system's configuration.
-        systems: The other systems.
-        models: Models that were made elsewhere.
         evaluate: Whether to evaluate every run once it is trained.
     """
 

@@ -40,7 +40,6 @@ class Worker:
 
     Attributes:
         result: The pipe for its outcome.
-        device: Its own GPU, or None.
         expected: The most bytes that it may need; None if unknown.
     """
 

@@ -35,9 +35,7 @@ class NodeExpectation:
     """What a worker checks on its node.
 
     Attributes:
-        version: The package version of the sweep.
         grid_path: A file in the folder of runs.
-        grid_hash: sha256 of it.
         stop_path: A file that is created to stop the workers.
     """
 

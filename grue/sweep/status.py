@@ -25,7 +25,6 @@ class JobRow:
         reward: Reward of the last update; None for supervised training.
         kl: KL from the initial policy, nats per sequence.
         seconds_left: Remaining seconds of training at the pace so far; None if unknown.
-        preference: Preference of an evaluated run, 0–100.
         message: Why it failed, or what is wrong with its files.
     """
 

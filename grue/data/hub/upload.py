@@ -27,7 +27,6 @@ class Uploaded:
     """The outcome of an upload.
 
     Attributes:
-        url: The repository's page.
         commit: Its newest commit.
         changed: Whether this upload made it; else all files were already there.
     """
