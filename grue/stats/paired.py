@@ -242,7 +242,7 @@ def judge_mean(
     half = float(np.quantile(np.abs(around), level))
     # Draws that equal the difference up to rounding count as equal: no flipped sign is one of the outcomes.
     reached = int(np.sum(np.abs(null) >= abs(value) * (1 - 1e-9)))
-    return _mean_difference(compared, half, (1 + reached) / (1 + len(null)))
+    return _mean_difference(compared, half, p=(1 + reached) / (1 + len(null)))
 
 
 def _mean_difference(compared: Sequence[Contrast], half: float, p: float) -> MeanDifference:
