@@ -9,7 +9,7 @@ Five measures, with targets that were set before the third edition's rows were m
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from grue.leaderboard.board import Board, Row
 from grue.leaderboard.lineage import are_pairs, starts_on
-from grue.leaderboard.pairs import contrast
+from grue.leaderboard.places import contrast
 from grue.leaderboard.published import read_board
 from grue.stats.correlation import kendall
 from grue.stats.intervals import mean
@@ -46,11 +46,16 @@ def main() -> None:
     print(*controls(board, methods, tasks), sep="\n")
 
 
-def preference(row: Row, task: str) -> float:
-    """Return the mean over seeds, in points."""
+def by_seed(row: Row, task: str) -> Mapping[int, float]:
+    """Return preference by seed, in points."""
     estimate = row.cells[task].preference
     assert estimate is not None, "rows that are ranked have one"
-    return estimate.mean
+    return estimate.by_seed
+
+
+def preference(row: Row, task: str) -> float:
+    """Return the mean over seeds, in points."""
+    return mean(list(by_seed(row, task).values()))
 
 
 def shares(methods: Sequence[Row], tasks: Sequence[str]) -> Iterator[str]:
@@ -71,8 +76,10 @@ def shares(methods: Sequence[Row], tasks: Sequence[str]) -> Iterator[str]:
 def contrasts(board: Board, a: Row, b: Row, tasks: Sequence[str]) -> list[Contrast]:
     """Return two rows on tasks; seeds that began from the same weights are pairs."""
     starts = starts_on(board.rows)
-    cells = [(a.cells[task], b.cells[task], starts.get(task, {})) for task in tasks]
-    return [contrast(of_a, of_b, are_pairs(of_a, of_b, start)) for of_a, of_b, start in cells]
+    return [
+        contrast(by_seed(a, task), by_seed(b, task), are_pairs(a.cells[task], b.cells[task], starts.get(task, {})))
+        for task in tasks
+    ]
 
 
 def signs(board: Board, methods: Sequence[Row], tasks: Sequence[str]) -> dict[tuple[str, str], int]:
@@ -110,12 +117,12 @@ def decided(board: Board, methods: Sequence[Row], tasks: Sequence[str]) -> Itera
 def halves(methods: Sequence[Row], tasks: Sequence[str]) -> Iterator[str]:
     """Yield how far two halves of the seeds rank the methods alike, over all ways to halve them."""
     for label, chosen in (("all tasks", tasks), ("without imdb", [task for task in tasks if task != "imdb"])):
-        by_seed = np.array([[_seeds(row, task) for task in chosen] for row in methods]).mean(axis=1)
-        seeds = range(by_seed.shape[1])
+        scores = np.array([[_seeds(row, task) for task in chosen] for row in methods]).mean(axis=1)
+        seeds = range(scores.shape[1])
         taus = []
         for half in combinations(seeds, len(seeds) // 2):
             rest = [seed for seed in seeds if seed not in half]
-            two = by_seed[:, half].mean(axis=1), by_seed[:, rest].mean(axis=1)
+            two = scores[:, half].mean(axis=1), scores[:, rest].mean(axis=1)
             taus.append(float(kendall(*two, np.ones((1, len(methods))))[0]))
         yield (
             f"M4, {label}: halves of {len(seeds)} seeds rank {len(methods)} methods with a τ of {mean(taus):.2f} on "
@@ -124,9 +131,7 @@ def halves(methods: Sequence[Row], tasks: Sequence[str]) -> Iterator[str]:
 
 
 def _seeds(row: Row, task: str) -> list[float]:
-    estimate = row.cells[task].preference
-    assert estimate is not None, "rows that are ranked have one"
-    return [score for _, score in sorted(estimate.by_seed.items())]
+    return [score for _, score in sorted(by_seed(row, task).items())]
 
 
 def controls(board: Board, methods: Sequence[Row], tasks: Sequence[str]) -> Iterator[str]:

@@ -61,7 +61,7 @@ def test_no_token_is_drawn_from_broken_logits_however_late_they_come(family, sam
         model.get_output_embeddings().register_forward_hook(broken)
         draw = partial(sampling.sample_responses, model, prompts, settings, uniforms(), eos=1, keep="scores")
         if not settings.do_sample:
-            asking = (model, tiny.tokenizer(family), prompts, tiny.examples(3), settings, 1, 1)
+            asking = ((model, tiny.tokenizer(family)), prompts, tiny.examples(3), settings, 1, 1)
             draw = partial(predicting.continuations, *asking)
         with pytest.raises(TrainingError, match=r"its logits hold NaN or \+∞, or no finite number at all, so no token"):
             draw()

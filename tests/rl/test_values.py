@@ -107,9 +107,8 @@ def test_the_head_is_fitted_to_the_states_of_the_first_rollouts(family, value_mo
     monkeypatch.setattr(experience, "ridge", lambda *given: seen.append(given[2]) or ridge(*given))
     found = experience.collect_valued(run.trainer, state, config, 0)
     mask, returns = found.mask, experience.discounted_returns(found, config)
-    reading = experience.reading_of(
-        run.trainer, config, found.rollout, found.responses, experience.first_epoch(run.trainer, config, 0)
-    )
+    first_epoch = lambda learnt: next(experience.epochs(run.trainer, config, learnt, 0))  # noqa: E731
+    reading = experience.reading_of(run.trainer, config, found.rollout, found.responses, first_epoch)
     scored = experience.score_all(state.policy, state.critic, reading, 1.0, config)
     assert float((scored.values - returns)[mask].square().mean()) < float(returns[mask].var())
     assert not torch.allclose(found.policy.values[mask], scored.values[mask])  # those have not seen their prompt
