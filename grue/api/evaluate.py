@@ -297,7 +297,7 @@ def generate(
         file=file,
         data_dir=optional_path(data_dir),
         samples=samples,
-        train=load_examples(of_task, "train", optional_path(data_dir), offline).examples,
+        train=load_examples(of_task, of_task.data.reward_split, optional_path(data_dir), offline).examples,
         reward=give_name(reward) if callable(reward) else reward,
         temperature=temperature,
         batch_size=batch_size,

@@ -82,7 +82,7 @@ def frontier(
             subject.system,
             examples,
             split,
-            train=load_examples(task, "train", data_dir, offline).examples,
+            train=load_examples(task, task.data.reward_split, data_dir, offline).examples,
             reward=reward or task.reward,
             samples=samples,
             temperature=temperature,

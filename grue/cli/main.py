@@ -35,11 +35,7 @@ COMMANDS = {
     "algorithms": ("grue.cli.algorithms", "List algorithms, and show their settings.", "algorithms"),
     "metrics": ("grue.cli.metrics", "List and show metrics.", "metrics"),
     "tasks": ("grue.cli.tasks", "List, show and validate tasks.", "tasks"),
-    "tools": (
-        "grue.cli.main",
-        "What is needed less often: preferences, studies, exchange, checks.",
-        "tools",
-    ),
+    "tools": ("grue.cli.main", "What is needed less often: preferences, studies, exchange, checks.", "tools"),
 }
 TOOLS = {
     "frontier": ("grue.cli.frontier", "Show what training could gain at each KL from a start.", "frontier"),

@@ -108,13 +108,13 @@ def make_scorer(
 ) -> Scorer:
     """Return the reward of a task for the examples of some splits; None is the task's own.
 
-    Metrics are prepared on the training split, as in `grue train`, or without one on the first of `splits`.
+    Metrics are prepared on the split that `grue train` takes prompts from, or without it on the first of `splits`.
 
     Raises:
         UnknownName, ConfigError, DataError: As `make_reward` and `load_examples`.
     """
     chosen = task.reward if reward is None else reward
-    prepared_on = "train" if "train" in task.data.splits else splits[0]
+    prepared_on = task.data.reward_split if task.data.reward_split in task.data.splits else splits[0]
     examples = load_examples(task, prepared_on, data_dir, offline).examples
     lookup = Lookup(task, splits, data_dir, offline)
     if isinstance(chosen, str):
