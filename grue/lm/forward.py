@@ -19,16 +19,23 @@ from grue.lm.tokens import Tokens
 
 
 def encode(model: PreTrainedModel, prompts: Tokens) -> Tensor:
-    """Return the encoder's states of right-padded prompts, [B, P, H].
+    """Return the encoder's states of right-padded prompts, [B, P, H]; a prompt that occurs several times is read once.
 
     If the encoder is frozen, they can be computed once and passed to the functions below as `encoded`, for selected
     rows as `encoded[rows]`, whatever the length of their longest prompt.
     """
     # An encoder has no cache, but transformers would warn that checkpointing disables it.
     settings = {"use_cache": False} if model.training else {}
-    out = model.get_encoder()(prompts.ids, attention_mask=prompts.mask.long(), **settings)
+    ids, mask, places = prompts.ids, prompts.mask, None
+    if not model.training:  # in training mode, copies differ by their dropout
+        both, places = torch.stack([ids, mask.to(ids.dtype)], 1).unique(dim=0, return_inverse=True)
+        if len(both) < len(ids):
+            ids, mask = both[:, 0], both[:, 1]
+        else:
+            places = None
+    out = model.get_encoder()(ids, attention_mask=mask.long(), **settings)
     states: Tensor = out.last_hidden_state
-    return states
+    return states if places is None else states.index_select(0, places)
 
 
 def forward(

@@ -129,6 +129,27 @@ def test_mistrals_window_slides():
 
 
 @pytest.mark.parametrize("kind", SEQ2SEQ)
+def test_an_encoder_reads_a_prompt_once_however_often_it_occurs(kind):
+    model, prompts, responses = tiny_models.batch(kind)
+    rows = torch.tensor([1, 0, 1, 1, 0])
+    copies, answers = prompts.rows(rows), responses.rows(rows % len(responses.ids))
+    read = []
+    model.get_encoder().register_forward_pre_hook(lambda _, inputs: read.append(len(inputs[0])))
+
+    def gradients(encoded):
+        model.zero_grad()
+        logits, _ = forwarding.forward(model, copies, answers, encoded=encoded)
+        (logits.log_softmax(-1)[..., 3] * answers.mask).sum().backward()
+        return logits, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+    (expected, plain), (logits, found) = gradients(forwarding.encode(model, prompts)[rows]), gradients(None)
+    assert torch.allclose(logits, expected, atol=1e-6)
+    assert found.keys() == plain.keys()
+    assert all(torch.allclose(found[name], plain[name], atol=1e-5) for name in plain)
+    assert read == [3, 2]
+
+
+@pytest.mark.parametrize("kind", SEQ2SEQ)
 def test_an_encoder_run_once_serves_everything(kind):
     model, prompts, responses = tiny_models.batch(kind)
     lm.freeze_encoder(model)

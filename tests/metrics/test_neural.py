@@ -88,6 +88,26 @@ def test_perplexity_is_one_forward_pass_a_token(language_model):
     assert max(found[:, 1]) > WINDOW
 
 
+def test_perplexity_computes_few_logits_at_a_time(language_model, monkeypatch):
+    """A copied review of a thousand tokens times Gemma's vocabulary times 32 texts were 23 GB."""
+    folder, model, _ = language_model
+    metric = make_metric("perplexity", model=folder)
+    usual = metric.statistics(EXAMPLES, TEXTS)
+    sizes = []
+    window_losses = perplexity.window_losses
+
+    def counted(model, batch):
+        losses = window_losses(model, batch)
+        sizes.append(losses.shape)
+        return losses
+
+    monkeypatch.setattr(perplexity, "window_losses", counted)
+    monkeypatch.setattr(perplexity, "LOGITS", 60 * model.config.vocab_size)
+    assert metric.statistics(EXAMPLES, TEXTS) == pytest.approx(usual, abs=1e-4)
+    assert max(rows for rows, _ in sizes) > 1
+    assert all(rows == 1 or rows * tokens <= 60 for rows, tokens in sizes)
+
+
 def test_perplexity_reads_the_seam_as_plain_text(language_model):
     folder, model, tokenizer = language_model
     whole = tokenizer("the film is slow .")["input_ids"]

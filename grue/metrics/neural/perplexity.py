@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from grue.errors import ConfigError, DataError
+from grue.lm.model import vocabulary_size
 from grue.lm.quiet import quiet
 from grue.lm.scorers import load_scoring_model, model_signature
 from grue.lm.tokens import padded
@@ -22,6 +23,8 @@ from grue.records import Direction, Example
 NAME, BOUNDED = "perplexity:policy_on_references", "perplexity:bounded"
 LEAST, MOST = 2.0, 10.0
 """How many times below and above the typical perplexity a text of the bounded metric may be."""
+LOGITS = 2**28
+"""Logits computed at once, 1 GiB in float32: of 1,024 tokens with Gemma's vocabulary. One window may have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +246,12 @@ def corpus_perplexity(statistics: FloatArray) -> float:
 def scored_windows(model: Any, windows: Sequence[Window], size: int) -> Iterator[tuple[Window, FloatArray]]:
     """Yield each window with the negative log-likelihoods of its scored tokens in nats, in any order."""
     for batch in batches([len(piece.ids) for piece in windows], size):
-        chosen = [windows[index] for index in batch]
-        for piece, losses in zip(chosen, window_losses(model, chosen).double().cpu().numpy(), strict=True):
-            yield piece, losses[len(losses) - piece.scored :]
+        tokens = max(windows[index].scored for index in batch)
+        most = max(1, LOGITS // (tokens * vocabulary_size(model)))
+        for start in range(0, len(batch), most):
+            chosen = [windows[index] for index in batch[start : start + most]]
+            for piece, losses in zip(chosen, window_losses(model, chosen).double().cpu().numpy(), strict=True):
+                yield piece, losses[len(losses) - piece.scored :]
 
 
 def window_losses(model: Any, batch: Sequence[Window]) -> Tensor:
