@@ -28,7 +28,7 @@ from miniworld.news import (
 from miniworld.settled import Settled, mentioned, settled
 from miniworld.world import SEEDS
 
-SPLITS = {"train": 8000, "validation": 500, "test": 1000}
+SPLITS = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
 OFFSET = 3
 HELD_OUT = ("validation", "test")
 BRIEFS = 0.5  # share of plain text that is a sentence of an article and what highlights would make of it

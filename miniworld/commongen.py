@@ -19,7 +19,7 @@ from miniworld.lexicon import load_lexicon, pluralise, verb
 from miniworld.stories import Spot, spots
 from miniworld.world import SEEDS, Activity, Filler, WorldEvent, draw_event, load_activities
 
-SPLITS = {"train": 8000, "validation": 500, "test": 1000}
+SPLITS = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
 SIZES = ((493, 3), (250, 4), (250, 5))
 REFERENCES = 4
 ATTEMPTS = 60
@@ -54,7 +54,7 @@ def rows(revision: str) -> dict[str, tuple[Row, ...]]:
     seen_texts: set[str] = set()
     train = _draw(dice, SPLITS["train"], None, seen_sets, seen_texts)
     trained = _concepts_of(train)
-    held = {s: _draw(dice, SPLITS[s], trained, seen_sets, seen_texts) for s in ("validation", "test")}
+    held = {s: _draw(dice, SPLITS[s], trained, seen_sets, seen_texts) for s in ("validation", "test", "rl")}
     return {"train": train, **held}
 
 

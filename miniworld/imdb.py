@@ -10,7 +10,7 @@ from miniworld.chance import Dice
 from miniworld.reviews import Review, continuation, draw_review
 from miniworld.world import SEEDS, load_world
 
-SPLITS = {"train": 8000, "validation": 500, "test": 1000}
+SPLITS = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
 HELD_OUT = ("validation", "test")
 SHORTEST_PROMPT = 20
 
@@ -27,7 +27,7 @@ def rows(revision: str) -> dict[str, tuple[Row, ...]]:
     dice = Dice(SEEDS[revision] + 2)
     train = _drawn(dice, revision, SPLITS["train"], (), frozenset())
     splits = {"train": train}
-    for split in HELD_OUT:
+    for split in (*HELD_OUT, "rl"):
         known = [row for drawn in splits.values() for row in drawn]
         splits[split] = _drawn(dice, revision, SPLITS[split], known, words(train))
     return splits

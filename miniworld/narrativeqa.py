@@ -32,9 +32,9 @@ from miniworld.settled import Settled, settled
 from miniworld.template import Tense
 from miniworld.world import SEEDS, load_world
 
-SPLITS = {"train": 8000, "validation": 500, "test": 1000}
+SPLITS = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
 OFFSET = 5
-QUESTIONS = {"train": 5, "validation": 2, "test": 2}  # of a story
+QUESTIONS = {"train": 5, "validation": 2, "test": 2, "rl": 2}  # of a story
 WORDS = range(75, 119)
 SHORT = range(45, 91)
 BEATS = (4, 5)  # how much of a plot is a short story

@@ -25,8 +25,8 @@ from miniworld.table_words import Telling, draw_telling, fitting, parse_pattern,
 from miniworld.tables import KINDS, TablePage, draw_page
 from miniworld.world import SEEDS
 
-SPLITS = {"train": 8000, "validation": 500, "test": 1000}
-REFERENCES = {"train": 1, "validation": 3, "test": 3}
+SPLITS = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
+REFERENCES = {"train": 1, "validation": 3, "test": 3, "rl": 3}
 TWO_REFERENCES = 0.05  # of validation and test have one less
 NON_OVERLAP = 0.4  # of validation and test are of kinds that training never shows
 TEXT_WORDS = range(15, 131)

@@ -23,7 +23,7 @@ from miniworld.german.scenes import Pair, act, event_data, is_animal, named, pai
 from miniworld.lexicon import load_lexicon
 from miniworld.world import SEEDS, World, load_world
 
-SPLITS = {"train": 8000, "validation": 500, "test": 1000}
+SPLITS = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
 HELD_OUT = ("validation", "test")
 WORDS = range(5, 31)
 NEWS = 0.27
@@ -50,7 +50,7 @@ def rows(revision: str) -> dict[str, tuple[dict[str, Any], ...]]:
     dice = Dice(SEEDS[revision] + 7)
     train = _training(dice, revision, SPLITS["train"])
     drawn = {"train": train}
-    for split in HELD_OUT:
+    for split in (*HELD_OUT, "rl"):
         drawn[split] = _recombined(dice, revision, SPLITS[split], _seen(revision, train, drawn.values()))
     return {split: _rows(pairs) for split, pairs in drawn.items()}
 
