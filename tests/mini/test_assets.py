@@ -55,7 +55,8 @@ def test_the_manifest_lists_exactly_the_files_of_a_checkout_and_those_that_ship_
         content = path.read_bytes()
         assert hashlib.sha256(gzip.decompress(content) if path in rows else content).hexdigest() == sha256, path
     apart = {HERE / "models" / name for name, about in LISTED["models"].items() if not about.get("ships", True)}
-    assert sum(path.stat().st_size for path in there if path.parent not in apart) < 30_000_000
+    ships = [path for path in there if path.parent not in apart and path.name != "rl.jsonl.gz"]
+    assert sum(path.stat().st_size for path in ships) < 30_000_000
 
 
 def test_every_mini_task_has_the_rows_that_its_file_states_in_the_columns_of_its_data_set():

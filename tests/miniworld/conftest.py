@@ -4,7 +4,7 @@ from grue.mini.assets import read_rows
 from miniworld import draw
 from miniworld.world import REVISION
 
-SIZES = {"train": 8000, "validation": 500, "test": 1000}
+SIZES = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,8 @@ from miniworld.lexicon import load_lexicon
 from miniworld.news import told_words
 from miniworld.table_names import words as table_words
 
-HELD = ("validation", "test")
-SIZES = {"train": 8000, "validation": 500, "test": 1000}
+HELD = ("validation", "test", "rl")
+SIZES = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
 SMALL = "zero one two three four five six seven eight nine ten eleven twelve".split()
 ORDINAL = "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
 

@@ -43,8 +43,10 @@ def packed(folder):
 def test_the_rows_that_ship_are_drawn_byte_for_byte(drawn):
     """Each test process has a hash seed of its own, which must not matter."""
     folder, said = drawn
-    assert said.splitlines()[3] == "imdb: 8000 train, 500 validation, 1000 test" and len(said.splitlines()) == 7
-    assert packed(folder).keys() == packed(HERE).keys() and len(packed(HERE)) == 21
+    assert (
+        said.splitlines()[3] == "imdb: 8000 train, 500 validation, 1000 test, 3000 rl" and len(said.splitlines()) == 7
+    )
+    assert packed(folder).keys() == packed(HERE).keys() and len(packed(HERE)) == 28
     for name, path in packed(HERE).items():
         assert gzip.decompress(packed(folder)[name].read_bytes()) == gzip.decompress(path.read_bytes()), name
     assert (folder / "manifest.json").read_bytes() == (HERE / "manifest.json").read_bytes()
@@ -57,9 +59,10 @@ def test_one_task_drawn_later_is_packed_alike_and_leaves_the_others_and_the_mode
         changed["rows"][task]["splits"]["test"] = {"rows": 1, "sha256": "0"}
     (tmp_path / "manifest.json").write_text(json.dumps(changed), encoding="utf-8")
     monkeypatch.setattr("time.time", lambda: 2e9)
-    assert miniworld("rows", "--only", "imdb", "--out", tmp_path) == "imdb: 8000 train, 500 validation, 1000 test\n"
+    said = miniworld("rows", "--only", "imdb", "--out", tmp_path)
+    assert said == "imdb: 8000 train, 500 validation, 1000 test, 3000 rl\n"
     later = packed(tmp_path)
-    assert later.keys() == {f"rows/imdb/{split}.jsonl.gz" for split in ("train", "validation", "test")}
+    assert later.keys() == {f"rows/imdb/{split}.jsonl.gz" for split in ("train", "validation", "test", "rl")}
     assert all(path.read_bytes() == packed(drawn[0])[name].read_bytes() for name, path in later.items())
     before, after = (json.loads((folder / "manifest.json").read_text()) for folder in (HERE, tmp_path))
     assert after["rows"].pop("wmt16") == changed["rows"]["wmt16"]
