@@ -13,12 +13,8 @@ from miniworld.settled import Settled, mentioned, settled
 from miniworld.talk import PERSONAL, Dialogue, Turn, draw_dialogue
 from miniworld.world import SEEDS, load_world
 
-SPLITS = {
-    "train": 8000,
-    "validation": 500,
-    "test": 1000,
-    "rl": 3000,
-}  # examples: utterances with at least five before them
+# In examples: utterances with at least five before them.
+SPLITS = {"train": 8000, "validation": 500, "test": 1000, "rl": 3000}
 OFFSET = 6
 CONTEXT = 5
 EXAMPLES = ((4, 1), (1, 3))  # weights of how many a conversation gives
