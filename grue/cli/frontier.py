@@ -27,7 +27,7 @@ SHOWN = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats
 @options.suite
 @options.option("--reward", help="As for training. [default: the task's]")
 @options.option("--split", default="validation", help="Split of the prompts; runs log reward and KL on validation.")
-@options.option("--limit", type=click.IntRange(min=1), default=100, help="How many prompts.")
+@options.option("--limit", type=click.IntRange(min=1), default=100, help="How many prompts, drawn by a hash.")
 @options.option(
     "--samples",
     type=click.IntRange(min=8),
@@ -68,14 +68,14 @@ def frontier(
     grue tools frontier --checkpoint runs/mini/imdb/supervised/seed-1 -o imdb.json
     """  # noqa: D301 (click reads the escape)
     from grue.api import evaluate as api
-    from grue.data.load import load_examples
+    from grue.data.load import few_of, load_examples
     from grue.evaluation.frontier import check_places_runs, measure, place
 
     if runs:
         check_places_runs(split, temperature)
     subject = api.subject(checkpoint, task_name, suite=suite)
     task = subject.task
-    examples = load_examples(task, split, data_dir, offline).examples[:limit]
+    examples = few_of(load_examples(task, split, data_dir, offline).examples, limit)
     with evaluation_progress(f"Sampling {subject.system.name} on {task.suite}/{task.name}") as progress:
         measured = measure(
             task,

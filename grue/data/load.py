@@ -9,7 +9,7 @@ import hashlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from grue.data.formats import FORMATS, LAYOUTS, read_folder
 from grue.data.rows import Progress, Rows, no_progress, with_facts, without_facts
 from grue.errors import DataError
 from grue.mini import assets
+from grue.records import Example
 from grue.tasks import FILE_ENDINGS, Source, Split, Task, split_of
 
 if TYPE_CHECKING:
@@ -403,6 +404,17 @@ def _selection(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "n
     selected = np.zeros(len(identities), dtype=bool)
     selected[[place for place in share if identities[place] not in left_out][: split.most or None]] = True
     return selected
+
+
+def few_of(examples: Sequence[Example], most: int) -> Sequence[Example]:
+    """Return `most` of the examples, in their order: those whose ids have the first hashes.
+
+    The first examples would not do: a source can be sorted, as IMDB is by label.
+    """
+    if len(examples) <= most:
+        return examples
+    chosen = _selection((example.id for example in examples), Split("", most=most), frozenset())
+    return [example for example, keep in zip(examples, chosen, strict=True) if keep]
 
 
 def hash_ids(ids: Iterable[str]) -> str:

@@ -97,7 +97,8 @@ class Common(ModelSettings):
             affects only memory. The samples of an update are drawn as one batch.
         train_share: Share of the training examples to learn from, drawn with the seed; none takes all. A smaller share
             is a subset of a larger one.
-        validation_examples: Examples of the validation split that checkpoints are compared on.
+        validation_examples: Examples of the validation split that checkpoints are compared on, drawn by the hash of
+            their ids.
         validate_on: Which answers are compared: "decoding", drawn as in evaluation, or "rollouts", sampled like
             rollouts, without a mask.
         validate_every: Updates (reinforcement learning) or epochs (supervised) between two validations.

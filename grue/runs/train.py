@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from grue import claims, files
 from grue.algorithms import SUPERVISED
-from grue.data.load import load_examples, obtain
+from grue.data.load import few_of, load_examples, obtain
 from grue.errors import ConfigError, DataError, GrueError
 from grue.evaluation.comparison import Worth
 from grue.evaluation.rewards import make_reward
@@ -430,7 +430,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
         anchor=anchor,
         data=data,
     )
-    few = validation[: plan.config.validation_examples]
+    few = few_of(validation, plan.config.validation_examples)
     return Run(plan=plan, trainer=trainer, validation=few, observer=observer, stop=stop, training=training, start=began)
 
 

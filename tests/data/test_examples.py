@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from grue.data.examples import BATCH, ExampleFile, ScoredExamples, write_examples
+from grue.data.load import few_of
 from grue.errors import DataError
 from grue.records import Example
 
@@ -26,6 +27,16 @@ SLICES = [slice(first, last, step) for first in ENDS for last in ENDS for step i
 def few(tmp_path):
     write_examples(tmp_path / "few.arrow", FEW)
     return ExampleFile(tmp_path / "few.arrow")
+
+
+def test_few_examples_of_a_source_that_is_sorted_are_a_fair_draw():
+    """IMDB's negative reviews come first: a validation on the first 150 saw no other."""
+    reviews = [Example(f"imdb-{i}", f"prompt {i}", (), {"label": int(i >= 500)}) for i in range(1000)]
+    few = few_of(reviews, 200)
+    assert len(few) == 200 and 70 <= sum(review.meta["label"] for review in few) <= 130
+    assert list(few) == [review for review in reviews if review in few]
+    assert set(map(id, few)) < set(map(id, few_of(reviews, 300)))
+    assert few_of(reviews, 1000) is reviews
 
 
 def test_it_is_a_tuple(tmp_path, few):
