@@ -426,7 +426,7 @@ def write_article(dice: Dice, story: Story, split: str = "") -> str:
     Args:
         dice: Chooses.
         story: What is reported.
-        split: Whose articles this one is like: "train", "validation" or "test", or "" for any.
+        split: Whose articles this one is like: "train", "validation", "test" or "rl", or "" for any.
     """
     while True:
         text = " ".join(_article(dice, story, split))
