@@ -28,7 +28,8 @@ def write_rows(folder: Path, log: Callable[[str], None], only: Collection[str] =
     made = dict(recorded(folder).rows) if only else {}
     for task in only or TASKS:
         splits = {
-            name: _write_split(rows_path(task, name, folder), rows) for name, rows in TASKS[task](REVISION).items()
+            name: _write_split(rows_path(task, name, folder), rows, ships=name != "rl")
+            for name, rows in TASKS[task](REVISION).items()
         }
         made[task] = TaskRows(REVISION, SEEDS[REVISION], splits)
         log(f"{task}: {', '.join(f'{split.rows} {name}' for name, split in splits.items())}")
@@ -56,10 +57,10 @@ def write_held_back(path: Path, task: str, seed: int, count: int, force: bool = 
     return len(rows)
 
 
-def _write_split(path: Path, rows: Collection[Mapping[str, Any]]) -> SplitRows:
+def _write_split(path: Path, rows: Collection[Mapping[str, Any]], ships: bool) -> SplitRows:
     content = _lines(rows)
     _pack(path, content)
-    return SplitRows(len(rows), hashlib.sha256(content).hexdigest())
+    return SplitRows(len(rows), hashlib.sha256(content).hexdigest(), ships)
 
 
 def _lines(rows: Collection[Mapping[str, Any]]) -> bytes:

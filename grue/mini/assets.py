@@ -52,6 +52,10 @@ def read_rows(task: str, split: str, revision: str, folder: Path = HERE) -> list
     try:
         content = gzip.decompress(path.read_bytes())
     except FileNotFoundError as error:
+        if not expected.ships:
+            raise DataError(
+                f"The rows of mini/{task}, split {split!r}, are not part of the package; a checkout of grue has them."
+            ) from error
         raise _damaged_rows(task, f"{path} is missing") from error
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged_rows(task, f"{path} cannot be read ({error})") from error

@@ -28,10 +28,16 @@ Text = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SplitRows:
-    """The rows of one split; the sha256 is of the unpacked file, since another zlib may pack them into other bytes."""
+    """The rows of one split.
+
+    Attributes:
+        sha256: Of the unpacked file, since another zlib may pack it into other bytes.
+        ships: Whether they are in the package; those that are not are in a checkout alone.
+    """
 
     rows: int
     sha256: str
+    ships: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ def test_the_manifest_lists_exactly_the_files_of_a_checkout_and_those_that_ship_
         content = path.read_bytes()
         assert hashlib.sha256(gzip.decompress(content) if path in rows else content).hexdigest() == sha256, path
     apart = {HERE / "models" / name for name, about in LISTED["models"].items() if not about.get("ships", True)}
-    ships = [path for path in there if path.parent not in apart and path.name != "rl.jsonl.gz"]
+    apart |= {HERE / "rows" / task / "rl.jsonl.gz" for task in LISTED["rows"]}
+    ships = [path for path in there if apart.isdisjoint((path, path.parent))]
     assert sum(path.stat().st_size for path in ships) < 30_000_000
 
 
@@ -110,6 +111,12 @@ def test_damaged_rows_are_refused(copied, damage, refused):
         assets.read_rows("imdb", "test", REVISION, copied)
     whole = assets.read_rows("imdb", "validation", REVISION)
     assert assets.read_rows("imdb", "validation", REVISION, copied) == whole
+
+
+def test_rows_that_no_package_has_are_said_to_be_in_a_checkout(copied, refused):
+    (copied / "rows/imdb/rl.jsonl.gz").unlink()
+    with refused(DataError):
+        assets.read_rows("imdb", "rl", REVISION, copied)
 
 
 def test_a_bit_flipped_anywhere_in_the_archive_is_refused(copied):

@@ -56,7 +56,7 @@ def test_one_task_drawn_later_is_packed_alike_and_leaves_the_others_and_the_mode
     shutil.copy(HERE / "manifest.json", tmp_path)
     changed = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
     for task in ("imdb", "wmt16"):
-        changed["rows"][task]["splits"]["test"] = {"rows": 1, "sha256": "0"}
+        changed["rows"][task]["splits"]["test"] = {"rows": 1, "sha256": "0", "ships": True}
     (tmp_path / "manifest.json").write_text(json.dumps(changed), encoding="utf-8")
     monkeypatch.setattr("time.time", lambda: 2e9)
     said = miniworld("rows", "--only", "imdb", "--out", tmp_path)
