@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from grue.lm.model import is_seq2seq, recomputes, start_id
+from grue.lm.model import dropout_rates, is_seq2seq, recomputes, start_id
 from grue.lm.tokens import Tokens
 
 
@@ -27,7 +27,7 @@ def encode(model: PreTrainedModel, prompts: Tokens) -> Tensor:
     # An encoder has no cache, but transformers would warn that checkpointing disables it.
     settings = {"use_cache": False} if model.training else {}
     ids, mask, places = prompts.ids, prompts.mask, None
-    if not model.training:  # in training mode, copies differ by their dropout
+    if not (model.training and any(map(dropout_rates, model.modules()))):  # else copies differ by their dropout
         both, places = torch.stack([ids, mask.to(ids.dtype)], 1).unique(dim=0, return_inverse=True)
         if len(both) < len(ids):
             ids, mask = both[:, 0], both[:, 1]

@@ -13,7 +13,7 @@ from grue.tasks import Generation
 torch, hf, oracles, tiny = late("torch"), late("transformers"), late("support.oracles"), late("support.tiny")
 tiny_models, model_families, saving = late("support.tiny_models"), late("support.model_families"), late("support.saved")
 checks, forwarding, loading = late("grue.lm.checks"), late("grue.lm.forward"), late("grue.lm.load")
-lm = late("grue.lm.model")
+lm, adapters = late("grue.lm.model"), late("grue.lm.adapters")
 sampling, tokens, predicting = late("grue.lm.sampling"), late("grue.lm.tokens"), late("grue.evaluation.predict")
 
 SEQ2SEQ = ("t5", "mt5", "bart")
@@ -147,6 +147,13 @@ def test_an_encoder_reads_a_prompt_once_however_often_it_occurs(kind):
     assert found.keys() == plain.keys()
     assert all(torch.allclose(found[name], plain[name], atol=1e-5) for name in plain)
     assert read == [3, 2]
+    adapters.silence_dropout(model)
+    model.train()  # as checkpointing asks for: learning then sees matrices of the shape that scoring saw
+    with torch.no_grad():
+        forwarding.encode(model, copies)
+    with adapters.dropping_out(model, 0.5, seed=1), torch.no_grad():
+        first, second = forwarding.encode(model, copies)[[0, 2]]
+    assert read == [3, 2, 2, 5] and not torch.equal(first, second)
 
 
 @pytest.mark.parametrize("kind", SEQ2SEQ)
