@@ -56,7 +56,12 @@ DRIVERS = ("nvidiactl", "nvhost-gpu", "nvgpu", "nvmap", "dxg", "kfd")
     "--jobs", type=click.IntRange(min=1), help="Runs at a time. [default: one per GPU, else cores / threads]"
 )
 @options.option("--threads", type=click.IntRange(min=1), default=1, help="CPU threads per run.")
-@options.option("--gpus", type=click.FloatRange(min=0), default=0.0, help="GPUs per run, for Ray.")
+@options.option(
+    "--gpus",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="GPUs per run: 0.25 lets four runs share one. [default: one per run; with Ray none]",
+)
 @options.option("--retries", type=click.IntRange(min=0), default=1, help="How often a crashed run is retried.")
 @options.option("--no-evaluate", is_flag=True, help="Train only.")
 @options.option("--dry-run", is_flag=True, help="Print what would run and how long it may take.")
@@ -233,12 +238,19 @@ def at_a_time(executor: str, jobs: int | None, threads: int, gpus: float, device
     """Return how many runs are carried out at once; for a Ray cluster, as if it were this machine alone.
 
     Args:
-        devices: Number of this machine's GPUs; a local run takes a whole one.
+        gpus: Of each run; 0 for a whole one, and with Ray for none.
+        devices: Number of this machine's GPUs.
+
+    Raises:
+        ConfigError: A local run cannot have so many.
     """
     cpus = default_jobs(threads)
     if executor == "ray":
         return jobs or (min(cpus, max(1, int(devices / gpus))) if gpus else cpus)
-    return min(jobs or devices, devices) if devices else jobs or cpus
+    if gpus > min(1, devices):
+        raise ConfigError(f"--gpus {gpus:g}: a run of this machine, which has {devices}, takes one at most.")
+    room = devices * int(1 / (gpus or 1) + 1e-9)
+    return min(jobs or room, room) if devices else jobs or cpus
 
 
 def _executor(

@@ -54,14 +54,14 @@ class LocalExecutor:
     """Processes on this machine.
 
     Args:
-        jobs: How many run at a time; with GPUs, at most one on each.
+        jobs: How many run at a time; with GPUs, spread over them.
         devices: Number of GPUs.
     """
 
     def __init__(self, record: Record, place: JobContext, jobs: int, devices: int = 0) -> None:
         self.record, self.place = record, place
-        self.jobs = min(jobs, devices) if devices else jobs
-        self.free_devices = list(range(devices))
+        self.jobs = jobs
+        self.free_devices = [slot % devices for slot in range(jobs)] if devices else []
         self.workers: dict[str, Worker] = {}
         self.sizes: dict[str, int | None] = {}
         self.stopping = False

@@ -332,7 +332,7 @@ def test_of_a_model_that_is_only_evaluated_its_own_weights_count(tmp_path):
         assert executor._expected(replace(theirs, system=system, entry=model)) == expected
 
 
-def test_a_worker_sees_one_of_the_devices_that_the_sweep_sees_and_no_more_run_than_there_are(tmp_path, monkeypatch):
+def test_a_worker_sees_one_of_the_devices_that_the_sweep_sees_and_several_share_them_evenly(tmp_path, monkeypatch):
     for environment, device, shown in (
         ({}, 0, "0"),
         ({}, 2, "2"),
@@ -341,8 +341,9 @@ def test_a_worker_sees_one_of_the_devices_that_the_sweep_sees_and_no_more_run_th
     ):
         assert visible(environment, device) == shown
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    executor = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 8, devices=2)
-    assert (executor.jobs, executor.free_devices) == (2, [0, 1])
+    executor = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 5, devices=2)
+    assert (executor.jobs, executor.free_devices) == (5, [0, 1, 0, 1, 0])
+    assert LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 5).free_devices == []
 
 
 def test_how_a_worker_died_is_said():

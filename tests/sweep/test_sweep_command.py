@@ -14,7 +14,7 @@ from support.sweeps import FakeExecutor, a_job, finish, leave_results, planned
 from grue.cli import sweep as command
 from grue.cli.console import clock
 from grue.cli.sweep_view import SweepView, status_text, table
-from grue.errors import DataError
+from grue.errors import ConfigError, DataError
 from grue.files import write_jsonl
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
@@ -129,6 +129,9 @@ def test_what_the_executor_is_told(fake, tmp_path):
         (("local", 3, 1, 0.0, 0), 3),
         (("local", None, 1, 0.0, 2), 2),
         (("local", 4, 1, 0.0, 2), 2),  # each has a GPU of its own
+        (("local", None, 1, 0.3, 2), 6),
+        (("local", 5, 1, 0.25, 2), 5),
+        (("local", None, 1, 1.0, 2), 2),
         (("ray", None, 2, 0.0, 2), 3),
         (("ray", None, 1, 0.5, 2), 4),
         (("ray", None, 1, 1.0, 2), 2),
@@ -139,6 +142,12 @@ def test_as_many_runs_go_at_a_time_as_there_are_cores_for_their_threads_and_gpus
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     assert [command.default_jobs(threads) for threads in (1, 2, 4, 8)] == [6, 3, 1, 1]
     assert command.at_a_time(*asked) == runs
+
+
+def test_a_run_of_this_machine_takes_at_most_one_gpu_and_only_if_there_is_one():
+    for gpus, devices in ((2.0, 2), (0.5, 0)):
+        with pytest.raises(ConfigError, match=f"which has {devices}, takes one at most"):
+            command.at_a_time("local", None, 1, gpus, devices)
 
 
 def test_a_finished_run_on_other_data_is_refused_and_a_dry_run_says_so(fake, tmp_path, monkeypatch):
