@@ -17,6 +17,7 @@ from grue import files
 from grue.errors import DataError, escaped
 from grue.files import reason, sha256_json
 from grue.lm.folder import CONFIG, read_object
+from grue.lm.gguf import sha256_of
 from grue.records import LAST
 from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
@@ -238,7 +239,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
     for name, expected in manifest.files.items():
         if name not in held:
             raise DataError(f"{folder}: damaged: {escaped(name)} is missing. Train again, or copy the whole folder.")
-        if files.sha256_file(folder / name) != expected:
+        if sha256_of(folder / name) != expected:
             raise DataError(
                 f"{folder}: damaged: {name} differs from the saved file. Train again, or copy the whole folder."
             )

@@ -247,6 +247,19 @@ def test_weights_that_are_not_finite_are_refused_but_for_a_bias_that_closes_toke
             loading.load_language_model("seq2seq", str(tmp_path))
 
 
+def test_a_sum_that_overflows_is_no_weight_that_is_not_finite():
+    largest = torch.finfo(torch.float32).max
+    loading.require_finite("model", "weight", torch.full((3,), largest))
+    with pytest.raises(DataError, match=r"1 of 3 numbers in its weight weight"):
+        loading.require_finite("model", "weight", torch.tensor([largest, largest, math.nan]))
+
+
+def test_attention_stays_off_cudnn_which_plans_anew_for_each_length():
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    loading.load_language_model("causal", "mini:causal")
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
 @pytest.mark.parametrize("name", ["causal", "translator-s"])
 def test_policies_are_fresh_and_scorers_are_shared(name):
     family = LISTED[name]["family"]
