@@ -9,8 +9,8 @@ from typing import Any
 
 __version__ = "0.1.0"
 __all__ = [
-    *("Endpoint", "Example", "Prediction", "Trained", "board", "compare", "diagnose", "errors", "evaluate", "examples"),
-    *("export", "generate", "import_predictions", "push", "rewards", "score", "train"),
+    *("Endpoint", "Example", "Prediction", "Trained", "bench", "board", "compare", "diagnose", "errors"),
+    *("evaluate", "examples", "export", "generate", "import_predictions", "push", "rewards", "score", "train"),
 ]
 
 _ROOMS = {

@@ -1,5 +1,6 @@
 from grue import errors as errors
 from grue import rewards as rewards
+from grue.api.bench import bench as bench
 from grue.api.board import board as board
 from grue.api.evaluate import evaluate as evaluate
 from grue.api.evaluate import generate as generate
@@ -22,6 +23,7 @@ __all__ = [
     "Example",
     "Prediction",
     "Trained",
+    "bench",
     "board",
     "compare",
     "diagnose",

@@ -1,17 +1,11 @@
 """`grue bench`: methods compared fairly in one resumable folder, from the plan to the verdict."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from grue.cli import options
 from grue.cli.console import evaluation_progress
-
-if TYPE_CHECKING:
-    from grue.sweep.fair import TunedRate
-    from grue.sweep.grid import ModelEntry
 
 
 @click.command()
@@ -79,47 +73,37 @@ def bench(
     grue bench qwen --suite small --backbone Qwen/Qwen3-0.6B --algos grpo,rloo --tasks commongen
     grue bench models --suite grue --model org/one,org/two,http://localhost:8000/v1#org/three
     """  # noqa: D301 (click reads the escape)
-    from grue.cli.sweep import is_finished, names_of, plan_text, run_grid
-    from grue.sweep.bench import BOARD, PAGE, REPORT, RUNS, TRIALS, findings
-    from grue.sweep.fair import chosen_rates, fair_grid, trial_grid, with_rates
-    from grue.sweep.grid import SweepGrid
-    from grue.sweep.work import JobContext
+    from grue.api.bench import plan_bench
+    from grue.cli.sweep import names_of, plan_text, run_grid
+    from grue.sweep.bench import BOARD, PAGE, REPORT
 
-    entries = tuple(_model(name, chat) for name in names_of(models))
-    asked = SweepGrid(suite=suite, seeds=seeds or ("1-5" if algos else "1"), models=entries).located()
-    if tasks is not None:
-        asked = asked.on_tasks(names_of(tasks))
-    grid = fair_grid(asked, names_of(algos), backbone, from_backbone, best_of, asked.models)
-    place = JobContext(runs=(folder / RUNS).absolute(), data_dir=data_dir, offline=offline, threads=threads)
-    tried = None if trials is None else trial_grid(grid, trials)
-    beside = replace(place, runs=(folder / TRIALS).absolute())
-    choices: list[TunedRate] = []
-    if tried is not None:
-        click.echo(f"Trials: {plan_text(tried, beside, jobs=jobs)}", err=True)
-        if is_finished(tried, beside):
-            choices = chosen_rates(tried, beside.runs)
-            grid = with_rates(grid, choices)
-    click.echo(f"{'Then' if tried else 'Plan'}: {plan_text(grid, place, jobs=jobs)}", err=True)
+    planned = plan_bench(
+        folder,
+        names_of(algos),
+        suite=suite,
+        tasks=None if tasks is None else names_of(tasks),
+        models=names_of(models),
+        chat=chat,
+        backbone=backbone,
+        seeds=seeds,
+        trials=trials,
+        best_of=best_of,
+        from_backbone=from_backbone,
+        threads=threads,
+        data_dir=data_dir,
+        offline=offline,
+    )
+    stages = {"Plan" if planned.trials is None else "Then": (planned.grid, planned.place)}
+    if planned.trials is not None:
+        stages = {"Trials": (planned.trials, planned.trials_place), **stages}
+    for name, (grid, place) in stages.items():
+        click.echo(f"{name}: {plan_text(grid, place, jobs=jobs)}", err=True)
     if not yes:
         click.confirm("Begin?", abort=True, err=True)
-    if tried is not None and not choices:
-        if not run_grid(tried, beside, jobs=jobs):
-            context.exit(1)
-        choices = chosen_rates(tried, beside.runs)
-        grid = with_rates(grid, choices)
-    if not run_grid(grid, place, jobs=jobs):
+    finished = planned.carry_out(lambda grid, place: run_grid(grid, place, jobs=jobs))
+    if finished is None:
         context.exit(1)
     with evaluation_progress("systems compared") as progress:
-        found = findings(grid, place, choices, progress)
-    found.write(folder)
+        found = finished.findings(progress)
     click.echo(found.markdown)
     click.echo(", ".join(str(folder / name) for name in (REPORT, PAGE, BOARD)), err=True)
-
-
-def _model(name: str, chat: bool) -> "ModelEntry":
-    """Return how a model of --model is asked."""
-    from grue.api.evaluate import behind
-    from grue.sweep.grid import ModelEntry
-
-    model, endpoint = behind(name, None, None)
-    return ModelEntry(model=model, chat=chat and endpoint is None, endpoint=endpoint)

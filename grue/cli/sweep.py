@@ -1,6 +1,5 @@
 """`grue sweep`."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +15,7 @@ from grue.records import BASELINES
 
 if TYPE_CHECKING:
     from grue.sweep.grid import SweepGrid
-    from grue.sweep.jobs import Job
-    from grue.sweep.record import Record
-    from grue.sweep.schedule import Executor
     from grue.sweep.work import JobContext
-
-
-DRIVERS = ("nvidiactl", "nvhost-gpu", "nvgpu", "nvmap", "dxg", "kfd")
-"""Files in /dev if torch may find a GPU: NVIDIA's, Jetson's, that of Windows beneath Linux, and AMD's."""
 
 
 @click.group(invoke_without_command=True)
@@ -114,19 +106,11 @@ def plan_text(
     from grue.cli.sweep_view import dry_run_text
     from grue.sweep.jobs import plan_jobs, refuse_other_runs
     from grue.sweep.record import Record
+    from grue.sweep.run import at_a_time, device_count
 
     planned, record = plan_jobs(grid), Record(place.runs)
     refuse_other_runs(planned, place.runs, place.data_dir, record.finished)
     return dry_run_text(record, planned, at_a_time(executor, jobs, place.threads, gpus, device_count()))
-
-
-def is_finished(grid: "SweepGrid", place: "JobContext") -> bool:
-    """Whether every run of a grid is finished."""
-    from grue.sweep.jobs import plan_jobs
-    from grue.sweep.record import Record
-
-    record = Record(place.runs)
-    return all(map(record.finished, plan_jobs(grid)))
 
 
 def run_grid(
@@ -140,23 +124,26 @@ def run_grid(
 ) -> bool:
     """Carry out what is left of a grid, with a live view; return whether every run is finished.
 
-    Raises:
-        ConfigError: A folder holds a run of another configuration, another sweep is at work there, or an endpoint's key
-            is missing.
+    Errors are those of `grue.sweep.run`.
     """
-    from grue.evaluation.endpoint import checked
-    from grue.sweep.jobs import plan_jobs, refuse_other_runs
-    from grue.sweep.record import Record
+    from grue.cli.console import error_console
+    from grue.cli.stopping import stop_on_signal
+    from grue.cli.sweep_view import SweepView, summary
+    from grue.sweep import run
+    from grue.sweep.schedule import Sweep
 
-    planned = plan_jobs(grid)
-    for entry in grid.models:
-        if entry.endpoint is not None:
-            checked(replace(entry.endpoint, model=entry.model))  # a missing key is refused before anything runs
-    with Record(place.runs).sole_owner():
-        record = Record(place.runs)  # another sweep may have ended before this one got the lock
-        refuse_other_runs(planned, place.runs, place.data_dir, record.finished)
-        record.write_grid(grid)
-        return _carry_out(planned, record, _executor(executor, record, place, jobs, gpus, address), retries)
+    with run.claimed(grid, place) as (planned, record):
+        workers = run.executor_for(record, place, executor, jobs, gpus, address)
+        with (
+            stop_on_signal("Stopping: every run saves its progress; press Ctrl-C again to stop at once.") as stop,
+            SweepView(error_console(), record, planned) as view,
+        ):
+            states = Sweep(planned, record, workers, view, retries).run(lambda: bool(stop))
+    click.echo(summary(record, planned, states))
+    if stop:
+        click.echo("Stopped; the same command resumes it.", err=True)
+        click.get_current_context().exit(130)
+    return all(state == "finished" for state in states.values())
 
 
 def _grid(
@@ -218,71 +205,6 @@ def _varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
             raise ConfigError(f"--vary {setting}: write KEY=V1,V2, such as --vary gamma=0.95,1.0.")
         values[key] = tuple(options.parse_settings((f"{key}={value}",))[key] for value in names_of(listed))
     return values
-
-
-def default_jobs(threads: int) -> int:
-    """Return the number of runs at a time on this machine."""
-    return max(1, len(os.sched_getaffinity(0)) // threads)
-
-
-def device_count() -> int:
-    """Return how many GPUs this machine has; without a driver, torch is not imported."""
-    if not any(os.path.exists(f"/dev/{driver}") for driver in DRIVERS):
-        return 0
-    import torch
-
-    return torch.cuda.device_count()
-
-
-def at_a_time(executor: str, jobs: int | None, threads: int, gpus: float, devices: int) -> int:
-    """Return how many runs are carried out at once; for a Ray cluster, as if it were this machine alone.
-
-    Args:
-        gpus: Of each run; 0 for a whole one, and with Ray for none.
-        devices: Number of this machine's GPUs.
-
-    Raises:
-        ConfigError: A local run cannot have so many.
-    """
-    cpus = default_jobs(threads)
-    if executor == "ray":
-        return jobs or (min(cpus, max(1, int(devices / gpus))) if gpus else cpus)
-    if gpus > min(1, devices):
-        raise ConfigError(f"--gpus {gpus:g}: a run of this machine, which has {devices}, takes one at most.")
-    room = devices * int(1 / (gpus or 1) + 1e-9)
-    return min(jobs or room, room) if devices else jobs or cpus
-
-
-def _executor(
-    name: str, record: "Record", place: "JobContext", jobs: int | None, gpus: float, address: str | None
-) -> "Executor":
-    if name == "ray":
-        from grue.sweep.on_ray import RayExecutor
-
-        return RayExecutor(record, place, jobs=jobs, cpus=place.threads, gpus=gpus, address=address)
-    from grue.sweep.local import LocalExecutor
-
-    devices = device_count()
-    return LocalExecutor(record, place, at_a_time(name, jobs, place.threads, gpus, devices), devices)
-
-
-def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor", retries: int) -> bool:
-    """Run the sweep with its live view; return whether every run is finished."""
-    from grue.cli.console import error_console
-    from grue.cli.stopping import stop_on_signal
-    from grue.cli.sweep_view import SweepView, summary
-    from grue.sweep.schedule import Sweep
-
-    with (
-        stop_on_signal("Stopping: every run saves its progress; press Ctrl-C again to stop at once.") as stop,
-        SweepView(error_console(), record, planned) as view,
-    ):
-        states = Sweep(planned, record, executor, view, retries).run(lambda: bool(stop))
-    click.echo(summary(record, planned, states))
-    if stop:
-        click.echo("Stopped; the same command resumes it.", err=True)
-        click.get_current_context().exit(130)
-    return all(state == "finished" for state in states.values())
 
 
 @sweep.command("status", short_help="Show the progress of a sweep.")

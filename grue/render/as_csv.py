@@ -1,11 +1,12 @@
 """The board as a long table, one line per seed and metric: as CSV, and as a pandas frame."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import pandas as pd
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Row
+from grue.leaderboard.pairs import SystemPair
 from grue.render.text import printable, prompting_marks
 
 Frame: TypeAlias = pd.DataFrame
@@ -44,6 +45,23 @@ def frame(board: Board) -> pd.DataFrame:
     """
     table = pd.DataFrame(_lines(board), columns=list(COLUMNS))
     return table.astype(COLUMNS)
+
+
+def pairs_frame(pairs: Sequence[SystemPair]) -> pd.DataFrame:
+    """Return differences as a table, one row for every two systems."""
+    return pd.DataFrame(
+        {
+            "a": [pair.a for pair in pairs],
+            "b": [pair.b for pair in pairs],
+            "difference": [pair.value for pair in pairs],
+            "low": [pair.interval.low for pair in pairs],
+            "high": [pair.interval.high for pair in pairs],
+            "p": [pair.p for pair in pairs],
+            "p_holm": [pair.p_holm for pair in pairs],
+            "is_decided": [pair.is_decided for pair in pairs],
+            "seeds": pd.array([pair.seeds for pair in pairs], dtype="Int64"),
+        }
+    )
 
 
 def _lines(board: Board) -> Iterator[tuple[object, ...]]:

@@ -201,12 +201,12 @@ def test_what_a_sweep_made_passes_the_check(tmp_path, monkeypatch):
             job = self.running.pop(0)
             return [(job, carry_out(job, self.place))]
 
-    def executor(name, record, place, *rest):
+    def executor(record, place, *rest):
         made = Here(record)
         made.place = place
         return made
 
-    monkeypatch.setattr(sweeping, "_executor", executor)
+    monkeypatch.setattr("grue.sweep.run.executor_for", executor)
     runs = tmp_path / "runs"
     with tiny_row.few_examples():
         swept = CliRunner().invoke(main, ["sweep", "--tasks", "imdb", "--algos", "copy,lead", "--runs", str(runs)])

@@ -1,16 +1,19 @@
 """`grue bench`: a fair grid, equal trials, the report, and the whole road on a tiny task."""
 
 import json
+import multiprocessing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 from support.own_task import small_task
 from support.paths import ROOT
 
+import grue
 from grue import files
 from grue.cli.main import main
-from grue.errors import ConfigError
+from grue.errors import ConfigError, TrainingError
 from grue.leaderboard.neighbours import board_folder
 from grue.leaderboard.pairs import all_pairs
 from grue.leaderboard.published import read_board
@@ -174,6 +177,11 @@ def test_the_whole_road(tmp_path, monkeypatch):
     results = sorted(path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("result.json"))
     names = ("supervised", "supervised+best-of-8", "supervised+grpo", "supervised_x2")
     assert results == sorted(f"out/runs/own/commongen/{name}/seed-{seed}" for name in names for seed in (1, 2))
+    found = grue.bench("out", ["grpo"], tasks=[str(task)], seeds=[1, 2], trials=2, jobs=1)
+    assert found.markdown == written
+    assert set(found.scores["system"]) == set(names)
+    assert list(found.differences["a"]) == [pair.a for pair in found.pairs]
+    assert list(found.differences["is_decided"]) == [pair.p_holm < 0.05 for pair in found.pairs]
     models = ["bench", "models", "--tasks", str(task), "--model", "mini:causal,mini:causal-s", "--jobs", "1", "--yes"]
     compared = CliRunner().invoke(main, models)
     assert compared.exit_code == 0, compared.output
@@ -182,3 +190,25 @@ def test_the_whole_road(tmp_path, monkeypatch):
     assert again.exit_code == 0
     assert "all finished: nothing to do" in again.stderr
     assert json.loads((tmp_path / results[0] / "result.json").read_text())["seed"] == 1
+
+
+def test_from_python_a_run_that_fails_is_an_error_and_the_observer_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    states = []
+    watching = SimpleNamespace(
+        changed=lambda job, state, message: states.append((job.system, state)), tick=lambda _: None
+    )
+    task = small_task(tmp_path)
+    (tmp_path / "empty").mkdir()
+    arguments = {"tasks": [str(task)], "models": [str(tmp_path / "empty"), "mini:causal"], "observer": watching}
+    with pytest.raises(TrainingError, match="1 of 2 runs are not finished. own/commongen/empty/seed-1: .*config.json"):
+        grue.bench("out", jobs=1, **arguments)
+    assert states[-2:] == [("causal", "running"), ("causal", "finished")] and ("empty", "failed") in states
+    with pytest.raises(ConfigError, match=r"give a list of names, such as \['ppo'\]"):
+        grue.bench("out", "ppo")
+
+
+def test_a_script_without_its_guard_is_told_what_is_missing(monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(ConfigError, match='under `if __name__ == "__main__":`'):
+        grue.bench("out", ["ppo"])

@@ -11,7 +11,6 @@ from support.commands import grue, printed_json
 from support.own_task import OWN_TASK
 from support.sweeps import FakeExecutor, a_job, finish, leave_results, planned
 
-from grue.cli import sweep as command
 from grue.cli.console import clock
 from grue.cli.sweep_view import SweepView, status_text, table
 from grue.errors import ConfigError, DataError
@@ -19,6 +18,7 @@ from grue.files import write_jsonl
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
+from grue.sweep import run
 from grue.sweep.grid import SweepGrid, read_grid
 from grue.sweep.jobs import plan_jobs
 from grue.sweep.record import Record
@@ -34,12 +34,12 @@ def fake(monkeypatch, tmp_path):
     monkeypatch.setenv("GRUE_RUNS", str(tmp_path))
     made, outcomes = [], {}
 
-    def executor(name, record, place, jobs, gpus, address):
+    def executor(record, place, name, jobs, gpus, address):
         made.append(FakeExecutor(record, outcomes))
         made[-1].asked = (name, place, jobs, gpus, address)
         return made[-1]
 
-    monkeypatch.setattr(command, "_executor", executor)
+    monkeypatch.setattr(run, "executor_for", executor)
     return made, outcomes
 
 
@@ -140,14 +140,14 @@ def test_what_the_executor_is_told(fake, tmp_path):
 )
 def test_as_many_runs_go_at_a_time_as_there_are_cores_for_their_threads_and_gpus(asked, runs, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
-    assert [command.default_jobs(threads) for threads in (1, 2, 4, 8)] == [6, 3, 1, 1]
-    assert command.at_a_time(*asked) == runs
+    assert [run.default_jobs(threads) for threads in (1, 2, 4, 8)] == [6, 3, 1, 1]
+    assert run.at_a_time(*asked) == runs
 
 
 def test_a_run_of_this_machine_takes_at_most_one_gpu_and_only_if_there_is_one():
     for gpus, devices in ((2.0, 2), (0.5, 0)):
         with pytest.raises(ConfigError, match=f"which has {devices}, takes one at most"):
-            command.at_a_time("local", None, 1, gpus, devices)
+            run.at_a_time("local", None, 1, gpus, devices)
 
 
 def test_a_finished_run_on_other_data_is_refused_and_a_dry_run_says_so(fake, tmp_path, monkeypatch):

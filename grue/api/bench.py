@@ -1,0 +1,141 @@
+"""Compare methods fairly."""
+
+import multiprocessing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grue.api.evaluate import behind
+from grue.errors import ConfigError, TrainingError
+
+if TYPE_CHECKING:
+    from grue.sweep.bench import Findings, PlannedBench
+    from grue.sweep.grid import ModelEntry, SweepGrid
+    from grue.sweep.jobs import Job
+    from grue.sweep.record import State
+    from grue.sweep.schedule import SweepObserver
+    from grue.sweep.work import JobContext
+
+
+def bench(
+    folder: str | Path = "bench",
+    algorithms: Sequence[str] = (),
+    *,
+    jobs: int | None = None,
+    observer: "SweepObserver | None" = None,
+    stop: Callable[[], bool] = lambda: False,
+    **arguments: Any,
+) -> "Findings":
+    """Compare methods fairly, as `grue bench` does; the same call resumes it.
+
+    A script calls it under `if __name__ == "__main__":`, since the processes of the runs import the script.
+
+    Args:
+        folder: It gets the runs, the report and its page.
+        algorithms: The methods: "ppo", "grpo", "my_file:NAME"; a bare one begins from the supervised start.
+        jobs: Runs at a time. [default: one for each GPU, or else for each core]
+        observer: Is told what changes. [default: it prints a line]
+        stop: Called twice a second; True saves every run's state and raises TrainingError.
+        arguments: Those of `plan_bench`: suite, tasks, seeds, trials, backbone, models, best_of and others.
+
+    Returns:
+        `scores` and `differences` as pandas frames, the report as `markdown`; a notebook shows it.
+
+    Raises:
+        ConfigError, UnknownName: An argument is invalid, or the folder holds another comparison.
+        TrainingError: A run failed; the message has the reason of the first.
+    """
+    from grue.sweep import run
+    from grue.sweep.schedule import Sweep
+
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise ConfigError('A process of grue.bench imported this script: call it under `if __name__ == "__main__":`.')
+
+    def carry_out(grid: "SweepGrid", place: "JobContext") -> bool:
+        with run.claimed(grid, place) as (planned, record):
+            watching = Printing() if observer is None else observer
+            states = Sweep(planned, record, run.executor_for(record, place, jobs=jobs), watching).run(stop)
+        left = [job for job in planned if states[job.id] != "finished"]
+        if left:
+            reasons = {event.job: event.message for event in record.ended()}
+            first = next((job for job in left if reasons.get(job.id)), left[0])
+            why = reasons.get(first.id) or "it was stopped"
+            raise TrainingError(f"{len(left)} of {len(planned)} runs are not finished. {first.id}: {why}")
+        return True
+
+    finished = plan_bench(folder, algorithms, **arguments).carry_out(carry_out)
+    assert finished is not None, "what is not finished is an error"
+    return finished.findings()
+
+
+def plan_bench(
+    folder: str | Path,
+    algorithms: Sequence[str] = (),
+    *,
+    suite: str = "mini",
+    tasks: Sequence[str] | None = None,
+    models: Sequence[str] = (),
+    chat: bool = False,
+    backbone: str | None = None,
+    seeds: str | Sequence[int] | None = None,
+    trials: int | None = None,
+    best_of: int = 8,
+    from_backbone: bool = False,
+    threads: int = 1,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> "PlannedBench":
+    """Return a comparison as it would be carried out; nothing is started.
+
+    Args:
+        algorithms: As in `bench`.
+        tasks: Names or task files. [default: all of the suite]
+        models: Models made elsewhere, which are only evaluated: hub ids, folders or http://HOST/v1#MODEL.
+        chat: Whether local ones of `models` get the tasks' chat prompts.
+        backbone: What all begin from: a hub id or a folder. [default: each task's]
+        seeds: "1-5", or numbers. [default: 1 to 5; without algorithms 1]
+        trials: Choose each method's learning rate on validation, out of so many. [default: the recipe's]
+        best_of: A control, the best of so many samples of the supervised start; 0 for none.
+        from_backbone: Whether methods train from the backbone, without a supervised start.
+        threads: CPU threads of each run.
+        data_dir: As in `grue.train`, as is `offline`.
+
+    Raises:
+        ConfigError, UnknownName: An argument is invalid, or there is nothing to compare.
+    """
+    from grue.sweep.bench import RUNS, PlannedBench
+    from grue.sweep.fair import fair_grid, trial_grid
+    from grue.sweep.grid import SweepGrid
+    from grue.sweep.work import JobContext
+
+    for name, value in {"algorithms": algorithms, "models": models, "tasks": tasks}.items():
+        if isinstance(value, str):
+            raise ConfigError(f"{name}={value!r}: give a list of names, such as [{value!r}].")
+    folder, entries = Path(folder), tuple(_model(name, chat) for name in models)
+    drawn = seeds if seeds is None or isinstance(seeds, str) else tuple(seeds)
+    asked = SweepGrid(suite=suite, seeds=drawn or ("1-5" if algorithms else "1"), models=entries).located()
+    if tasks is not None:
+        asked = asked.on_tasks(tuple(tasks))
+    grid = fair_grid(asked, algorithms, backbone, from_backbone, best_of, asked.models)
+    data = None if data_dir is None else Path(data_dir)
+    place = JobContext(runs=(folder / RUNS).absolute(), data_dir=data, offline=offline, threads=threads)
+    return PlannedBench(folder, grid, place, None if trials is None else trial_grid(grid, trials)).chosen()
+
+
+def _model(name: str, chat: bool) -> "ModelEntry":
+    """Return how a model made elsewhere is asked."""
+    from grue.sweep.grid import ModelEntry
+
+    model, endpoint = behind(name, None, None)
+    return ModelEntry(model=model, chat=chat and endpoint is None, endpoint=endpoint)
+
+
+class Printing:
+    """An observer of a sweep that prints a line for every change."""
+
+    def changed(self, job: "Job", state: "State", message: str | None) -> None:
+        """Print a job's new state."""
+        print(f"{state:9}{job.id}{f': {message}' if message else ''}", flush=True)
+
+    def tick(self, states: "Mapping[str, State]") -> None:
+        """Print nothing."""
