@@ -1,6 +1,5 @@
 """Compare methods fairly."""
 
-import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,6 @@ def bench(
 ) -> "Findings":
     """Compare methods fairly, as `grue bench` does; the same call resumes it.
 
-    A script calls it under `if __name__ == "__main__":`, since the processes of the runs import the script.
-
     Args:
         folder: It gets the runs, the report and its page.
         algorithms: The methods: "ppo", "grpo", "my_file:NAME"; a bare one begins from the supervised start.
@@ -47,9 +44,6 @@ def bench(
     """
     from grue.sweep import run
     from grue.sweep.schedule import Sweep
-
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise ConfigError('A process of grue.bench imported this script: call it under `if __name__ == "__main__":`.')
 
     def carry_out(grid: "SweepGrid", place: "JobContext") -> bool:
         with run.claimed(grid, place) as (planned, record):

@@ -8,11 +8,13 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
 from grue.errors import DataError
 from grue.processes import exit_with_parent
@@ -94,7 +96,8 @@ class LocalExecutor:
         device = self.free_devices.pop(0) if self.free_devices else None
         log = self.record.log_path(job)
         process = self.context.Process(target=work, args=(sender, job, self.place, log, device), name=job.id)
-        process.start()
+        with _without_main():
+            process.start()
         sender.close()
         self.workers[job.id] = Worker(job, process, receiver, device, self._expected(job))
 
@@ -138,6 +141,16 @@ class LocalExecutor:
                 size = memory.weights_size(entry.backbone or load_task(job.source, job.suite).backbone.model)
             self.sizes[job.id] = size
         return memory.expected(job, self.sizes[job.id], self.record.ended())
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep processes that start within from importing the user's script: no run needs it, and it would sweep again."""
+    script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def how_it_died(exitcode: int | None) -> str:

@@ -1,7 +1,8 @@
 """`grue bench`: a fair grid, equal trials, the report, and the whole road on a tiny task."""
 
 import json
-import multiprocessing
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -208,7 +209,11 @@ def test_from_python_a_run_that_fails_is_an_error_and_the_observer_is_told(tmp_p
         grue.bench("out", "ppo")
 
 
-def test_a_script_without_its_guard_is_told_what_is_missing(monkeypatch):
-    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
-    with pytest.raises(ConfigError, match='under `if __name__ == "__main__":`'):
-        grue.bench("out", ["ppo"])
+def test_a_script_needs_no_guard_since_no_process_of_a_run_imports_it(tmp_path):
+    task = small_task(tmp_path)
+    script = tmp_path / "script.py"
+    call = f"grue.bench('out', models=['mini:causal', 'mini:causal-s'], tasks=[{str(task)!r}], jobs=1)"
+    script.write_text(f"import grue\nprint('begun')\nprint(len({call}.pairs))\n")
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout.splitlines().count("begun"), done.stdout.splitlines()[-1]) == (1, "1")
