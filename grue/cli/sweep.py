@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     "--gpus",
     type=click.FloatRange(min=0),
     default=0.0,
+    show_default=False,
     help="GPUs per run: 0.25 lets four runs share one. [default: one per run; with Ray none]",
 )
 @options.option("--retries", type=click.IntRange(min=0), default=1, help="How often a crashed run is retried.")

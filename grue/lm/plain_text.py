@@ -56,8 +56,8 @@ def _read_as_tokens(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     unknown = tokenizer.unk_token if tokenizer.unk_token not in named else None
     names = [token for token in special_names(tokenizer) if len(token) > 1 and token != unknown]
     rows = tokenizer(names, add_special_tokens=False, verbose=False)["input_ids"] if names else []
-    vocabulary = tokenizer.get_vocab()
-    return [token for token, row in zip(names, rows, strict=True) if vocabulary[token] in row]
+    ids = [tokenizer.convert_tokens_to_ids(name) for name in names]
+    return [name for name, number, row in zip(names, ids, rows, strict=True) if number in row]
 
 
 def _unreadable(name: str, tokens: Sequence[str]) -> DataError:
