@@ -221,7 +221,13 @@ def spelled(values: Mapping[str, Any]) -> str:
 
 BESIDE_PPO = {job.system: "supervised+ppo" for job in runs_of("methods")}
 TABLES: Mapping[str, tuple[Table, ...]] = {
-    "kl": (Table("imdb", (*IMDB, "preference", *VARIETY), penalties={"ppo": "ppo_no-kl", "nlpo": "nlpo_no-kl"}),),
+    "kl": (
+        Table(
+            "imdb",
+            ("sentiment", "naturalness", "kl", *VARIETY),
+            penalties={"ppo": "ppo_no-kl", "nlpo": "nlpo_no-kl"},
+        ),
+    ),
     "hacking": (
         Table(
             "commongen",
@@ -230,7 +236,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         ),
     ),
     "gamma": (Table("imdb", IMDB),),
-    "mask_p": (Table("imdb", (*IMDB, *MASK, *VARIETY), {"ppo": "nlpo"}),),
+    "mask_p": (Table("imdb", ("sentiment", "naturalness", "kl", "phrase"), {"ppo": "nlpo"}),),
     "mask_mu": (Table("imdb", (*IMDB, *MASK)),),
     "mass": (
         Table(
@@ -239,7 +245,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
             {"ppo_no-kl": "nlpo_no-kl", "nlpo_no-kl_no-mass": "nlpo_no-kl", "ppo": "nlpo"},
         ),
     ),
-    "presets": (Table("imdb", (*IMDB, *MASK, *VARIETY), {"ppo": "nlpo"}),),
+    "presets": (Table("imdb", ("sentiment", "naturalness", "kl", "distinct2"), {"ppo": "nlpo"}),),
     "mask_source": (
         Table("imdb", (*IMDB, *MASK), {"ppo": "nlpo"}),
         Table(
@@ -253,7 +259,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
     "dropout": (Table("imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}),),
     "sampling": (Table("commongen", COMMONGEN, {"supervised": "supervised+ppo"}),),
     "methods": tuple(
-        Table(task, ("preference", "naturalness", "kl", *VARIETY), BESIDE_PPO, corrected=True)
+        Table(task, ("preference", "naturalness", "kl", "phrase"), BESIDE_PPO, corrected=True)
         for task in ("imdb", "commongen")
     ),
 }

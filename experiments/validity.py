@@ -75,7 +75,7 @@ def _has(cell: Cell | None, axis: Axis) -> bool:
 
 
 def told_apart(board: Board) -> Iterator[str]:
-    """Yield the table of all pairs of ranked systems, and how many of them are told apart."""
+    """Yield the table of ranked pairs with the same kind of start, and how many pairs of all are told apart."""
     ranked = [row for row in board.rows if row.standing == "ranked"]
     names = [task.name for task in board.tasks]
     pairs = list(combinations(ranked, 2))
@@ -84,6 +84,8 @@ def told_apart(board: Board) -> Iterator[str]:
     sure = [p < 0.05 for p in holm([found.p for found in means])]
     yield from _head("systems", "difference", "told apart", *(f"smallest, {n} seeds" for n in SEEDS), *names)
     for (a, b), compared, found, told in zip(pairs, by_task, means, sure, strict=True):
+        if a.system.startswith("supervised") != b.system.startswith("supervised"):
+            continue
         sizes = [f"{smallest_difference(list(compared.values()), n):.2f}" for n in SEEDS]
         each = [f"{smallest_difference([compared[name]], SEEDS[0]):.1f}" for name in names]
         yield _line(f"`{a.system}` − `{b.system}`", _written(found), "yes" if told else "no", *sizes, *each)

@@ -359,6 +359,13 @@ SHOWN = {"methods": 1} | dict.fromkeys(
 )
 
 
+def as_on_the_page(table):
+    """Return a table without the columns of what is set, which names say, and of seeds, which are five; other text as it is."""
+    rows = [line.split("|") for line in table.splitlines()]
+    assert {row[3].strip(" -") for row in rows if len(row) > 4} <= {"seeds", "", "5"}
+    return "\n".join("|".join(row if len(row) == 1 else [*row[:2], *row[4:]]) for row in rows)
+
+
 def test_the_page_shows_the_tables_of_the_figures_that_are_kept():
     for grid in findings.TABLES:
         name = "methods" if grid == "methods" else "ablations"
@@ -369,5 +376,5 @@ def test_the_page_shows_the_tables_of_the_figures_that_are_kept():
             tables = findings.tables(grid, figures).split("\n\n")
             shown = SHOWN.get(grid, len(tables))
             for table in tables[:shown]:
-                assert table in page, f"python experiments/findings.py {grid} prints it"
+                assert as_on_the_page(table) in page, f"python experiments/findings.py {grid} prints it"
             assert shown == len(tables) or f"python experiments/findings.py {grid}" in page.replace("\n", " ")
