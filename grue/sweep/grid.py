@@ -118,7 +118,8 @@ class SweepGrid:
 
     def on_tasks(self, names: Sequence[str]) -> "SweepGrid":
         """Return the grid on these tasks, without systems that are only for others of its tasks."""
-        tasks, own = tuple(map(_located, names)), self.task_list()
+        tasks = tuple(map(_located, names))
+        own = [*self.task_list(), *(self.tasks or task_names(self.suite))]  # by path and by name
 
         def on(entry: GridEntry | ModelEntry) -> tuple[str, ...]:
             # A task that is not in the grid stays, to be refused later.

@@ -417,6 +417,10 @@ def test_a_files_systems_are_left_to_those_tasks_of_theirs_that_a_flag_names(tmp
     found = {task: set(ids(flags(tmp_path / "grid.toml", tasks=task))) for task in ("imdb", "totto")}
     assert found["imdb"] == {"imdb/ppo/seed-1", "imdb/grpo/seed-1", "imdb/a/seed-1"}
     assert found["totto"] == {"totto/nlpo/seed-1", "totto/ppo/seed-1", "totto/grpo/seed-1"}
+    files.write_toml(
+        tmp_path / "folder.toml", {"suite": str(ROOT / "tasks/mini"), "systems": [*some, *table["systems"][2:]]}
+    )
+    assert len(ids(flags(tmp_path / "folder.toml", tasks="imdb"))) == 2, "a suite that is a folder names its tasks, too"
     path = written(tmp_path, 'tasks = ["imdb"]\nsystems = [{ algorithm = "ppo", tasks = ["imbd"] }]')
     with refused(ConfigError):
         plan_jobs(flags(path, tasks="imdb"))
