@@ -93,7 +93,9 @@ def signs(board: Board, methods: Sequence[Row], tasks: Sequence[str]) -> dict[tu
 
 
 def left_out(board: Board, methods: Sequence[Row], tasks: Sequence[str]) -> Iterator[str]:
-    """Yield what becomes of the decided pairs without each task."""
+    """Yield what becomes of the decided pairs without each task; nothing for a single one."""
+    if len(tasks) == 1:
+        return
     all_signs = signs(board, methods, tasks)
     count = sum(map(abs, all_signs.values()))
     yield f"| M2: {count} of {len(all_signs)} pairs decided; without … | decided still | other sign | newly decided |"

@@ -59,11 +59,11 @@ def file_sha256(name: str) -> str:
 def sha256_of(path: Path) -> str:
     """Return the sha256 of a file, reread once it has changed."""
     stat = path.stat()
-    return _sha256_of(path.resolve(), stat.st_size, stat.st_mtime_ns)
+    return _sha256_of(path.resolve(), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)  # nobody can set the last
 
 
 @lru_cache(maxsize=1024)
-def _sha256_of(path: Path, size: int, changed: int) -> str:
+def _sha256_of(path: Path, size: int, changed: int, touched: int) -> str:
     return files.sha256_file(path)
 
 

@@ -69,7 +69,10 @@ def at_a_time(executor: str, jobs: int | None, threads: int, gpus: float, device
     if executor == "ray":
         return jobs or (min(cpus, max(1, int(devices / gpus))) if gpus else cpus)
     if gpus > min(1, devices):
-        raise ConfigError(f"--gpus {gpus:g}: a run of this machine, which has {devices}, takes one at most.")
+        raise ConfigError(
+            f"--gpus {gpus:g}: this machine has {devices} GPUs, and a run on it takes one at most. Leave --gpus out, "
+            "or give a share of one, such as 0.25."
+        )
     room = devices * int(1 / (gpus or 1) + 1e-9)
     return min(jobs or room, room) if devices else jobs or cpus
 

@@ -146,7 +146,7 @@ def test_as_many_runs_go_at_a_time_as_there_are_cores_for_their_threads_and_gpus
 
 def test_a_run_of_this_machine_takes_at_most_one_gpu_and_only_if_there_is_one():
     for gpus, devices in ((2.0, 2), (0.5, 0)):
-        with pytest.raises(ConfigError, match=f"which has {devices}, takes one at most"):
+        with pytest.raises(ConfigError, match=f"has {devices} GPUs, and a run on it takes one at most"):
             run.at_a_time("local", None, 1, gpus, devices)
 
 
