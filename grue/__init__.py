@@ -1,7 +1,7 @@
 """GRUE: a benchmark harness and leaderboard for reinforcement learning on language generation.
 
-The names of `__all__` are those of `grue.api`, classes of their arguments and results, and the modules `errors` and
-`rewards`, each imported when first used; `__init__.pyi` declares them for type checkers.
+The names of `__all__` are those of `grue.api`, classes of their arguments and results, and the modules `callbacks`,
+`errors` and `rewards`, each imported when first used; `__init__.pyi` declares them for type checkers.
 """
 
 from importlib import import_module
@@ -9,7 +9,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 __all__ = [
-    *("Endpoint", "Example", "Prediction", "Trained", "bench", "board", "compare", "diagnose", "errors"),
+    *("Endpoint", "Example", "Prediction", "Trained", "bench", "board", "callbacks", "compare", "diagnose", "errors"),
     *("evaluate", "examples", "export", "generate", "import_predictions", "push", "rewards", "score", "train"),
 ]
 
@@ -24,6 +24,8 @@ def __getattr__(name: str) -> Any:
     """Return a name of the API."""
     if name not in __all__:
         raise AttributeError(f"module 'grue' has no attribute {name!r}")
+    if name == "callbacks":
+        return import_module("grue.callbacks")
     if name == "errors":
         return import_module("grue.errors")
     if name == "rewards":

@@ -1,3 +1,4 @@
+from grue import callbacks as callbacks
 from grue import errors as errors
 from grue import rewards as rewards
 from grue.api.bench import bench as bench
@@ -25,6 +26,7 @@ __all__ = [
     "Trained",
     "bench",
     "board",
+    "callbacks",
     "compare",
     "diagnose",
     "errors",

@@ -1,6 +1,6 @@
 """Tasks: the content of a task file, and the hash that identifies a task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
@@ -329,6 +329,12 @@ class Task:
     def chat_hash(self) -> str:
         """sha256 of the chat prompt, computed like `hash`; empty for a task without one."""
         return "" if self.prompt.chat is None else files.sha256_json(without_defaults(self.prompt.chat))
+
+
+def with_relatives(metrics: Iterable[str], families: Iterable[Sequence[str]]) -> frozenset[str]:
+    """Return metrics with those of a family with one of them, which move together."""
+    named = frozenset(metrics)
+    return named.union(*(family for family in families if not named.isdisjoint(family)))
 
 
 def split_of(task: Task, split: str) -> Split:

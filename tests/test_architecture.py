@@ -12,7 +12,7 @@ from support.paths import ROOT
 
 ORDER = """
     errors registry bounds shapes records files claims provenance processes tasks task_packages task_files task_versions mini data lm metrics lookups stats evaluation rl
-    algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards cli __main__
+    algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards callbacks cli __main__
 """.split()
 LEARNING = r"(lm|rl|algorithms(?!/cards/)|runs|preferences|evaluation|metrics/neural)/.*"
 AT_IMPORT = {
@@ -37,7 +37,7 @@ ANYWHERE = {
     **{"pydantic": r"shapes\.py", "pydantic_core": r"shapes\.py"},
 }
 BASES = re.compile(
-    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
+    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|TrainerCallback|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
 )
 SETTINGS = re.compile(r"(rl/settings|algorithms/(cards/)?\w+)\.py")
 """Where a settings class may extend another."""

@@ -11,7 +11,7 @@ from grue.lm.chat import ChatTemplate, chat_template
 from grue.lm.checks import check_conversation
 from grue.lm.plain_text import rendered_ids
 from grue.lm.seeds import sample_seed
-from grue.lm.tokens import encode_rendered
+from grue.lm.tokens import Tokens, encode_rendered
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
 
@@ -33,7 +33,7 @@ class Chatting:
 
     def answer(self, examples: Sequence[Example]) -> list[Prediction]:
         """Answer a batch of examples."""
-        prompts = encode_rendered(self.model, self.tokenizer, self._texts(examples))
+        prompts = self.prompts(examples)
         drawn = []
         for number in range(self.settings.samples):
             seed, end = sample_seed(self.seed, number), self.template.end
@@ -42,6 +42,10 @@ class Chatting:
             replies = as_responses(self.tokenizer, *continued, self.settings.stop)
             drawn.append([replace(reply, text=answer_in(self.asking.chat, reply.text)) for reply in replies])
         return as_predictions(examples, *drawn)
+
+    def prompts(self, examples: Sequence[Example]) -> Tokens:
+        """Return the conversations of a batch of examples."""
+        return encode_rendered(self.model, self.tokenizer, self._texts(examples))
 
     def count_tokens(self, examples: Sequence[Example]) -> int:
         """Return the number of tokens of all conversations.

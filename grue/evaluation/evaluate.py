@@ -323,12 +323,15 @@ def _looks_up(system: System) -> bool:
 
 
 def _cut(task: Task, system: System) -> Cut | None:
-    """Return the function that cuts a prompt for a system that reads text; None if its own tokenizer cuts.
+    """Return the function that cuts a prompt for a system that reads text; None if its own tokenizer cuts."""
+    return text_cut(task) if system.chat or system.shots or system.endpoint is not None else None
 
-    If the tokenizer of the task's backbone is not available on this machine, nothing is cut (`_uncut`).
+
+def text_cut(task: Task) -> Cut:
+    """Return the function that cuts a prompt in text, by the tokenizer of the task's backbone.
+
+    If that is not available on this machine, nothing is cut (`_uncut`).
     """
-    if not (system.chat or system.shots) and system.endpoint is None:
-        return None
     try:
         tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
     except Unavailable:

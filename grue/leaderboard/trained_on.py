@@ -14,6 +14,7 @@ from grue.evaluation.rewards import parse_reward
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row
 from grue.records import CONSENSUS, LIKELIHOOD, Result
 from grue.stats.intervals import mean, sd
+from grue.tasks import with_relatives
 
 PEOPLE = "people"
 """The judge of a reward model that learned from people's answers."""
@@ -72,8 +73,7 @@ def held_out_columns(task: BoardTask, rewards: Sequence[str]) -> list[Column]:
     Args:
         rewards: Terms of a row's rewards; empty for the task's.
     """
-    terms = set(rewards or task.rewards)
-    raised = terms.union(*(family for family in task.families if not terms.isdisjoint(family)))
+    raised = with_relatives(rewards or task.rewards, task.families)
     return [column for column in task.columns if column.axis == "preference" and column.metric not in raised]
 
 

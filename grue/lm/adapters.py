@@ -5,6 +5,7 @@ peft. A copy of an adapted model has its own adapters.
 """
 
 import copy
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -90,12 +91,17 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> 
 
 
 def _adapted_layers(model: nn.Module) -> dict[str, Any]:
-    """Return the layers with an adapter, by name."""
-    if not getattr(model, "_hf_peft_config_loaded", False):
+    """Return the layers with an adapter, by name; others than these functions may have added it."""
+    if "peft" not in sys.modules:
         return {}
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     return {name: module for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)}
+
+
+def is_adapted(model: PreTrainedModel) -> bool:
+    """Whether layers of the model have adapters."""
+    return bool(_adapted_layers(model))
 
 
 @contextmanager

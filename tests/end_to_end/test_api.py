@@ -269,7 +269,14 @@ def test_nothing_of_a_request_is_said_beside_it(beside, tmp_path, refused):
 def test_names_of_the_package():
     measuring = {"bench", "board", "compare", "diagnose", "evaluate", "examples", "generate", "score", "train"}
     classes = {"Endpoint", "Example", "Prediction", "Trained"}
-    assert set(grue.__all__) == measuring | classes | {"errors", "export", "import_predictions", "push", "rewards"}
+    assert set(grue.__all__) == measuring | classes | {
+        "callbacks",
+        "errors",
+        "export",
+        "import_predictions",
+        "push",
+        "rewards",
+    }
     assert set(dir(grue)) == {*grue.__all__, "__version__"}
     assert (grue.Prediction, grue.errors.ConfigError) == (Prediction, ConfigError)
     assert all(getattr(grue, name).__name__.rpartition(".")[2] == name for name in grue.__all__)

@@ -56,9 +56,15 @@ def test_trl_trains_on_our_rewards_and_the_board_has_the_result(tmp_path):
     assert state == {"changed": True, "shapes": True}
     trained = printed["python train_trl.py"]
     assert "'reward/sentiment':" in trained and "'rewards/sentiment/mean':" in trained, trained
+    assert trained.count("'grue/preference':") == 3 and (tmp_path / "trl/grue/best/model.safetensors").exists()
     result = json.loads((tmp_path / "runs/mini/imdb/trl-model/seed-1/result.json").read_text())
     assert result["status"] == "complete" and result["counts"]["scored"] == 1000
     assert re.search(r"\| *trl-model +\| local", printed["grue leaderboard --task imdb"])
+
+
+def test_a_model_is_measured_for_any_trainer(tmp_path):
+    printed = follow("Measure in any trainer", tmp_path)
+    assert re.fullmatch(r"preference \d+\.\d, naturalness \d+\.\d", printed["python watch_anywhere.py"].strip())
 
 
 LOOK_AT_TRL = """

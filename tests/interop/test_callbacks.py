@@ -1,0 +1,331 @@
+"""A model watched while a trainer of others trains it: transformers' Trainer here, TRL's where it is installed."""
+
+import json
+import math
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from support.late import late
+
+import grue
+from grue import callbacks, files
+from grue.errors import ConfigError, UnknownName
+from grue.records import Prediction
+
+tiny, watching, own = late("support.tiny"), late("grue.evaluation.watch"), late("grue.evaluation.trainer_watch")
+server = late("support.openai_server")
+transformers = late("transformers")
+
+TASK = """
+reward = "rouge1"
+families = [["rouge1", "rougeL"]]
+metrics = [
+    { name = "rouge1", axis = "preference", range = [0, 1] },
+    { name = "rougeL", axis = "preference", range = [0, 1] },
+    { name = "coverage", axis = "preference", range = [0, 1] },
+    { name = "rouge2", axis = "naturalness", range = [0, 1] },
+]
+[data]
+sources = [{ kind = "local", files = { train = "rows.jsonl", validation = "rows.jsonl", test = "rows.jsonl" } }]
+[prompt]
+max_tokens = 10
+truncation = "left"
+[rollout]
+max_new_tokens = 8
+do_sample = true
+[decoding]
+max_new_tokens = 8
+[backbone]
+family = "FAMILY"
+model = "mini:causal"
+"""
+SCORED = {"preference", "held_out", "naturalness", "reward"}
+
+
+def task_file(folder, family="causal"):
+    files.write_jsonl(
+        folder / "rows.jsonl",
+        [
+            {"id": one.id, "prompt": one.prompt, "references": list(one.references), "meta": dict(one.meta)}
+            for one in tiny.examples()
+        ],
+    )
+    (folder / "words.toml").write_text(TASK.replace("FAMILY", family))
+    return folder / "words.toml"
+
+
+@pytest.fixture
+def task(tmp_path):
+    return task_file(tmp_path)
+
+
+def trainer_of(folder, family="causal", steps=4, rate=3e-2, **arguments):
+    """A supervised Trainer of a tiny model."""
+    tokenizer, model = tiny.tokenizer(family), tiny.model(family)
+    rows = []
+    for example in tiny.examples():
+        ids, target = tokenizer(example.prompt).input_ids, tokenizer(example.references[0]).input_ids
+        if family == "causal":
+            whole = [*ids, *target, 1]
+            whole += [0] * (14 - len(whole))
+            rows.append({"input_ids": whole, "labels": whole})
+        else:
+            rows.append({"input_ids": (ids + [0] * 8)[:8], "labels": (target + [-100] * 8)[:8]})
+    settings = {"max_steps": steps, "per_device_train_batch_size": 4, "learning_rate": rate, "report_to": "none"}
+    settings |= {"use_cpu": True, "disable_tqdm": True, "save_strategy": "no", "logging_steps": 2, **arguments}
+    made = transformers.TrainingArguments(str(folder / "trained"), **settings)
+    return transformers.Trainer(model=model, args=made, train_dataset=rows, processing_class=tokenizer)
+
+
+def unheard(warning):
+    """Alarms of tiny models are true, and not what is tested."""
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("family", ["causal", "seq2seq"])
+def test_what_is_logged_kept_and_left_as_it_was(tmp_path, family):
+    task = task_file(tmp_path, family)
+    plain, watched = trainer_of(tmp_path, family), trainer_of(tmp_path, family)
+    plain.train()
+    callback = callbacks.for_trl(watched, task, every=2)
+    watched.train()
+    expected = weights(plain.model)
+    assert all(torch.equal(value, expected[name]) for name, value in weights(watched.model).items())
+    assert watched.model.training == plain.model.training
+    history = callback.watch.history
+    assert [one.step for one in history] == [0, 2, 4]
+    lines = [line for _, line in files.read_jsonl(tmp_path / "trained/grue/figures.jsonl")]
+    assert lines == [{"step": one.step, **one.figures} for one in history]
+    logged = [line for line in watched.state.log_history if "grue/preference" in line]
+    assert [line["step"] for line in logged] == [0, 2, 4]
+    assert all(
+        line[f"grue/{name}"] == one.figures[name] for line, one in zip(logged, history, strict=True) for name in SCORED
+    )
+    assert "grue/vocabulary" not in logged[0] and "grue/distinct2" in logged[0]
+    assert [line["loss"] for line in watched.state.log_history if "loss" in line] == [
+        line["loss"] for line in plain.state.log_history if "loss" in line
+    ]
+    assert history[0].figures["kl"] == 0 and history[2].figures["kl"] > history[1].figures["kl"] / 10 > 0
+
+
+def test_the_figures_are_those_of_grue_score(tmp_path, task):
+    trainer = trainer_of(tmp_path)
+    history = callbacks.for_trl(trainer, task, every=2).watch.history
+    trainer.train()
+    for measured in history:
+        answers = tmp_path / f"trained/grue/answers-{measured.step}.jsonl"
+        scored = grue.score(answers, task)
+        by_name = {score.metric: score.value for score in scored.scores}
+        assert measured.figures["preference"] == pytest.approx(scored.preference)
+        assert measured.figures["naturalness"] == pytest.approx(scored.naturalness)
+        assert measured.figures["held_out"] == pytest.approx(100 * by_name["coverage"])
+        assert measured.figures["reward"] == pytest.approx(by_name["rouge1"])
+        assert measured.figures["distinct2"] == by_name["distinct2"]
+    # A gain's error is that of paired differences of examples.
+    coverage = [grue.score(tmp_path / f"trained/grue/answers-{n}.jsonl", task).per_example["coverage"] for n in (0, 4)]
+    differences = [100 * (late - early) for early, late in zip(*coverage, strict=True)]
+    middle = sum(differences) / 12
+    error = math.sqrt(sum((one - middle) ** 2 for one in differences) / 11 / 12)
+    assert history[2].figures["held_out_gain"] == pytest.approx(middle)
+    assert history[2].figures["held_out_gain_error"] == pytest.approx(error)
+
+
+def test_the_best_model_answers_as_it_did_when_it_was_measured(tmp_path, task):
+    trainer = trainer_of(tmp_path, steps=6)
+    callback = callbacks.for_trl(trainer, task, every=2, best="rouge1", folder=tmp_path / "kept", warn=unheard)
+    trainer.train()
+    best = max(callback.watch.history, key=lambda one: one.figures["rouge1"])
+    result = grue.evaluate(str(tmp_path / "kept/best"), task, split="validation", output=tmp_path / "out")
+    assert {score.metric: score.value for score in result.scores}["rouge1"] == best.figures["rouge1"]
+    answers = [
+        files.read_jsonl(path)
+        for path in (tmp_path / "out/predictions.jsonl", tmp_path / f"kept/answers-{best.step}.jsonl")
+    ]
+    assert [line for _, line in answers[0]] == [line for _, line in answers[1]]
+
+
+def test_less_is_better_where_a_figure_says_so(tmp_path, task):
+    trainer = trainer_of(tmp_path)
+    callback = callbacks.for_trl(trainer, task, every=2, best="kl")
+    before = weights(trainer.model)
+    trainer.train()
+    assert min(one.figures["kl"] for one in callback.watch.history) == 0
+    kept = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "trained/grue/best").state_dict()
+    assert all(torch.equal(kept[name], before[name]) for name in before)
+
+
+def test_a_resumed_run_goes_on_with_what_is_kept(tmp_path, task):
+    whole = trainer_of(tmp_path / "whole", steps=4)
+    callbacks.for_trl(whole, task, every=1)
+    whole.train()
+    first = trainer_of(tmp_path / "cut", steps=4, save_strategy="steps", save_steps=2)
+    callbacks.for_trl(first, task, every=1)
+    first.train()
+    second = trainer_of(tmp_path / "cut", steps=4)
+    callback = callbacks.for_trl(second, task, every=1)
+    second.train(resume_from_checkpoint=str(tmp_path / "cut/trained/checkpoint-2"))
+    of_whole, of_cut = (
+        [line for _, line in files.read_jsonl(tmp_path / f"{name}/trained/grue/figures.jsonl")]
+        for name in ("whole", "cut")
+    )
+    assert [line["step"] for line in of_cut] == [0, 1, 2, 3, 4]
+    for one, other in zip(of_whole, of_cut, strict=True):
+        assert all(one[name] == pytest.approx(other[name], abs=1e-6) for name in (*SCORED, "kl"))
+    assert (
+        callback.watch.history[0].step == 2 and callback.watch.history[0].figures["kl"] > 0
+    )  # the start is that of training
+
+
+def test_mixed_precision_does_not_touch_what_is_measured(tmp_path, task):
+    """accelerate wraps `forward`: a copy's would call the original, and the KL from the start would be 0."""
+    trainer = trainer_of(tmp_path, bf16=True)
+    callback = callbacks.for_trl(trainer, task, every=2, warn=unheard)
+    trainer.train()
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    assert "forward" in vars(model)
+    history = callback.watch.history
+    assert history[0].figures["kl"] == 0 and history[2].figures["kl"] > 0.1
+    again = callbacks.watch(task).measure((tiny_copy(model), trainer.processing_class), 4)
+    assert again.figures["preference"] == history[2].figures["preference"]
+
+
+def tiny_copy(model):
+    plain = type(model)(model.config).eval()
+    plain.load_state_dict(model.state_dict())
+    return plain
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning")  # peft calls transformers by old names
+def test_an_adapter_is_switched_off_for_the_start(tmp_path, task):
+    peft = pytest.importorskip("peft")
+    trainer = trainer_of(tmp_path)
+    torch.manual_seed(0)
+    config = peft.LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM")
+    trainer = transformers.Trainer(
+        model=peft.get_peft_model(trainer.model, config),
+        args=trainer.args,
+        train_dataset=trainer.train_dataset,
+        processing_class=trainer.processing_class,
+    )
+    callback = callbacks.for_trl(trainer, task, every=2)
+    trainer.train()
+    history = callback.watch.history
+    assert history[0].figures["kl"] == 0 and history[2].figures["kl"] > 0
+    assert (tmp_path / "trained/grue/best/adapter_model.safetensors").exists()
+    learned = [name for name, one in trainer.model.named_parameters() if one.requires_grad]
+    assert learned and all("lora" in name for name in learned)
+
+
+def answered(texts):
+    return [Prediction(example.id, text) for example, text in zip(tiny.examples(), texts, strict=True)]
+
+
+def test_a_reward_that_parts_from_what_it_stands_for_gives_a_warning(task):
+    """Words in disorder: every word of the reference is there (rouge1), no pair of them is (rouge2)."""
+    told = []
+    watch = callbacks.watch(task, warn=told.append)
+    half = [" ".join(example.references[0].split()[:2]) for example in tiny.examples()]
+    jumbled = [" ".join(words[::2] + words[1::2]) for words in (one.references[0].split() for one in tiny.examples())]
+    whole = [example.references[0] for example in tiny.examples()]
+    first, better, worse = (watch.score(answered(texts), step) for step, texts in enumerate((half, whole, jumbled)))
+    assert first.alarm == better.alarm == ""
+    for name, sign in (("reward", 1), ("naturalness", -1)):
+        assert sign * worse.figures[f"{name}_gain"] > 2 * worse.figures[f"{name}_gain_error"]
+    assert "step 2: the reward changed by +" in worse.alarm and "naturalness by -" in worse.alarm
+    assert "held-out" not in worse.alarm  # coverage has risen, too
+    # The same figures without a reward that rose.
+    assert callbacks.watch(task, reward="").score(answered(jumbled), 0).alarm == ""
+
+
+def test_what_the_reward_raises_is_not_held_out(task):
+    assert callbacks.watch(task).optimised == {"rouge1", "rougeL"}
+    assert callbacks.watch(task, reward="0.5*coverage + rouge2").optimised == {"coverage", "rouge2"}
+    assert callbacks.watch(task, reward=lambda examples, texts: [1.0] * len(texts)).optimised == set()
+    without = callbacks.watch(task, reward="").score(answered(["the dog"] * 12), 0).figures
+    assert not {"reward", "held_out"} & without.keys() and "preference" in without
+
+
+def test_a_model_behind_an_address(task):
+    """One that answers every other prompt with its reference, the others with a word of no reference."""
+    said = {one.prompt: one.references[0] if n % 2 else "nonsense" for n, one in enumerate(tiny.examples())}
+    with server.serving(reply=lambda body: said[body["prompt"]]) as host:
+        watch = callbacks.watch(task)
+        measured = watch.ask(grue.Endpoint(host.url, "org/m", completions=True), 7)
+    assert [one.text for one in measured.predictions] == list(said.values())
+    assert measured.step == 7 and measured.figures["preference"] == pytest.approx(50)
+
+
+def test_bad_input(tmp_path, task, refused, monkeypatch):
+    trainer = trainer_of(tmp_path)
+    with refused(ConfigError):
+        callbacks.for_trl(trainer, task, every=0)
+    with refused(ConfigError):
+        callbacks.for_trl(trainer, task, examples=0)
+    with refused(UnknownName):
+        callbacks.for_trl(trainer, "commongenn")
+    with refused(UnknownName):
+        callbacks.for_trl(trainer, task, reward="rouge7")
+    trainer.processing_class = None
+    with refused(ConfigError):
+        callbacks.for_trl(trainer, task)
+    sharded = trainer_of(tmp_path)
+    sharded.is_fsdp_enabled = True
+    with refused(ConfigError):
+        callbacks.for_trl(sharded, task)
+    misspelt = trainer_of(tmp_path)
+    callbacks.for_trl(misspelt, task, best="preferense")
+    with refused(ConfigError):
+        misspelt.train()
+
+
+@pytest.mark.skipif(find_spec("trl") is None, reason="not installed: trl")
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # TRL calls transformers by old names
+@pytest.mark.parametrize("method", ["GRPO", "RLOO", "SFT", "DPO"])
+def test_trl(tmp_path, task, method):
+    trl = late("trl")
+    for part in (tiny.tokenizer("causal"), tiny.model("causal")):
+        part.save_pretrained(tmp_path / "model")
+    rows = [{"prompt": one.prompt, "id": one.id} for one in tiny.examples()]
+    more = {}
+    if method in ("GRPO", "RLOO"):
+        more = {"num_generations": 4, "max_completion_length": 8}
+    elif method == "SFT":
+        rows = [{"prompt": one.prompt, "completion": f" {one.references[0]}"} for one in tiny.examples()]
+    else:
+        rows = [
+            {"prompt": one.prompt, "chosen": f" {one.references[0]}", "rejected": " cat cat"} for one in tiny.examples()
+        ]
+    settings = {
+        "max_steps": 2,
+        "per_device_train_batch_size": 4,
+        "report_to": "none",
+        "use_cpu": True,
+        "logging_steps": 2,
+    }
+    arguments = getattr(trl, f"{method}Config")(
+        str(tmp_path / "trl"), disable_tqdm=True, learning_rate=1e-2, **settings, **more
+    )
+    given = {"reward_funcs": grue.rewards.for_trl("rouge1", task=task)} if "num_generations" in more else {}
+    trainer = getattr(trl, f"{method}Trainer")(
+        model=str(tmp_path / "model"), args=arguments, train_dataset=as_dataset(rows), **given
+    )
+    callback = callbacks.for_trl(trainer, task, every=1, warn=unheard)
+    trainer.train()
+    assert [one.step for one in callback.watch.history] == [0, 1, 2]
+    assert callback.watch.history[0].figures["kl"] == 0 and callback.watch.history[2].figures["kl"] > 0
+    assert Path(tmp_path / "trl/grue/best/config.json").exists()
+    if given:  # TRL's own figures cover all steps since they were last logged
+        (line,) = [line for line in trainer.state.log_history if "reward" in line]
+        assert line["step"] == 2 and json.dumps(line)
+
+
+def as_dataset(rows):
+    from datasets import Dataset
+
+    return Dataset.from_list(rows)
