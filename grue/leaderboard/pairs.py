@@ -6,6 +6,7 @@ give a p below 2 / 2^n.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -187,10 +188,8 @@ def seeds_to_decide(contrasts: Sequence[Contrast], value: float) -> int | None:
     """
     if not value or any(min(len(each.scores_a), len(each.scores_b)) < 2 for each in contrasts):
         return None
-    for seeds in range(2, MOST_SEEDS + 1):
-        if smallest_difference(contrasts, seeds) <= abs(value):
-            return seeds
-    return None
+    found = bisect_left(range(2, MOST_SEEDS + 1), True, key=lambda n: smallest_difference(contrasts, n) <= abs(value))
+    return 2 + found if 2 + found <= MOST_SEEDS else None
 
 
 def smallest_difference(contrasts: Sequence[Contrast], seeds: int) -> float:

@@ -1,0 +1,80 @@
+"""`grue tools curves`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from grue import files
+from grue.cli import options
+from grue.cli.console import data_console, print_json, table
+from grue.render.figures import ends, p_value
+from grue.stats.paired import LEVEL
+
+if TYPE_CHECKING:
+    from grue.exchange.curves import CurvesCompared
+
+SHOWN = 12  # steps
+
+
+@click.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@options.option("--figure", "name", required=True, help="What the logs call the figure: validation/preference, reward.")
+@options.option("--lower", is_flag=True, help="Less of it is better.")
+@options.option("--paired", is_flag=True, help="The n-th logs of both began from the same weights, with the same seed.")
+@options.as_json
+def curves(old: Path, new: Path, name: str, lower: bool, paired: bool, as_json: bool) -> None:
+    """Say whether a new version of a trainer learns worse than the old one, from the logs of several seeds.
+
+    OLD and NEW are folders with logs of `grue train`, `grue.callbacks` or transformers (the last trainer_state.json of
+    each run), or files: JSON lines or CSV with a column step, 'old/*.csv' for several. Each log is a seed. Exit code 1:
+    the new curves are worse, as a whole or at the end, beyond what seeds explain.
+
+    \b
+    grue tools curves runs/main runs/pull-request --figure validation/preference
+    grue tools curves 'main/*.csv' 'branch/*.csv' --figure train/reward
+    """  # noqa: D301 (click reads the escape)
+    from grue.exchange.curves import compare_curves, read_curves
+
+    compared = compare_curves(read_curves(old, name), read_curves(new, name), name, lower=lower, paired=paired)
+    if as_json:
+        print_json(files.plain(compared))
+    else:
+        show(compared)
+    if compared.verdict == "worse":
+        raise click.exceptions.Exit(1)
+
+
+def show(compared: "CurvesCompared") -> None:
+    """Print the curves' means, the tests, and the verdict with what so many seeds can see."""
+    console = data_console()
+    counts = f"{len(compared.old)} old and {len(compared.new)} new seeds{', paired' if compared.paired else ''}"
+    console.print(Text.assemble((compared.figure, "bold"), f"  {counts}"), soft_wrap=True)
+    rows = table("step", "old", "new", "difference", left=())
+    every = max(1, -(-len(compared.steps) // SHOWN))
+    last = len(compared.steps) - 1
+    for place, (step, before, after) in enumerate(zip(compared.steps, *compared.means, strict=True)):
+        if place % every == 0 or place == last:
+            rows.add_row(f"{step:g}", f"{before:.4g}", f"{after:.4g}", f"{after - before:+.3g}")
+    console.print(rows)
+    tests = table("", "old", "new", "new − old", "95% interval", "p", "Holm p", "would be found")
+    for test in compared.tests:
+        low_high = ends(test.interval, ".3g")
+        tests.add_row(
+            *(test.name, f"{test.old:.4g}", f"{test.new:.4g}", f"{test.value:+.3g}", low_high),
+            *(p_value(test.p), p_value(test.p_holm), f"± {test.found:.3g}"),
+        )
+    console.print(tests)
+    console.print(Text.assemble((compared.verdict, "bold"), f": {_said(compared)}"), soft_wrap=True)
+
+
+def _said(compared: "CurvesCompared") -> str:
+    whole, end = compared.tests
+    if compared.verdict != "no difference found":
+        decided = [test.name for test in compared.tests if test.p_holm < 1 - LEVEL]
+        return f"{' and '.join(decided)}, beyond what seeds explain (Holm p < .05)."
+    seeds = f"; to decide {whole.value:+.3g} takes {whole.seeds} seeds a side" if whole.seeds else ""
+    size = f"a difference of {whole.found:.3g} in the whole curve or {end.found:.3g} at its end"
+    return f"{size} would be found about four times in five{seeds}."

@@ -1,0 +1,213 @@
+"""Learning curves of two versions of a trainer: has the newer one learned worse?
+
+A curve is what a log says of one figure at each step; a log is a seed. Two numbers sum it up: its mean over all steps
+but the first, which training has not changed yet, and its end. Both are compared over seeds by Student's t, and Holm
+corrects for the two. An unchanged trainer is called worse in at most 2.5 % of the cases, and better as often.
+"""
+
+import csv
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from grue import files
+from grue.errors import DataError, UnknownName, instead
+from grue.leaderboard.pairs import seeds_to_decide, smallest_difference
+from grue.stats.intervals import Interval, mean
+from grue.stats.paired import LEVEL, Contrast, holm, judge_seeds
+
+Curve = Mapping[float, float]
+"""Step → value."""
+
+STEPS = ("step", "update", "global_step", "_step", "Step")
+"""What logs call the number of a step, the first of them that a line has."""
+LOGS = ("train.jsonl", "figures.jsonl", "trainer_state.json")
+"""The logs that are looked for in a folder: those of `grue train`, of `grue.callbacks`, and of transformers."""
+WHOLE, END = "whole curve", "end"
+
+
+@dataclass(frozen=True, slots=True)
+class CurveTest:
+    """One number of the curves, compared over seeds.
+
+    Attributes:
+        name: "whole curve" or "end".
+        value: The new mean minus the old one.
+        p: Of Student's t, two-sided; `p_holm` is corrected for the two numbers.
+        found: The true difference that so many seeds would find four times in five, at as much noise.
+        seeds: The seeds a side that would find `value`; None if there are too many to say.
+    """
+
+    name: str
+    old: float
+    new: float
+    value: float
+    interval: Interval
+    p: float
+    p_holm: float
+    found: float
+    seeds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurvesCompared:
+    """What two sets of curves say.
+
+    Attributes:
+        old, new: The logs, one a seed.
+        steps: The steps that all logs have.
+        means: Mean over seeds at each step, of the old logs and of the new ones.
+        paired: Whether the n-th logs of both sides are a pair.
+        verdict: What is decided of the new curves at the level of 5 %.
+    """
+
+    figure: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    steps: tuple[float, ...]
+    means: tuple[tuple[float, ...], tuple[float, ...]]
+    paired: bool
+    tests: tuple[CurveTest, CurveTest]
+    verdict: Literal["worse", "better", "no difference found"]
+
+
+def compare_curves(
+    old: Mapping[str, Curve], new: Mapping[str, Curve], figure: str, *, lower: bool = False, paired: bool = False
+) -> CurvesCompared:
+    """Compare curves, each of a seed.
+
+    Args:
+        old: Log → its curve. Likewise `new`.
+        lower: Whether less is better, as of a loss.
+        paired: Whether the n-th logs of both began from the same weights, with the same seed.
+
+    Raises:
+        DataError: A side has a single seed, the logs have other steps, or pairs have unequal numbers.
+    """
+    for side, logs in (("old", old), ("new", new)):
+        if len(logs) < 2:
+            raise DataError(
+                f"The {side} side has one log, {next(iter(logs), 'none')}: whether trainers differ shows over seeds. "
+                "Give two at least, better five."
+            )
+    if paired and len(old) != len(new):
+        raise DataError(f"{len(old)} old and {len(new)} new logs are no pairs; leave --paired out.")
+    first, steps = next(iter(old.items()))
+    for name, curve in {**old, **new}.items():
+        if odd := sorted(curve.keys() ^ steps.keys()):
+            raise DataError(
+                f"{first} has {figure} at {len(steps)} steps and {name} at {len(curve)}; step {odd[0]:g} is in one of "
+                "them alone. Log both at the same steps, and let both finish."
+            )
+    ordered = sorted(steps)
+    if len(ordered) < 2:
+        raise DataError(f"{first} has {figure} at one step: that is no curve.")
+    judged = []
+    for name, counted in ((WHOLE, ordered[1:]), (END, ordered[-1:])):
+        values = [tuple(mean([curve[step] for step in counted]) for curve in side.values()) for side in (new, old)]
+        contrast = Contrast(values[0], values[1], paired=paired)
+        judged.append((name, contrast, judge_seeds([contrast])))
+    corrected = holm([each.p for *_, each in judged])
+    tests = tuple(
+        CurveTest(
+            name=name,
+            old=each.b,
+            new=each.a,
+            value=each.value,
+            interval=each.interval,
+            p=each.p,
+            p_holm=p,
+            found=smallest_difference([contrast], len(contrast.scores_a)),
+            seeds=seeds_to_decide([contrast], each.value),
+        )
+        for (name, contrast, each), p in zip(judged, corrected, strict=True)
+    )
+    signs = {math.copysign(1, test.value) * (-1 if lower else 1) for test in tests if test.p_holm < 1 - LEVEL}
+    means = tuple(tuple(mean([curve[step] for curve in side.values()]) for step in ordered) for side in (old, new))
+    return CurvesCompared(
+        figure=figure,
+        old=tuple(old),
+        new=tuple(new),
+        steps=tuple(ordered),
+        means=(means[0], means[1]),
+        paired=paired,
+        tests=(tests[0], tests[1]),
+        verdict="worse" if -1 in signs else "better" if 1 in signs else "no difference found",
+    )
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_curves(place: Path, figure: str) -> dict[str, Curve]:
+    """Return the curves of a figure in all logs below a folder, in a file, or in the files that a pattern names.
+
+    Args:
+        place: "runs/old", "old/seed-1.csv" or "old/*.jsonl".
+
+    Raises:
+        DataError: There is no log, one cannot be read, or has the figure twice at a step.
+        UnknownName: A log does not have the figure.
+    """
+    return {str(path): _curve(path, figure) for path in _logs(place)}
+
+
+def _logs(place: Path) -> list[Path]:
+    if place.is_dir():
+        found = [path for name in LOGS for path in place.rglob(name)]
+        ends = {path.parent.parent: path for path in sorted(found, key=_checkpoint) if _checkpoint(path) >= 0}
+        found = sorted([path for path in found if _checkpoint(path) < 0] + list(ends.values()))
+        if found:
+            return found
+        raise DataError(f"{place}: holds no log ({', '.join(LOGS)}); name files, such as '{place}/*.csv'.")
+    if place.is_file():
+        return [place]
+    found = sorted(path for path in place.parent.glob(place.name) if path.is_file()) if "*" in place.name else []
+    if not found:
+        raise DataError(f"{place}: there is no such file or folder.")
+    return found
+
+
+def _checkpoint(path: Path) -> int:
+    """Return the step of a checkpoint of transformers, whose trainer_state.json has the log up to it; else -1."""
+    match = re.fullmatch(r"checkpoint-(\d+)", path.parent.name)
+    return int(match[1]) if match else -1
+
+
+def _curve(path: Path, figure: str) -> Curve:
+    curve: dict[float, float] = {}
+    figures: set[str] = set()
+    for line in _lines(path):
+        figures |= line.keys()
+        step = next((line[name] for name in STEPS if name in line), None)
+        value = line.get(figure)
+        if value in (None, "") or step in (None, ""):
+            continue
+        try:
+            at, number = float(step), float(value)
+        except (TypeError, ValueError):
+            at = number = math.nan
+        if not (math.isfinite(at) and math.isfinite(number)):
+            raise DataError(f"{path}: {figure} is {value!r} at step {step!r}; a curve needs finite numbers.")
+        if at in curve:
+            raise DataError(f"{path}: {figure} stands twice at step {at:g}; is it the log of two runs?")
+        curve[at] = number
+    if not curve:
+        known = sorted(figures - {*STEPS})
+        raise UnknownName(f"{path} has no {figure!r} with a step ({', '.join(STEPS[:3])}).{instead(figure, known)}")
+    return curve
+
+
+def _lines(path: Path) -> Sequence[Mapping[str, Any]]:
+    if path.suffix == ".csv":
+        return list(csv.DictReader(files.read_text(path).removeprefix("﻿").splitlines()))
+    if path.suffix == ".json":
+        state = files.read_json(path)
+        history = state.get("log_history") if isinstance(state, dict) else None
+        if not isinstance(history, list) or not all(isinstance(line, dict) for line in history):
+            raise DataError(f"{path}: has no log_history, as the trainer_state.json of transformers has.")
+        return history
+    return [line for _, line in files.read_growing_jsonl(path)[0]]
