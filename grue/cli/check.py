@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from grue import files
 from grue.cli import options
 from grue.cli.console import evaluation_progress, print_json
 from grue.cli.score import has_all
-from grue.errors import ConfigError, DataError, SubmissionError
+from grue.errors import ConfigError, DataError, GrueError, SubmissionError, of_the_system, visible
 from grue.render.figures import p_value
 
 if TYPE_CHECKING:
@@ -29,8 +30,11 @@ ANY_SUITE = "mini"  # default of --suite for predictions
 @options.suite
 @options.option(
     "--baseline",
+    "baselines",
+    multiple=True,
     type=click.Path(path_type=Path),
-    help="Results of your own to compare with: a file or a folder, as FILE. Fails what is significantly worse.",
+    help="Results of your own to compare with: a file or a folder, as FILE; repeat for several seeds. Fails what is "
+    "significantly worse.",
 )
 @options.option(
     "--at-least",
@@ -56,7 +60,7 @@ def check(
     paths: tuple[Path, ...],
     task_name: str | None,
     suite: str,
-    baseline: Path | None,
+    baselines: tuple[Path, ...],
     at_least: tuple[str, ...],
     at_most: tuple[str, ...],
     tolerance: str | None,
@@ -76,6 +80,55 @@ def check(
     grue tools check runs/mini/imdb/ppo --at-least preference=60
     grue tools check predictions.jsonl --task commongen --at-least preference=supervised --tolerance 2sd
     """  # noqa: D301 (click reads the escape)
+    for report in filter(None, (junit, markdown)):
+        if report == files.STDIN:
+            raise ConfigError("A report cannot be written to -; name a file, or /dev/stdout.")
+        files.refuse_input(report, [*paths, *baselines])
+    if [*paths, *baselines].count(files.STDIN) > 1:
+        raise ConfigError("- is named twice, but standard input can be read once; name a file for one of them.")
+    named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
+    asked = (task_name, suite if named else None)
+    try:
+        checked = _check(paths, baselines, asked, at_least, at_most, tolerance, data_dir, offline)
+    except Exception as error:  # else the files would still show the verdicts of an earlier run
+        _write_reports(junit, markdown, _Checked(), str(of_the_system(error) or error))
+        if isinstance(error, GrueError) and error.exit_code == 1:  # 1 is for a missed bar alone
+            raise DataError(str(error)) from error
+        raise
+    _write_reports(junit, markdown, checked)
+    for warning in checked.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    if as_json:
+        print_json(checked.verdicts)
+    else:
+        click.echo("\n".join(checked.lines))
+    if not all(verdict.passed for verdict in checked.verdicts):
+        context.exit(1)
+
+
+# --- what is checked -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """The verdicts, what is printed, and what makes a verdict doubtful."""
+
+    verdicts: "Sequence[HeldAgainst]" = ()
+    lines: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+def _check(
+    paths: Sequence[Path],
+    baselines: Sequence[Path],
+    asked: tuple[str | None, str | None],
+    at_least: Sequence[str],
+    at_most: Sequence[str],
+    tolerance: str | None,
+    data_dir: Path | None,
+    offline: bool,
+) -> _Checked:
+    """Hold results and predictions against bars and baselines; `asked` are --task and --suite, where given."""
     import numpy as np
 
     from grue.data.load import load_examples
@@ -85,61 +138,54 @@ def check(
     required = [bars.parse_bar(text, "at least") for text in at_least]
     required += [bars.parse_bar(text, "at most") for text in at_most]
     allowed = bars.parse_tolerance(tolerance or "0")
-    if not required and baseline is None:
+    if not required and not baselines:
         raise ConfigError("Nothing to check: give --baseline PATH, or --at-least such as --at-least preference=60.")
-    if allowed.size and baseline is None and all(bar.number is not None for bar in required):
+    if allowed.size and not baselines and all(bar.number is not None for bar in required):
         raise ConfigError(
             "--tolerance is how far behind a row or a baseline a figure may be; there is no --baseline, and no bar "
             "names a row."
         )
-    named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
-    asked = (task_name, suite if named else None)
+    name = ", ".join(map(str, baselines))
     groups = _by_task(paths, *asked)
-    before = {} if baseline is None else {group.task.name: group for group in _by_task([baseline], *asked)}
+    before = {group.task.name: group for group in _by_task(baselines, *asked)} if baselines else {}
     if lacking := [group.task.name for group in groups if before and group.task.name not in before]:
-        raise DataError(f"{baseline}: has no result on {', '.join(lacking)}, to compare with.")
-    limits = [
-        bars.limits(required, group.known, group.task, shipped(group.task.suite), allowed) for group in groups
-    ]  # refuses a wrong name before anything is scored
+        raise DataError(f"{name}: has no result on {', '.join(lacking)}, to compare with.")
+    limits = [bars.limits(required, group.known, group.task, shipped(group.task.suite), allowed) for group in groups]
+    read = [
+        (group.read(data_dir, offline), before[group.task.name].read(data_dir, offline) if before else [])
+        for group in groups
+    ]  # so far, nothing was scored: a wrong name, and a file that cannot be used, is refused at once
+    if before and tolerance is None:
+        _refuse_without_texts([of_file for sides in read for side in sides for of_file in side])
     verdicts: list[HeldAgainst] = []
     tests: list[bars.AxisTest] = []
-    lines: list[str] = []
+    warnings: list[str] = []
     with evaluation_progress("tasks") as progress:
-        for done, (group, of_task) in enumerate(zip(groups, limits, strict=True)):
+        for done, (group, of_task, sides) in enumerate(zip(groups, limits, read, strict=True)):
             progress(done, len(groups))
-            task, figures = group.task, group.figures(data_dir, offline)
-            earlier = before[task.name].figures(data_dir, offline) if before else []
+            task = group.task
+            figures, earlier = ([_scored(of_file, task, data_dir, offline) for of_file in side] for side in sides)
             bars.refuse_other_examples([*figures, *earlier], task, shipped(task.suite))
+            warnings += _copies(figures, earlier)
             if earlier and tolerance is not None:
-                of_task = [*of_task, *bars.from_baseline(earlier, str(baseline), allowed)]
+                of_task = [*of_task, *bars.from_baseline(earlier, name, allowed)]
             verdicts += bars.check(figures, of_task, task)
             if earlier and tolerance is None:
-                _refuse_without_texts([*figures, *earlier])
                 examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
                 tests += bars.axis_tests(figures, earlier, task, examples, np.random.default_rng(0))
-    verdicts += bars.not_worse(tests, str(baseline))
+    verdicts += bars.not_worse(tests, name)
     lines = list(_lines(groups, verdicts))
-    if left := [name for name in before if name not in {group.task.name for group in groups}]:
-        lines.append(f"Not checked: {', '.join(left)}, which only {baseline} has.")
-    if any(len(group.sources) == 1 for group in (*groups, *before.values())):
-        lines.append(
-            "One seed: a test covers the examples, not what another seed would give."
+    if left := [other for other in before if other not in {group.task.name for group in groups}]:
+        lines.append(f"Not checked: {', '.join(left)}, which only {name} has.")
+    by_place = dict(zip(("FILE", "--baseline"), zip(*read, strict=True), strict=True))
+    if single := [place for place, of_tasks in by_place.items() if any(len(side) == 1 for side in of_tasks)]:
+        meant = (
+            "a test covers the examples, not what another seed would give."
             if tests
-            else "One file: chance alone may decide a close verdict. Several seeds say more."
+            else "chance alone may decide a close verdict. Several seeds say more."
         )
-    if junit is not None:
-        files.write_text(junit, _junit(verdicts))
-    if markdown is not None:
-        files.write_text(markdown, _markdown(verdicts))
-    if as_json:
-        print_json(verdicts)
-    else:
-        click.echo("\n".join(lines))
-    if not all(verdict.passed for verdict in verdicts):
-        context.exit(1)
-
-
-# --- what is checked -------------------------------------------------------------------------------------------------
+        lines.append(f"One seed in {' and in '.join(single)}: {meant}")
+    return _Checked(verdicts, lines, warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +210,12 @@ class _Group:
         figures = bars.of_result(first, self.task)
         return {name: figures.directions.get(name, "higher") for name in figures.values}
 
-    def figures(self, data_dir: Path | None, offline: bool) -> "list[FileFigures]":
-        """Read or compute them."""
+    def read(self, data_dir: Path | None, offline: bool) -> "list[FileFigures]":
+        """Return the figures of results; of predictions, which are not scored yet, the texts alone."""
         from grue.leaderboard import bars
 
         return [
-            _scored(source, self.task, data_dir, offline)
+            _texts(source, self.task, data_dir, offline)
             if isinstance(source, Path)
             else bars.of_result(source, self.task)
             for source in self.sources
@@ -205,13 +251,16 @@ def _by_task(paths: Sequence[Path], task_name: str | None, suite: str | None) ->
 
 
 def _sources(path: Path, task: "Task | None") -> "list[Path] | list[Entry]":
-    """Return the results that a path holds, a folder's of the task alone, or the path itself if it is predictions."""
+    """Return the results that a path holds, a folder's of the task alone, or its predictions."""
     from grue.leaderboard.systems import entries_in
     from grue.records import Entry
     from grue.submissions.folder import read_result
 
     if path.is_dir():
         entries = entries_in(path)
+        predictions = sorted(file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.gz")))
+        if predictions and not entries:
+            return predictions
         wanted = (task.suite, task.name) if task else None
         entries = [entry for entry in entries if wanted in (None, (entry.result.suite, entry.result.task))]
         if not entries:
@@ -229,21 +278,45 @@ def _sources(path: Path, task: "Task | None") -> "list[Path] | list[Entry]":
     return [Entry(read_result(path), path, "local")]
 
 
-def _scored(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
-    """Score predictions; if they do not fit the task, raise a DataError, not the error of a missed bar."""
-    from grue.api.score import score
-    from grue.evaluation.predictions import read_predictions
+def _texts(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
+    """Read predictions, one for each example of the task's evaluation split; if they do not fit, raise a DataError."""
+    from grue.data.load import load_examples
+    from grue.evaluation.predictions import match, read_predictions
     from grue.leaderboard import bars
 
-    try:
-        predictions = read_predictions(path)
-        scored = score(predictions, task, data_dir=data_dir, offline=offline)
-    except SubmissionError as error:
-        where = "" if str(path) in str(error) else f"{path}: "
-        raise DataError(f"{where}{error}") from error
-    if not has_all(task, scored.ids):
+    predictions = read_predictions(path, DataError)
+    examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
+    if not has_all(task, [example.id for example in examples]):
         raise DataError(f"{data_dir}: has other examples than the task's, on which no row of the board was scored.")
-    return bars.measured(path, scored.scores, scored.preference, scored.naturalness, scored.hashes, predictions)
+    try:
+        match(examples, predictions)
+    except SubmissionError as error:
+        raise DataError(f"{path}: {error}") from error
+    return bars.measured(path, [], None, None, {}, predictions)
+
+
+def _scored(of_file: "FileFigures", task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
+    """Score predictions; a result has its figures."""
+    from grue.api.score import score
+    from grue.leaderboard import bars
+    from grue.records import Entry
+
+    if isinstance(of_file.made, Entry):
+        return of_file
+    scored = score(of_file.made, task, data_dir=data_dir, offline=offline)
+    return bars.measured(
+        of_file.source, scored.scores, scored.preference, scored.naturalness, scored.hashes, of_file.made
+    )
+
+
+def _copies(figures: "Sequence[FileFigures]", baseline: "Sequence[FileFigures]") -> Iterator[str]:
+    """Yield what is wrong with files that hold the same."""
+    for (place, a), (other, b) in combinations(enumerate([*figures, *baseline]), 2):
+        if a.content == b.content:
+            if place < len(figures) <= other:
+                yield f"{b.source}, the baseline, holds the same as {a.source}: was it overwritten?"
+            else:
+                yield f"{b.source} holds the same as {a.source}: a copy is no further seed."
 
 
 def _refuse_without_texts(figures: "Sequence[FileFigures]") -> None:
@@ -295,14 +368,28 @@ def _apart(value: float, limit: float) -> tuple[str, str]:
     return texts
 
 
-def _junit(verdicts: "Sequence[HeldAgainst]") -> str:
-    """Return the verdicts as a test suite in JUnit's XML."""
+def _write_reports(junit: Path | None, markdown: Path | None, checked: _Checked, error: str = "") -> None:
+    """Write verdicts, or why there are none, to the files that are asked for."""
+    error = visible(" ".join(error.split()))
+    if junit is not None:
+        files.write_text(junit, _junit(checked, error))
+    if markdown is not None:
+        files.write_text(markdown, _markdown(checked, error))
+
+
+def _junit(checked: _Checked, error: str) -> str:
+    """Return the verdicts, or an error, as a test suite in JUnit's XML."""
     from xml.etree import ElementTree
 
-    failed = [verdict for verdict in verdicts if not verdict.passed]
-    counts = {"tests": str(len(verdicts)), "failures": str(len(failed))}
-    suite = ElementTree.Element("testsuite", {"name": "grue tools check", **counts})
-    for verdict in verdicts:
+    failed = [verdict for verdict in checked.verdicts if not verdict.passed]
+    errors = 1 if error else 0
+    counts = {"tests": len(checked.verdicts) + errors, "failures": len(failed), "errors": errors}
+    named = {name: str(count) for name, count in counts.items()}
+    suite = ElementTree.Element("testsuite", {"name": "grue tools check", **named})
+    if error:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "grue", "name": "check"})
+        ElementTree.SubElement(case, "error", {"message": error})
+    for verdict in checked.verdicts:
         name = f"{verdict.bar.figure} {verdict.bar.side} {verdict.bar.wanted}"
         case = ElementTree.SubElement(suite, "testcase", {"classname": verdict.task, "name": name})
         if not verdict.passed:
@@ -311,17 +398,20 @@ def _junit(verdicts: "Sequence[HeldAgainst]") -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _markdown(verdicts: "Sequence[HeldAgainst]") -> str:
-    """Return the verdicts as a table in Markdown, those that failed first."""
+def _markdown(checked: _Checked, error: str) -> str:
+    """Return the verdicts as a table in Markdown, after an error, warnings and what failed."""
     from grue.render.layout import Heading, TextTable
     from grue.render.markdown import markdown_table
 
+    verdicts = checked.verdicts
     failed = sum(not verdict.passed for verdict in verdicts)
     title = f"{failed} of {len(verdicts)} checks failed" if failed else f"All {len(verdicts)} checks passed"
-    rows = [
+    rows = [("ERROR", "", error)] if error else [("warning", "", visible(text)) for text in checked.warnings]
+    strong = frozenset((place, 0) for place in range(len(rows) + failed))
+    rows += [
         ("ok" if verdict.passed else "FAIL", verdict.task, f"{verdict.bar.figure} {sentence(verdict)}")
         for verdict in sorted(verdicts, key=lambda verdict: verdict.passed)
     ]
     columns = tuple(Heading(name, False) for name in ("", "task", "figure"))
-    strong = frozenset((place, 0) for place in range(failed))
-    return f"### grue: {title}\n\n{markdown_table(TextTable('', columns, tuple(rows), strong))}\n"
+    table = markdown_table(TextTable("", columns, tuple(rows), strong))
+    return f"### grue: {'Nothing was checked' if error else title}\n\n{table}\n"

@@ -40,6 +40,11 @@ class FileFigures:
     made: Entry | Sequence[Prediction] = ()
 
     @property
+    def content(self) -> object:
+        """What the file holds: equal for copies."""
+        return self.made.result if isinstance(self.made, Entry) else self.made
+
+    @property
     def has_texts(self) -> bool:
         """Whether its predictions are there."""
         return not isinstance(self.made, Entry) or ((path := texts_of(self.made.path)) is not None and path.is_file())
@@ -63,11 +68,16 @@ class Bar:
         """The required number; None for a row.
 
         Raises:
-            ConfigError: It is not finite.
+            ConfigError: It is not finite, or has a comma or a percent sign, which no row's name has.
         """
         try:
             number = float(self.wanted)
         except ValueError:
+            if {*self.wanted} & {*",%"}:
+                raise ConfigError(
+                    f"{escaped(self.figure)}={escaped(self.wanted)}: not a number; write it with a point and without "
+                    "a unit, such as 0.6 or 60."
+                ) from None
             return None
         if not math.isfinite(number):
             raise ConfigError(f"{self.figure}={self.wanted}: must be a finite number or the name of a row.")
@@ -352,7 +362,7 @@ def _refuse_wrong_side(bar: Bar, direction: Direction) -> None:
 
 def _refuse_other_unit(bar: Bar, number: float) -> None:
     """Refuse a number that its figure cannot have, or a share where percents are meant."""
-    low, high = (0.0, 100.0) if bar.figure in SCORED_AXES else CARDS[bar.figure].range if bar.figure in CARDS else _ANY
+    low, high = _scale(bar.figure)
     cure = ""
     if low <= number <= high:
         if not (high == 100 and 0 < number < 1):
@@ -363,7 +373,9 @@ def _refuse_other_unit(bar: Bar, number: float) -> None:
     raise ConfigError(f"{bar.figure}={bar.wanted}: {bar.figure} is on a scale of {low:g} to {high:g}.{cure}")
 
 
-_ANY = (-math.inf, math.inf)
+def _scale(figure: str) -> tuple[float, float]:
+    """Return the lowest and the highest value of a figure."""
+    return (0.0, 100.0) if figure in SCORED_AXES else CARDS[figure].range if figure in CARDS else (-math.inf, math.inf)
 
 
 def _tolerated(bar: Bar, mean: float, spread: float | None, seeds: int, origin: str, tolerance: Tolerance) -> Limit:
@@ -379,7 +391,15 @@ def _tolerated(bar: Bar, mean: float, spread: float | None, seeds: int, origin: 
     of_seeds = "" if spread is None else f", sd {spread:.4g}"
     allowed = f", tolerance {tolerance.size:g}{f' {SD}' if tolerance.unit else ''}" if tolerance.size else ""
     why = f"{origin}: {mean:.4g}, seeds: {seeds}{of_seeds}{allowed}"
-    return Limit(bar, mean - size if bar.side == "at least" else mean + size, why)
+    limit = mean - size if bar.side == "at least" else mean + size
+    low, high = _scale(bar.figure)
+    if size and not low < limit < high:
+        raise ConfigError(
+            f"--tolerance {tolerance.size:g}{tolerance.unit}: {bar.figure} {bar.side} {limit:.4g} would stop nothing: "
+            f"{origin} has {mean:.4g}, on a scale of {low:g} to {high:g}. Give a smaller tolerance, in the unit of "
+            f"{bar.figure} or in standard deviations, such as 2sd."
+        )
+    return Limit(bar, limit, why)
 
 
 def _of_row(bar: Bar, task: Task, board: Board | None) -> Estimate:

@@ -1,10 +1,13 @@
 """`grue tools check`: a threshold or a row of the board, for results and for predictions."""
 
+import gzip
 import json
 import re
+import shutil
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from support.commands import grue, printed_json
 from support.own_task import OWN_TASK
@@ -33,6 +36,24 @@ MADE = {
     "axis": STATED[0] | {"preference": None},
     "hostile": STATED[0] | {"suite": "\x1b[31m", "task": "\x1b]0;x\x07"},
 }
+
+
+@pytest.fixture
+def scenes(tmp_path, monkeypatch):
+    """A task of twelve rows in the working directory, and predictions of which so many are right: 3.jsonl, 9.jsonl."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scenes.toml").write_text(OWN_TASK.format(metric="rougeL"))
+    rows = [{"id": str(n), "prompt": "say", "references": [f"a cat number{n}"]} for n in range(12)]
+    files.write_jsonl(tmp_path / "rows.jsonl", rows)
+    for right in (3, 6, 9):
+        texts = [row["references"][0] if n < right else "x" for n, row in enumerate(rows)]
+        lines = [{"id": row["id"], "text": text} for row, text in zip(rows, texts, strict=True)]
+        files.write_jsonl(tmp_path / f"{right}.jsonl", lines)
+
+
+def scored(*asked, code=0, **more):
+    """Check predictions of that task."""
+    return grue("tools", "check", "--task", "scenes.toml", *asked, code=code, **more)
 
 
 @pytest.fixture
@@ -85,7 +106,8 @@ def test_a_baseline_stops_what_is_significantly_worse(tmp_path, monkeypatch):
     one = "imdb/seed-1.result.json"
     better = grue(*asked, ppo / one, "--baseline", start / one).stdout
     assert "ok   preference 96.78, at least the baseline's 89.41" in better
-    assert "ok   naturalness 86.32, not significantly below the baseline's 86.4" in better and "One seed: " in better
+    assert "ok   naturalness 86.32, not significantly below the baseline's 86.4" in better
+    assert "One seed in FILE and in --baseline: " in better
     suite = ElementTree.parse(tmp_path / "j.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "0")
     assert (tmp_path / "m.md").read_text().startswith("### grue: All 2 checks passed\n\n|")
@@ -111,6 +133,83 @@ def test_predictions_from_standard_input_are_tested_by_examples(tmp_path):
     files.write_jsonl(tmp_path / "wrong.jsonl", lines)
     same = CliRunner().invoke(main, [*command, str(tmp_path / "wrong.jsonl")], input=given)
     assert same.exit_code == 0 and "ok   preference 25, at least the baseline's 25 " in same.stdout
+
+
+@pytest.mark.usefixtures("scenes")
+def test_several_baselines_or_a_folder_of_predictions_are_seeds(tmp_path):
+    two = printed_json(
+        "tools", "check", "9.jsonl", "--task", "scenes.toml", "--baseline", "3.jsonl", "--baseline", "6.jsonl"
+    )
+    assert two[0]["limit"] == pytest.approx(100 * (3 + 6) / 24)
+    (tmp_path / "last").mkdir()
+    for name in ("3.jsonl", "6.jsonl"):
+        (tmp_path / name).rename(tmp_path / "last" / name)
+    of_folder = printed_json("tools", "check", "9.jsonl", "--task", "scenes.toml", "--baseline", "last")
+    assert [{**one, "bar": None} for one in of_folder] == [{**one, "bar": None} for one in two]
+    assert "One seed in FILE: " in scored("9.jsonl", "--baseline", "last").stdout
+    assert "own/scenes, 2 files" in scored("last", "--at-least", "rougeL=0.3").stdout
+
+
+@pytest.mark.usefixtures("scenes", "made")
+def test_a_baseline_or_a_seed_that_is_a_copy_is_said(tmp_path):
+    shutil.copy(tmp_path / "9.jsonl", tmp_path / "copy.jsonl")
+    for baseline in ("9.jsonl", "copy.jsonl"):
+        same = scored("9.jsonl", "--baseline", baseline, "--markdown", "m.md")
+        assert f"Warning: {baseline}, the baseline, holds the same as 9.jsonl: was it overwritten?" in same.stderr
+        assert "**warning**" in (tmp_path / "m.md").read_text()
+    seeds = scored("9.jsonl", "copy.jsonl", "--at-least", "preference=70").stderr
+    assert "Warning: copy.jsonl holds the same as 9.jsonl: a copy is no further seed." in seeds
+    assert "Warning" not in scored("9.jsonl", "--baseline", "6.jsonl", "--baseline", "3.jsonl").stderr
+    results = grue("tools", "check", "one.json", "--baseline", "twin.json", "--tolerance", "2").stderr
+    assert "Warning: twin.json, the baseline, holds the same as one.json" in results
+
+
+@pytest.mark.usefixtures("scenes")
+def test_an_error_takes_the_place_of_the_verdicts_in_reports(tmp_path):
+    """Or yesterday's success would be shown for today's failure to check."""
+    asked = ("--junit", "j.xml", "--markdown", "m.md", "--at-least")
+    scored("9.jsonl", *asked, "rougeL=0.7")
+    for code, file, bar in ((3, "none.jsonl", "rougeL=0.7"), (2, "9.jsonl", "rougeL=70"), (2, "9.jsonl", "rougeL")):
+        said = scored(file, *asked, bar, code=code).stderr.removeprefix("Error: ").rstrip()
+        suite = ElementTree.parse(tmp_path / "j.xml").getroot()
+        assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["1", "0", "1"]
+        assert suite.find("testcase/error").get("message") == said
+        shown = (tmp_path / "m.md").read_text()
+        assert shown.startswith("### grue: Nothing was checked\n") and "**ERROR**" in shown and "ok" not in shown
+
+
+@pytest.mark.usefixtures("scenes")
+def test_what_cannot_be_used_is_found_before_anything_is_scored(tmp_path, monkeypatch):
+    monkeypatch.setattr("grue.api.score.score", lambda *given, **more: pytest.fail("scored"))
+    (tmp_path / "part.jsonl").write_text('{"id": "0", "text": "x"}\n')
+    for baseline, said in (("none.jsonl", "cannot be read"), ("part.jsonl", "part.jsonl: The predictions do not fit")):
+        assert said in scored("9.jsonl", "--baseline", baseline, code=3).stderr
+
+
+def test_predictions_that_do_not_fit_beside_a_result_are_no_missed_bar(tmp_path):
+    for n in (1, 2):
+        for end in ("result.json", "predictions.jsonl.gz"):
+            shutil.copy(MINI / f"supervised/imdb/seed-{n}.{end}", tmp_path)
+    with gzip.open(tmp_path / "seed-2.predictions.jsonl.gz", "wt") as file:
+        file.write('{"id": "0", "text": "x"}\n')
+    asked = ("tools", "check", tmp_path / "seed-1.result.json", "--baseline", tmp_path / "seed-2.result.json")
+    assert "seed-2.predictions.jsonl.gz: The predictions do not fit" in grue(*asked, code=3).stderr
+
+
+def test_the_shortest_task_file_of_the_page_is_enough(tmp_path, monkeypatch):
+    page = (ROOT / "docs/how-to/check.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "summaries.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+    rows = [{"id": str(n), "prompt": "say", "references": ["a cat"]} for n in range(2)]
+    files.write_jsonl(tmp_path / "test.jsonl", rows)
+    for name, text in (("tonight", "a cat"), ("last", "a dog")):
+        files.write_jsonl(tmp_path / f"{name}.jsonl", [{"id": row["id"], "text": text} for row in rows])
+    (command,) = re.findall(r"^grue (.* --task summaries\.toml .*)$", page, re.MULTILINE)
+    assert "ok   rougeL 1, at least the required 0.25" in grue(*command.split()).stdout
+    nightly = yaml.safe_load(page.rpartition("```yaml\n")[2].partition("```")[0])["jobs"]["outputs"]["steps"]
+    action = yaml.safe_load((ROOT / ".github/actions/grue-check/action.yml").read_text(encoding="utf-8"))
+    (asked,) = [step["with"] for step in nightly if step.get("uses", "").startswith("OWNER")]
+    assert {*asked} <= {*action["inputs"]}
 
 
 def test_a_line_never_contradicts_its_numbers(tmp_path):
@@ -144,6 +243,14 @@ def test_the_suite_of_the_environment_is_for_predictions(refused):
         (3, ". --at-least preference=1"),
         (2, "one.json --at-least preference"),
         (2, "one.json --at-least preference=nan"),
+        (2, "one.json --at-least preference=60,5"),
+        (2, "one.json --at-least preference=60%"),
+        (2, "one.json --at-least preference=supervised --tolerance 95"),
+        (2, "one.json --at-least sentiment=supervised --tolerance 60sd"),
+        (2, "one.json --baseline other.json --tolerance 99"),
+        (2, "- --task imdb --baseline -"),
+        (2, "one.json --at-least preference=1 --junit one.json"),
+        (2, "one.json --at-least preference=1 --markdown -"),
         (2, "one.json --at-least preference=-inf"),
         (2, "one.json --at-least perplexity:bounded=1"),
         (2, "one.json --at-most preference=99"),
