@@ -137,6 +137,8 @@ ACTION = yaml.safe_load((ROOT / ".github/actions/grue-check/action.yml").read_te
         ({"files": "seed-*.json", "at-least": "preference=60 naturalness=60"}, 0, "2 files"),
         ({"files": "seed-*.json", "at-least": "preference=60\nsentiment=1"}, 1, "FAIL sentiment"),
         ({"files": "seed-1.json", "at-least": "preference=supervised+ppo", "tolerance": "20"}, 0, "tolerance 20"),
+        ({"files": "seed-1.json", "baseline": "seed-2.json:seed-1.json", "tolerance": "9"}, 0, "seeds: 2"),
+        ({"files": "seed-1.json", "at-least": "preference=60", "junit": "grue/check.xml"}, 0, "1 file"),
         ({"files": "seed-1.json"}, 2, "Nothing to check"),
         ({"files": "--help"}, 2, "Nothing to check"),  # a name is no option
         (
@@ -169,5 +171,5 @@ def test_the_action_checks_what_it_is_given(given: dict[str, str], status: int, 
     assert printed in done.stdout + done.stderr
     begin, *_, end = done.stdout.splitlines()
     assert end == f"::{begin.removeprefix('::stop-commands::')}::"
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.iterdir()) == before and (tmp_path / "grue/check.xml").is_file() == ("junit" in given)
     assert not any("${{" in step["run"] for step in ACTION["runs"]["steps"])
