@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task
-from grue.errors import ConfigError, TrainingError
+from grue.errors import ConfigError, TrainingError, escaped
 from grue.interop.lookup import TextOrChat, text_of
-from grue.interop.scorer import Scorer, make_scorer
+from grue.interop.scorer import Scorer, make_scorer, make_scorer_of_references
+from grue.records import Example
 
 if TYPE_CHECKING:
     from grue.evaluation.rewards import RewardFunction
@@ -36,7 +37,7 @@ Splits = str | Sequence[str]
 def for_trl(
     reward: "str | RewardFunction | None" = None,
     *,
-    task: AnyTask,
+    task: AnyTask | None = None,
     suite: str = "mini",
     split: Splits = "train",
     data_dir: str | Path | None = None,
@@ -48,10 +49,17 @@ def for_trl(
     prompts if there is none. It returns [B] numbers, None where the reward does not apply, for instance because the
     column `data_source` of a mixed data set names another task. The mean of each term is logged as "reward/NAME".
 
+    The references are the task's, also where the data set has a column `references`. Without a task they are those of
+    that column, a text or a list of texts in each row, and the reward is a sum of metrics that need nothing else.
+
     Arguments and errors as for all functions of this module. A reward may use `token_ids` and `step`, which TRL
     provides, but not `truncated`.
     """
-    scorer = _scorer(reward, task, suite, split, data_dir, offline)
+    if task is None and (suite, split, data_dir) != ("mini", "train", None):
+        raise ConfigError("suite, split and data_dir say where a task's examples are; name the task with task=….")
+    scorer = (
+        make_scorer_of_references(reward) if task is None else _scorer(reward, task, suite, split, data_dir, offline)
+    )
 
     def trl_reward(
         *,
@@ -65,12 +73,24 @@ def for_trl(
         count = len(prompts)
         ids = columns.get("id") or [None] * count
         sources = columns.get("data_source") or [None] * count
-        lengths = {"completions": completions, "completion_ids": completion_ids, "id": ids, "data_source": sources}
+        if task is None and "references" not in columns:
+            raise TrainingError("The data set has no column 'references'; add it, or name the task with task=….")
+        references = columns["references"] if task is None else [None] * count
+        lengths = {
+            "completions": completions,
+            "completion_ids": completion_ids,
+            "id": ids,
+            "data_source": sources,
+            "references": references,
+        }
         for name, values in lengths.items():
             if values is not None and len(values) != count:
                 raise TrainingError(f"{len(values)} {name} for {count} prompts; there must be one for each.")
-        ours = [row for row, source in enumerate(sources) if source in (None, scorer.lookup.source)]
-        examples = [_example(scorer, ids[row], prompts[row]) for row in ours]
+        ours = [row for row, source in enumerate(sources) if task is None or source in (None, scorer.lookup.source)]
+        examples = [
+            _of_row(references[row], prompts[row]) if task is None else _example(scorer, ids[row], prompts[row])
+            for row in ours
+        ]
         rewarded = scorer.rewards(
             examples,
             [text_of(completions[row], "assistant") for row in ours],
@@ -230,6 +250,18 @@ def _scorer(
     return scorer
 
 
-def _example(scorer: Scorer, identity: Any, prompt: TextOrChat) -> Any:
+def _of_row(references: Any, prompt: TextOrChat) -> Example:
+    """Return an example of no task, known by its prompt."""
+    texts = (references,) if isinstance(references, str) else references
+    name = text_of(prompt, "user")
+    if not (isinstance(texts, list | tuple) and texts and all(isinstance(text, str) for text in texts)):
+        raise TrainingError(
+            f"The column 'references' has {escaped(repr(references), 80)} for the prompt '{escaped(name, 80)}'; it "
+            "must have a text or a list of texts in each row."
+        )
+    return Example(name, name, tuple(texts))
+
+
+def _example(scorer: Scorer, identity: Any, prompt: TextOrChat) -> Example:
     """Return a prompt's example: by its id if it has one, else by its text."""
     return scorer.lookup.by_prompt(prompt) if identity is None else scorer.lookup.by_id(identity)

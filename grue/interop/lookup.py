@@ -4,15 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from grue.data.examples import ExampleFile
-from grue.data.load import load_examples
 from grue.errors import DataError, TrainingError, escaped
 from grue.evaluation.prompting import content_text
 from grue.records import Example
-from grue.tasks import Task
 
 Message = Mapping[str, Any]
 """A chat message: `role` and `content`, which is a text, or a list of parts, some of which have a `text`."""
@@ -21,16 +18,16 @@ TextOrChat = str | Sequence[Message]
 
 
 class Lookup:
-    """The examples of one or several splits of a task; a DataError if there is no such split, or its data is missing.
+    """The examples of one or several splits of a task.
 
     Attributes:
         source: The task's name in exported data: "mini/imdb".
     """
 
-    def __init__(self, task: Task, splits: Sequence[str], data_dir: Path | None, offline: bool) -> None:
-        self.source = f"{task.suite}/{task.name}"
+    def __init__(self, source: str, splits: Sequence[str], files: Sequence[ExampleFile]) -> None:
+        self.source = source
         self._splits = splits
-        self._files = [load_examples(task, split, data_dir, offline).examples for split in splits]
+        self._files = files
 
     def __iter__(self) -> Iterator[Example]:
         return chain.from_iterable(self._files)

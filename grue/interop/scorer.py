@@ -7,9 +7,20 @@ from pathlib import Path
 from threading import Lock
 
 from grue.data.load import load_examples
-from grue.errors import TrainingError
-from grue.evaluation.rewards import Reward, RewardFunction, Value, give_name, make_reward, mean
+from grue.errors import ConfigError, TrainingError, did_you_mean
+from grue.evaluation.rewards import (
+    Reward,
+    RewardFunction,
+    Term,
+    Value,
+    give_name,
+    make_reward,
+    mean,
+    metric_reward,
+    parse_reward,
+)
 from grue.interop.lookup import Lookup
+from grue.metrics.card import CARDS
 from grue.records import Example, legible
 from grue.tasks import Task
 
@@ -116,12 +127,40 @@ def make_scorer(
     chosen = task.reward if reward is None else reward
     prepared_on = task.data.reward_split if task.data.reward_split in task.data.splits else splits[0]
     examples = load_examples(task, prepared_on, data_dir, offline).examples
-    lookup = Lookup(task, splits, data_dir, offline)
+    found = [load_examples(task, split, data_dir, offline).examples for split in splits]
+    lookup = Lookup(f"{task.suite}/{task.name}", splits, found)
     if isinstance(chosen, str):
         made_reward = make_reward(chosen, task, examples)
         return Scorer(made_reward, "".join(chosen.split()), tuple(term.name for term in made_reward.terms), lookup)
     name = getattr(chosen, "__name__", type(chosen).__name__)
     return Scorer(make_reward(give_name(chosen), task, examples), name, (name,), lookup)
+
+
+def make_scorer_of_references(reward: str | RewardFunction | None) -> Scorer:
+    """Return a reward for examples of no task, which have references alone.
+
+    Raises:
+        ConfigError: It is not a weighted sum of metrics that need nothing else.
+    """
+    if not isinstance(reward, str):
+        raise ConfigError("Without a task, name metrics as the reward, such as 'meteor'; or name the task with task=….")
+    terms = parse_reward(reward)
+    for _, name in terms:
+        if name not in OF_REFERENCES:
+            raise ConfigError(
+                f"The reward {name!r} is no metric that needs references alone; name the task that has what it needs "
+                f"with task=….{did_you_mean(name, OF_REFERENCES)} Without a task: {', '.join(OF_REFERENCES)}."
+            )
+    made = Reward(tuple(Term(weight, name, metric_reward(name, {}, [])) for weight, name in terms))
+    return Scorer(made, "".join(reward.split()), tuple(name for _, name in terms), Lookup("", (), ()))
+
+
+OF_REFERENCES = [
+    name
+    for name, card in CARDS.items()
+    if card.needs == "references" and card.family in ("overlap", "captions") and name != "cider"
+]
+"""Metrics of a text and its references alone, without a model; CIDEr weighs n-grams by a training split."""
 
 
 def _whole(name: str, example: Example, value: Value) -> float | None:

@@ -14,6 +14,7 @@ import grue
 from grue.errors import ConfigError, DataError, TrainingError, Unavailable, UnknownName
 
 tiny, rewards, queries = late("support.tiny"), late("grue.rewards"), late("grue.interop.queries")
+scorer = late("grue.interop.scorer")
 TASK = """
 reward = "rouge1"
 metrics = [{ name = "rouge1", axis = "preference", range = [0, 1] }]
@@ -189,6 +190,38 @@ def test_what_trl_cannot_mean_is_one_clear_error(animals, refused):
     ):
         with pytest.raises(error, match=told):
             rewards.for_trl(function, task=animals)(prompts=["the dog"], completions=one, completion_ids=[[1, 2]])
+
+
+def test_trl_scores_against_the_references_of_the_rows_without_a_task(refused):
+    reward, logged = rewards.for_trl("rouge1 - 0.5*meteor"), {}
+    given = {"prompts": ["say", by_user("say"), "say"], "completions": ["a cat", by_model("a cat"), "\u200ba cat "]}
+    rows = ["a cat", ["a dog", "a cat"], ("x",)]
+    values = reward(**given, references=rows, data_source=["theirs"] * 3, log_metric=logged.__setitem__)
+    copy = values[0]
+    assert values == [copy, copy, 0] and 0.5 < copy < 0.6
+    assert logged["reward/rouge1"] == pytest.approx(2 / 3) and reward.__name__ == "rouge1-0.5*meteor"
+    for references in (None, ["a"], ["a", [], "b"], ["a", [1], "b"], ["a", None, "b"]):
+        with refused(TrainingError):
+            reward(**given, **({} if references is None else {"references": references}))
+
+
+def test_no_value_of_a_metric_without_a_task_depends_on_other_examples(animals):
+    """As it does with a task, whose references count whatever the data set's column says."""
+    given = {"prompts": ["the dog", "the cat"], "completions": ["the dog", "the cat sat down"]}
+    known = [row[2] for row in ROWS["train"]][:2]
+    assert {"meteor", "rougeL", "chrf", "spice_lite"} < {*scorer.OF_REFERENCES}
+    for name in scorer.OF_REFERENCES:
+        of_task = rewards.for_trl(name, task=animals)
+        assert rewards.for_trl(name)(**given, references=known) == of_task(**given, references=["x", "y"])
+
+
+def test_what_needs_a_task_is_refused_without_one(refused):
+    others = ("cider", "facts", "bertscore", "sentiment", "os:getcwd", "rougeL1")
+    for reward in (None, words, *(f"meteor + {name}" for name in others)):
+        with refused(ConfigError):
+            rewards.for_trl(reward)
+    with refused(ConfigError):
+        rewards.for_trl("meteor", split="test")
 
 
 # --- verl ------------------------------------------------------------------------------------------------------------
