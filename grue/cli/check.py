@@ -84,8 +84,6 @@ def check(
         if report == files.STDIN:
             raise ConfigError("A report cannot be written to -; name a file, or /dev/stdout.")
         files.refuse_input(report, [*paths, *baselines])
-    if [*paths, *baselines].count(files.STDIN) > 1:
-        raise ConfigError("- is named twice, but standard input can be read once; name a file for one of them.")
     named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
     asked = (task_name, suite if named else None)
     try:
@@ -145,6 +143,8 @@ def _check(
             "--tolerance is how far behind a row or a baseline a figure may be; there is no --baseline, and no bar "
             "names a row."
         )
+    if [*paths, *baselines].count(files.STDIN) > 1:
+        raise ConfigError("- is named twice, but standard input can be read once; name a file for one of them.")
     name = ", ".join(map(str, baselines))
     groups = _by_task(paths, *asked)
     before = {group.task.name: group for group in _by_task(baselines, *asked)} if baselines else {}

@@ -169,8 +169,13 @@ def test_an_error_takes_the_place_of_the_verdicts_in_reports(tmp_path):
     """Or yesterday's success would be shown for today's failure to check."""
     asked = ("--junit", "j.xml", "--markdown", "m.md", "--at-least")
     scored("9.jsonl", *asked, "rougeL=0.7")
-    for code, file, bar in ((3, "none.jsonl", "rougeL=0.7"), (2, "9.jsonl", "rougeL=70"), (2, "9.jsonl", "rougeL")):
-        said = scored(file, *asked, bar, code=code).stderr.removeprefix("Error: ").rstrip()
+    for code, file, *bar in (
+        (3, "none.jsonl", "rougeL=0.7"),
+        (2, "9.jsonl", "rougeL=70"),
+        (2, "9.jsonl", "rougeL"),
+        (2, "-", "rougeL=0.7", "--baseline", "-"),
+    ):
+        said = scored(file, *asked, *bar, code=code).stderr.removeprefix("Error: ").rstrip()
         suite = ElementTree.parse(tmp_path / "j.xml").getroot()
         assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["1", "0", "1"]
         assert suite.find("testcase/error").get("message") == said
