@@ -21,8 +21,9 @@ def bench(
     algorithms: Sequence[str] = (),
     *,
     jobs: int | None = None,
+    gpus: float = 0.0,
     observer: "SweepObserver | None" = None,
-    stop: Callable[[], bool] = lambda: False,
+    stop: Callable[[], bool] | None = None,
     **arguments: Any,
 ) -> "Findings":
     """Compare methods fairly, as `grue bench` does; the same call resumes it.
@@ -31,9 +32,11 @@ def bench(
         folder: It gets the runs, the report and its page.
         algorithms: The methods: "ppo", "grpo", "my_file:NAME"; a bare one begins from the supervised start.
         jobs: Runs at a time. [default: one for each GPU, or else for each core]
+        gpus: Of each run; 0.25 lets four share one. [default: one]
         observer: Is told what changes. [default: it prints a line]
         stop: Called twice a second; True saves every run's state and raises TrainingError.
-        arguments: Those of `plan_bench`: suite, tasks, seeds, trials, backbone, models, best_of and others.
+        arguments: Those of `plan_bench`: suite, tasks, seeds, settings, trials, backbone, models, best_of and
+            others.
 
     Returns:
         `scores` and `differences` as pandas frames, the report as `markdown`; a notebook shows it.
@@ -48,7 +51,9 @@ def bench(
     def carry_out(grid: "SweepGrid", place: "JobContext") -> bool:
         with run.claimed(grid, place) as (planned, record):
             watching = Printing() if observer is None else observer
-            states = Sweep(planned, record, run.executor_for(record, place, jobs=jobs), watching).run(stop)
+            states = Sweep(planned, record, run.executor_for(record, place, jobs=jobs, gpus=gpus), watching).run(
+                stop or (lambda: False)
+            )
         left = [job for job in planned if states[job.id] != "finished"]
         if left:
             reasons = {event.job: event.message for event in record.ended()}
@@ -72,6 +77,7 @@ def plan_bench(
     chat: bool = False,
     backbone: str | None = None,
     seeds: str | Sequence[int] | None = None,
+    settings: Mapping[str, Any] | None = None,
     trials: int | None = None,
     best_of: int = 8,
     from_backbone: bool = False,
@@ -88,9 +94,10 @@ def plan_bench(
         chat: Whether local ones of `models` get the tasks' chat prompts.
         backbone: What all begin from: a hub id or a folder. [default: each task's]
         seeds: "1-5", or numbers. [default: 1 to 5; without algorithms 1]
+        settings: Of every method, in place of the recipe's, such as {"updates": 4}; the start keeps its own.
         trials: Choose each method's learning rate on validation, out of so many. [default: the recipe's]
         best_of: A control, the best of so many samples of the supervised start; 0 for none.
-        from_backbone: Whether methods train from the backbone, without a supervised start.
+        from_backbone: Whether methods train from the backbone, without a supervised start; it is a row as it is.
         threads: CPU threads of each run.
         data_dir: As in `grue.train`, as is `offline`.
 
@@ -110,10 +117,11 @@ def plan_bench(
     asked = SweepGrid(suite=suite, seeds=drawn or ("1-5" if algorithms else "1"), models=entries).located()
     if tasks is not None:
         asked = asked.on_tasks(tuple(tasks))
-    grid = fair_grid(asked, algorithms, backbone, from_backbone, best_of, asked.models)
+    grid = fair_grid(asked, algorithms, backbone, from_backbone, best_of, asked.models, settings)
     data = None if data_dir is None else Path(data_dir)
     place = JobContext(runs=(folder / RUNS).absolute(), data_dir=data, offline=offline, threads=threads)
-    return PlannedBench(folder, grid, place, None if trials is None else trial_grid(grid, trials)).chosen()
+    tried = None if trials is None else trial_grid(grid, trials)
+    return PlannedBench(folder, grid, place, tried, settings=settings or {}).chosen()
 
 
 def _model(name: str, chat: bool) -> "ModelEntry":

@@ -24,6 +24,13 @@ from grue.cli.console import evaluation_progress
 @options.option("--backbone", help="What all begin from: a hub id or a folder. [default: each task's]")
 @options.option("--seeds", help="1-5, or 1,2,7. [default: 1-5; without --algos 1]")
 @options.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of every method, in place of the recipe's; repeat for several.",
+)
+@options.option(
     "--trials",
     type=int,
     help="Choose each method's learning rate on validation, out of so many. [default: the recipe's]",
@@ -35,12 +42,10 @@ from grue.cli.console import evaluation_progress
     show_default=True,
     help="A control: the best of so many samples of the supervised start, picked as by `grue evaluate`; 0 for none.",
 )
-@options.option("--from-backbone", is_flag=True, help="Train from the backbone, without a supervised start.")
-@options.option(
-    "--jobs", type=click.IntRange(min=1), help="Runs at a time. [default: one per GPU, else cores / threads]"
-)
-@options.option("--threads", type=click.IntRange(min=1), default=1, help="CPU threads per run.")
+@options.option("--from-backbone", is_flag=True, help="Train from the backbone, which is then a row; no start.")
+@options.per_run
 @options.data
+@options.option("--dry-run", is_flag=True, help="Print the plan with its time, and stop.")
 @options.option("--yes", is_flag=True, help="Begin without asking.")
 def bench(
     context: click.Context,
@@ -52,13 +57,16 @@ def bench(
     chat: bool,
     backbone: str | None,
     seeds: str | None,
+    settings: tuple[str, ...],
     trials: int | None,
     best_of: int,
     from_backbone: bool,
     jobs: int | None,
     threads: int,
+    gpus: float,
     data_dir: Path | None,
     offline: bool,
+    dry_run: bool,
     yes: bool,
 ) -> None:
     """Compare methods fairly, and say which differences are decided.
@@ -70,6 +78,7 @@ def bench(
     \b
     grue bench --algos ppo,nlpo,grpo --tasks commongen,imdb --seeds 1-3
     grue bench mine --algos my_file:MyMethod,ppo,grpo --tasks commongen --trials 3 --yes
+    grue bench quick --algos ppo,grpo --tasks imdb --seeds 1-3 --set updates=4 --dry-run
     grue bench qwen --suite small --backbone Qwen/Qwen3-0.6B --algos grpo,rloo --tasks commongen
     grue bench models --suite grue --model org/one,org/two,http://localhost:8000/v1#org/three
     """  # noqa: D301 (click reads the escape)
@@ -86,6 +95,7 @@ def bench(
         chat=chat,
         backbone=backbone,
         seeds=seeds,
+        settings=options.parse_settings(settings),
         trials=trials,
         best_of=best_of,
         from_backbone=from_backbone,
@@ -97,10 +107,12 @@ def bench(
     if planned.trials is not None:
         stages = {"Trials": (planned.trials, planned.trials_place), **stages}
     for name, (grid, place) in stages.items():
-        click.echo(f"{name}: {plan_text(grid, place, jobs=jobs)}", err=True)
+        click.echo(f"{name}: {plan_text(grid, place, jobs=jobs, gpus=gpus)}", err=not dry_run)
+    if dry_run:
+        return
     if not yes:
         click.confirm("Begin?", abort=True, err=True)
-    finished = planned.carry_out(lambda grid, place: run_grid(grid, place, jobs=jobs))
+    finished = planned.carry_out(lambda grid, place: run_grid(grid, place, jobs=jobs, gpus=gpus))
     if finished is None:
         context.exit(1)
     with evaluation_progress("systems compared") as progress:

@@ -154,6 +154,16 @@ def submissions(function: F) -> F:
     return option("--submissions", type=_A_PATH, default=Path("submissions"), help=explained)(function)
 
 
+def per_run(function: F) -> F:
+    """Add --jobs, --threads and --gpus: how many runs there are at a time, and what each gets."""
+    explained = "GPUs per run: 0.25 lets four runs share one. [default: one per run; with Ray none]"
+    gpus = click.FloatRange(min=0)
+    function = option("--gpus", type=gpus, default=0.0, show_default=False, help=explained)(function)
+    function = option("--threads", type=click.IntRange(min=1), default=1, help="CPU threads per run.")(function)
+    explained = "Runs at a time. [default: one per GPU, else cores / threads]"
+    return option("--jobs", type=click.IntRange(min=1), help=explained)(function)
+
+
 def data(function: F) -> F:
     """Add --data-dir and --offline."""
     explained = "Folder with the data set in its original layout, instead of the task's sources."

@@ -56,7 +56,7 @@ def show_pairs(board: "Board", rows: "Sequence[Row]", as_json: bool) -> None:
     for line in (
         f"{decided} of {len(pairs)} pairs are decided (bold): Holm p, corrected for all of them, is below .05.",
         "p: Student's t over seeds, the examples as given. p, signs: the exact sign-flip test where seeds are pairs.",
-        f"Seeds to decide: with so many, a true difference of this size is found {POWER:.0%} of the time, uncorrected.",
+        f"Seeds to decide: with so many, a true difference of this size is decided {POWER:.0%} of the time.",
     ):
         console.print(Text(f"· {line}", style="dim"))
     if len(tasks) > 1:

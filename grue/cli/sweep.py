@@ -44,17 +44,7 @@ if TYPE_CHECKING:
 @options.data
 @options.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="This machine, or Ray.")
 @options.option("--address", help="Address of a running Ray cluster, such as auto. [default: start one]")
-@options.option(
-    "--jobs", type=click.IntRange(min=1), help="Runs at a time. [default: one per GPU, else cores / threads]"
-)
-@options.option("--threads", type=click.IntRange(min=1), default=1, help="CPU threads per run.")
-@options.option(
-    "--gpus",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    show_default=False,
-    help="GPUs per run: 0.25 lets four runs share one. [default: one per run; with Ray none]",
-)
+@options.per_run
 @options.option("--retries", type=click.IntRange(min=0), default=1, help="How often a crashed run is retried.")
 @options.option("--no-evaluate", is_flag=True, help="Train only.")
 @options.option("--dry-run", is_flag=True, help="Print what would run and how long it may take.")

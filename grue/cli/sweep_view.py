@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grue.cli.console import clock, data_console
-from grue.sweep.estimate import TimeEstimate, estimate
+from grue.sweep.estimate import TimeEstimate, durations_of, estimate, unknown_because
 from grue.sweep.jobs import Job, short
 from grue.sweep.record import Record, State
 from grue.sweep.status import JobRow, rows_of
@@ -128,22 +128,23 @@ def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
     done = len(jobs) - len(left)
     lines = [f"{runs}, {done} of them finished:" if done else f"{runs}:"]
     widths = [max(map(len, names)) + 2 for names in zip(*seeds, strict=True)]
+    unlike: set[str] = set()
     for (task, system), numbers in seeds.items():
         same = [job for job in left if (f"{job.suite}/{job.task}", job.system) == (task, system)]
-        like = estimate(same, 1, record.ended())
-        duration = "unknown" if like.unknown else f"{clock(like.work / len(same))} a run"
+        (like,) = durations_of(same[:1], record.ended())
+        after = f" ({like.after})" if like and like.after else ""
+        duration = f"{'about ' if after else ''}{clock(like.seconds)} a run{after}" if like else "unknown"
+        unlike |= {unknown_because(same[0])} if like is None else set()
         start = f", from {same[0].after.split('/')[2]}" if same[0].after else ""
         only = "" if same[0].evaluate else ", not evaluated"
         lines.append(
             f"  {task:{widths[0]}}{system:{widths[1]}}seeds {','.join(map(str, numbers)):14}{duration}{start}{only}"
         )
     rest = estimate(left, workers, record.ended())
-    takes = (
-        f"{_time(rest)}, {workers} at a time"
-        if rest.work
-        else "an unknown time: no run of these kinds has finished yet"
-    )
-    lines.append(f"That may take {takes}.")
+    lines.append(f"That may take {f'{_time(rest)}, {workers} at a time' if rest.work else 'an unknown time'}.")
+    if unlike:
+        reasons = f"Unknown is the time of runs {', and '.join(sorted(unlike))}"
+        lines.append(f"{reasons}; once one of a kind has finished here, the plan has its time.")
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from grue.evaluation.scoring import example_hashes
 from grue.leaderboard.budgets import unlike_calls
 from grue.leaderboard.lineage import line, share_starts
 from grue.leaderboard.notes import misfit
-from grue.leaderboard.pairs import SystemPair, with_holm
+from grue.leaderboard.pairs import POWER, SystemPair, with_holm
 from grue.leaderboard.systems import FoundSystem
 from grue.records import Axis, Entry, Example, Prediction, other_examples
 from grue.stats.intervals import Interval
@@ -198,6 +199,7 @@ def pairs_over_examples(
     tasks: Sequence[Task],
     generator: np.random.Generator,
     *,
+    axis: Axis = "preference",
     data_dir: Path | None = None,
     offline: bool = False,
     progress: Progress = lambda done, total: None,
@@ -213,12 +215,13 @@ def pairs_over_examples(
     total = len(systems) * len(tasks)
     for task in tasks:
         examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
-        metrics = axis_metrics(task, examples, "preference")
+        metrics = axis_metrics(task, examples, axis)
         for system in systems:
             progress(len(worths), total)
             entries = system.entries[task.name].values()
             worths[system.name, task.name] = [worth(metrics, examples, predictions_of(e, examples)) for e in entries]
-    pairs = []
+    count, pairs = math.comb(len(systems), 2), []
+    quantiles = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / count) + NormalDist().inv_cdf(POWER)
     for a, b in combinations(systems, 2):
         contrasts = [
             contrast_of(
@@ -230,7 +233,7 @@ def pairs_over_examples(
         ]
         judged = judge_mean(contrasts, [draw(each, generator) for each in contrasts], generator)
         variances = sum(each.test_set_variance * len(each.examples) for each in contrasts) / len(contrasts) ** 2
-        needed = variances * ((1.96 + 0.84) / judged.value) ** 2 if judged.value else math.inf
+        needed = variances * (quantiles / judged.value) ** 2 if judged.value else math.inf
         pairs.append(
             SystemPair(
                 a=a.name,

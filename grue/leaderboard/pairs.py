@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from grue.leaderboard.board import Estimate, Row
 from grue.leaderboard.lineage import are_pairs, starts_on
 from grue.leaderboard.places import contrast
+from grue.records import Axis
 from grue.stats.intervals import Interval, mean, student_t_quantile
 from grue.stats.paired import LEVEL, Contrast, degrees_of_freedom, holm, judge_seeds
 
@@ -40,9 +41,10 @@ class SystemPair:
         p: Of Student's t; 1 where one has a single seed.
         p_signs: Of the sign-flip test; None where seeds are not pairs.
         p_holm: `p`, corrected for the number of pairs.
-        seeds: Seeds each from which on a true difference of this size would be found four times in five, at as much
+        seeds: Seeds each from which on a true difference of this size would be decided four times in five, at as much
             noise; None where that is unknown, or more than `MOST_SEEDS`.
         examples: The same of examples a task, where the test is over examples; None where it is not.
+        paired: The tasks on which the seeds of both are pairs.
     """
 
     a: str
@@ -54,6 +56,7 @@ class SystemPair:
     p_holm: float
     seeds: int | None
     examples: int | None = None
+    paired: tuple[str, ...] = ()
 
     @property
     def is_decided(self) -> bool:
@@ -61,15 +64,17 @@ class SystemPair:
         return self.p_holm < 1 - LEVEL
 
 
-def all_pairs(rows: Sequence[Row], compared: Sequence[Row]) -> list[SystemPair]:
-    """Return every two of the compared systems, in their order.
+def all_pairs(rows: Sequence[Row], compared: Sequence[Row], axis: Axis = "preference") -> list[SystemPair]:
+    """Return every two of the compared systems, in their order; none where they have no task of the axis in common.
 
     Args:
         rows: All rows of the board, which say what the runs began from.
-        compared: Those to compare, at least two, with at least one task in common that has a preference.
+        compared: Those to compare, at least two.
     """
-    starts, reached = starts_on(rows), _preferences(compared)
-    pairs = []
+    starts, reached = starts_on(rows), _reached(compared, axis)
+    if not reached:
+        return []
+    count, pairs = math.comb(len(compared), 2), []
     for (i, a), (j, b) in combinations(enumerate(compared), 2):
         contrasts = [
             contrast(
@@ -87,7 +92,8 @@ def all_pairs(rows: Sequence[Row], compared: Sequence[Row]) -> list[SystemPair]:
                 p=judged.p,
                 p_signs=sign_flip_p(contrasts),
                 p_holm=1.0,
-                seeds=seeds_to_decide(contrasts, judged.value),
+                seeds=seeds_to_decide(contrasts, judged.value, count),
+                paired=tuple(task for task, each in zip(reached, contrasts, strict=True) if each.paired),
             )
         )
     return with_holm(pairs)
@@ -120,7 +126,7 @@ class RankRange:
 
 def rank_ranges(compared: Sequence[Row]) -> list[RankRange]:
     """Return how far the order of systems depends on the choice of tasks, in their order."""
-    reached = _preferences(compared)
+    reached = _reached(compared)
     tasks = list(reached)
     means = np.array([[estimate.mean for estimate in of_task] for of_task in reached.values()]).T
     ranks = _ranks(means.mean(axis=1))
@@ -150,16 +156,17 @@ def _ranks(means: FloatArray) -> NDArray[np.intp]:
     return 1 + higher
 
 
-def common_tasks(rows: Sequence[Row]) -> list[str]:
-    """Return the tasks on which every row has a preference, in the order of the first."""
-    return list(_preferences(rows))
+def common_tasks(rows: Sequence[Row], axis: Axis = "preference") -> list[str]:
+    """Return the tasks on which every row has a score of the axis, in the order of the first."""
+    return list(_reached(rows, axis))
 
 
-def _preferences(rows: Sequence[Row]) -> dict[str, list[Estimate]]:
-    """Return task → the preference of each row, of the tasks on which every row has one."""
+def _reached(rows: Sequence[Row], axis: Axis = "preference") -> dict[str, list[Estimate]]:
+    """Return task → the score of each row, of the tasks on which every row has one."""
     reached = {}
     for task in rows[0].cells:
-        estimates = [cell.preference for row in rows if (cell := row.cells.get(task)) and cell.preference]
+        cells = [row.cells[task] for row in rows if task in row.cells]
+        estimates = [estimate for cell in cells if (estimate := getattr(cell, axis)) is not None]
         if len(estimates) == len(rows):
             reached[task] = estimates
     return reached
@@ -181,23 +188,26 @@ def sign_flip_p(contrasts: Sequence[Contrast]) -> float | None:
     return float(reached.mean())
 
 
-def seeds_to_decide(contrasts: Sequence[Contrast], value: float) -> int | None:
+def seeds_to_decide(contrasts: Sequence[Contrast], value: float, tests: int = 1) -> int | None:
     """Return the seeds each with which a true difference of `value` is found with probability `POWER`.
 
-    The noise of a seed is that of the given ones; the level is 5 %, without correction.
+    The noise of a seed is that of the given ones; the level is 5 % over so many `tests`, the strictest of Holm's.
     """
     if not value or any(min(len(each.scores_a), len(each.scores_b)) < 2 for each in contrasts):
         return None
-    found = bisect_left(range(2, MOST_SEEDS + 1), True, key=lambda n: smallest_difference(contrasts, n) <= abs(value))
+    wanted = abs(value)
+    found = bisect_left(
+        range(2, MOST_SEEDS + 1), True, key=lambda n: smallest_difference(contrasts, n, tests) <= wanted
+    )
     return 2 + found if 2 + found <= MOST_SEEDS else None
 
 
-def smallest_difference(contrasts: Sequence[Contrast], seeds: int) -> float:
-    """Return the true mean difference that so many seeds each would find with probability `POWER`."""
+def smallest_difference(contrasts: Sequence[Contrast], seeds: int, tests: int = 1) -> float:
+    """Return the true mean difference that so many seeds each would find with probability `POWER`, in so many tests."""
     variance = math.fsum(each.seed_variance for each in contrasts)
     if not variance:
         return 0.0
     now = mean([len(each.scores_a) for each in contrasts])
     degrees = max(1.0, degrees_of_freedom(contrasts) * (seeds - 1) / (now - 1))
-    quantiles = student_t_quantile((1 + LEVEL) / 2, degrees) + student_t_quantile(POWER, degrees)
+    quantiles = student_t_quantile(1 - (1 - LEVEL) / 2 / tests, degrees) + student_t_quantile(POWER, degrees)
     return quantiles * math.sqrt(variance * now / seeds) / len(contrasts)

@@ -59,7 +59,7 @@ def pairs_frame(pairs: Sequence[SystemPair]) -> pd.DataFrame:
             "p": [pair.p for pair in pairs],
             "p_holm": [pair.p_holm for pair in pairs],
             "is_decided": [pair.is_decided for pair in pairs],
-            "seeds": pd.array([pair.seeds for pair in pairs], dtype="Int64"),
+            "seeds_to_decide": pd.array([pair.seeds for pair in pairs], dtype="Int64"),
         }
     )
 

@@ -1,9 +1,9 @@
 """A comparison that is finished: its board, its pairs, and the files that report them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,16 +14,18 @@ from grue.leaderboard.entries import find_results
 from grue.leaderboard.pairs import SystemPair, all_pairs, common_tasks
 from grue.leaderboard.rank import rank
 from grue.leaderboard.systems import find_systems
+from grue.records import BASELINES, Axis, Entry
 from grue.render.as_csv import Frame, frame, pairs_frame
 from grue.render.publish import render
-from grue.render.report import as_markdown, as_page
+from grue.render.report import Part, as_markdown, as_page
 from grue.sweep.bench_report import compared_rows, parts_of, title_of
-from grue.sweep.fair import TunedRate, chosen_rates, with_rates
+from grue.sweep.fair import ZERO_SHOT, TunedRate, chosen_rates, models_of_others, starts_untrained, with_rates
 from grue.sweep.grid import SweepGrid
 from grue.sweep.jobs import plan_jobs
 from grue.sweep.run import is_finished
 from grue.sweep.work import JobContext
 from grue.task_files import load_task
+from grue.tasks import Task
 
 REPORT, PAGE, BOARD, RUNS, TRIALS = "README.md", "report.html", "board.html", "runs", "trials"
 
@@ -36,6 +38,7 @@ class PlannedBench:
         folder: It gets the runs, the report and its page.
         trials: Whose runs choose the learning rates, in a folder of their own; None if the recipe's are kept.
         choices: How they were chosen; empty before the trials are finished.
+        settings: Those of every method that are not the recipe's.
     """
 
     folder: Path
@@ -43,6 +46,7 @@ class PlannedBench:
     place: JobContext
     trials: SweepGrid | None = None
     choices: Sequence[TunedRate] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def trials_place(self) -> JobContext:
@@ -65,7 +69,7 @@ class PlannedBench:
 
     def findings(self, progress: Callable[[int, int], None] = lambda done, total: None) -> "Findings":
         """Compare the finished runs, and write the report; see `findings`."""
-        found = findings(self.grid, self.place, self.choices, progress)
+        found = findings(self.grid, self.place, self.choices, self.settings, progress)
         found.write(self.folder)
         return found
 
@@ -75,18 +79,27 @@ class Findings:
     """What a comparison found. A notebook shows the report.
 
     Attributes:
-        pairs: Every two of its systems, baselines left out.
+        pairs: Every two of its systems, baselines left out, by preference.
+        naturalness: The same by naturalness; none if no task of theirs has it.
         choices: How learning rates were chosen.
+        about: Sentences that say what was compared: tasks, models, seeds, settings.
     """
 
     board: Board
     pairs: Sequence[SystemPair]
-    choices: Sequence[TunedRate]
+    naturalness: Sequence[SystemPair] = ()
+    choices: Sequence[TunedRate] = ()
+    about: str = ""
+
+    @property
+    def parts(self) -> list[Part]:
+        """The report's parts."""
+        return parts_of(self.board, self.pairs, self.naturalness, self.choices, self.about)
 
     @property
     def markdown(self) -> str:
         """The report."""
-        return as_markdown(title_of(self.board), parts_of(self.board, self.pairs, self.choices))
+        return as_markdown(title_of(self.board), self.parts)
 
     def _repr_markdown_(self) -> str:
         return self.markdown
@@ -100,16 +113,15 @@ class Findings:
     def differences(self) -> Frame:
         """A line for every two systems: names `a` and `b`, their `difference` in points of the board, `low` and `high`.
 
-        `p_holm` is `p` after Holm's correction; from `seeds` each, a true difference of this size would be found four
-        times in five.
+        `p_holm` is `p` after Holm's correction; from `seeds_to_decide` each, a true difference of this size would be
+        decided four times in five (missing where that is unknown, or more than a thousand).
         """
         return pairs_frame(self.pairs)
 
     def write(self, folder: Path) -> None:
         """Write the report, its page and that of the board."""
-        parts = parts_of(self.board, self.pairs, self.choices)
         files.write_text(folder / REPORT, self.markdown)
-        files.write_text(folder / PAGE, as_page(title_of(self.board), parts, BOARD))
+        files.write_text(folder / PAGE, as_page(title_of(self.board), self.parts, BOARD))
         files.write_text(folder / BOARD, render(self.board, "html"))
 
 
@@ -117,6 +129,7 @@ def findings(
     grid: SweepGrid,
     place: JobContext,
     choices: Sequence[TunedRate] = (),
+    settings: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Findings:
     """Read and compare the results of a finished grid.
@@ -124,25 +137,41 @@ def findings(
     Seeds are what is random; where models of others are compared, which may not depend on one, examples are, too.
 
     Args:
+        settings: Those of every method that are not the recipe's.
         progress: Called with (done, total) systems whose predictions are scored again.
     """
     tasks = [load_task(source, grid.suite) for source in grid.task_list()]
     entries, _ = find_results(place.runs, tasks[0].suite)
     own = {place.runs / job.id for job in plan_jobs(grid)}
-    board = rank([entry for entry in entries if entry.path.parent in own], tasks)
-    rows = compared_rows(board)
-    common = common_tasks(rows)
-    if not grid.models:
-        return Findings(board, all_pairs(board.rows, rows), choices)
-    systems = find_systems(
-        [f"runs:{row.system}" for row in rows], tasks[0].suite, place.runs / "none", place.runs, common
-    )
-    pairs = pairs_over_examples(
-        systems,
-        [task for task in tasks if task.name in common],
-        np.random.default_rng(0),
-        data_dir=place.data_dir,
-        offline=place.offline,
-        progress=progress,
-    )
-    return Findings(board, pairs, choices)
+    results = [entry for entry in entries if entry.path.parent in own]
+    board, about = rank(results, tasks), _about(grid, tasks, results, settings or {})
+    rows = compared_rows(board, BASELINES.keys() - ({ZERO_SHOT} if starts_untrained(grid) else set()))
+
+    def pairs_on(axis: Axis) -> list[SystemPair]:
+        common = common_tasks(rows, axis)
+        if not models_of_others(grid) or not common:
+            return all_pairs(board.rows, rows, axis)
+        return pairs_over_examples(
+            find_systems([f"runs:{row.system}" for row in rows], board.suite, place.runs / "none", place.runs, common),
+            [task for task in tasks if task.name in common],
+            np.random.default_rng(0),
+            axis=axis,
+            data_dir=place.data_dir,
+            offline=place.offline,
+            progress=progress,
+        )
+
+    return Findings(board, pairs_on("preference"), pairs_on("naturalness"), choices, about)
+
+
+def _about(grid: SweepGrid, tasks: Sequence[Task], results: Sequence[Entry], settings: Mapping[str, Any]) -> str:
+    """Return what was compared: the tasks with their models and test sets, the seeds and the settings."""
+    trained = [entry for entry in grid.systems if entry.algorithm not in BASELINES]
+    said = []
+    for task in tasks:
+        model = f"from {trained[0].backbone or task.backbone.model}, " if trained else ""
+        count = max(entry.result.counts.get("scored", 0) for entry in results if entry.result.task == task.name)
+        said.append(f"{task.name} ({model}{count:,} {task.data.evaluation} examples)")
+    values = ", ".join(f"{key}={value}" for key, value in settings.items())
+    given = f" Settings of every method: {values}." if settings else ""
+    return f"Tasks: {', '.join(said)}. Seeds: {', '.join(map(str, grid.seed_list()))}.{given}"

@@ -1,10 +1,9 @@
 """What `grue bench` found: verdicts, scores, every two systems, what is not decided and what would decide it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grue.algorithms import SUPERVISED
 from grue.leaderboard.board import Board, Estimate, Row
 from grue.leaderboard.budgets import calls_of, differ
 from grue.leaderboard.pairs import SystemPair, common_tasks, rank_ranges
@@ -12,13 +11,12 @@ from grue.records import BASELINES
 from grue.render.figures import ends, figure, p_value
 from grue.render.layout import Heading, TextTable
 from grue.render.report import DrawnDifference, Part
-from grue.stats.paired import LEVEL
 from grue.sweep.fair import TWICE, TunedRate
 
 
-def compared_rows(board: Board) -> list[Row]:
-    """Return the rows whose differences are tested, the highest mean first: all but baselines."""
-    return [row for row in _ordered(board) if row.system not in BASELINES]
+def compared_rows(board: Board, left_out: Container[str] = BASELINES) -> list[Row]:
+    """Return the rows whose differences are tested, the highest mean first."""
+    return [row for row in _ordered(board) if row.system not in left_out]
 
 
 def title_of(board: Board) -> str:
@@ -26,20 +24,30 @@ def title_of(board: Board) -> str:
     return f"Comparison on {board.suite}: {', '.join(common_tasks(_ordered(board)))}"
 
 
-def parts_of(board: Board, pairs: Sequence[SystemPair], choices: Sequence[TunedRate]) -> list[Part]:
+def parts_of(
+    board: Board,
+    pairs: Sequence[SystemPair],
+    naturalness: Sequence[SystemPair],
+    choices: Sequence[TunedRate],
+    about: str,
+) -> list[Part]:
     """Return the report of a comparison.
 
     Args:
         pairs: Every two of `compared_rows`, in their order.
+        naturalness: The same, by naturalness.
         choices: How learning rates were chosen.
+        about: What was compared.
     """
-    rows, compared = _ordered(board), compared_rows(board)
+    rows, tested = _ordered(board), {name for pair in pairs for name in (pair.a, pair.b)}
+    compared = [row for row in rows if row.system in tested]
     tasks = common_tasks(rows)
     notes = tuple(board.notes)
     return [
-        Part(items=tuple(_verdicts(compared, pairs)), lines=tuple(_controls(compared))),
+        *([Part(lines=(about,))] if about else []),
+        Part(items=tuple(_verdicts(compared, pairs, naturalness)), lines=tuple(_controls(compared))),
         Part("Scores", table=_scores(rows, tasks), lines=(SCALES, *_order(compared, tasks), *_budgets(rows))),
-        Part("Every two", table=_pairs(pairs), drawn=_drawn(pairs), lines=tuple(_tests(pairs))),
+        Part("Every two", table=_pairs(pairs, tasks), drawn=_drawn(pairs), lines=tuple(_tests(pairs))),
         *([Part("Not decided", items=undecided)] if (undecided := tuple(_undecided(pairs))) else []),
         *([Part("Learning rates", table=_rates(choices), lines=(CHOSEN,))] if choices else []),
         *([Part("Notes", items=notes)] if notes else []),
@@ -61,19 +69,31 @@ def _by_mean(row: Row) -> float:
 # --- verdicts --------------------------------------------------------------------------------------------------------
 
 
-def _verdicts(rows: Sequence[Row], pairs: Sequence[SystemPair]) -> Iterator[str]:
-    """Yield a sentence for each system: what it is better than, and what is open."""
+def _verdicts(rows: Sequence[Row], pairs: Sequence[SystemPair], naturalness: Sequence[SystemPair]) -> Iterator[str]:
+    """Yield a sentence for each system: what it is better than, at what cost in naturalness, and what is open."""
+    less = {(pair.a, pair.b) if pair.value < 0 else (pair.b, pair.a) for pair in naturalness if pair.is_decided}
+    tasks = common_tasks(rows, "naturalness")
+    reached = {row.system: _mean([_value(row.cells[task].naturalness) for task in tasks]) for row in rows}
     if not any(pair.is_decided for pair in pairs):
         yield f"No difference is decided: {rows[0].system} has the highest mean, which chance alone may explain."
         return
     for row in rows:
         own = [pair for pair in pairs if row.system in (pair.a, pair.b)]
         others = [(pair.b, pair.value, pair) if pair.a == row.system else (pair.a, -pair.value, pair) for pair in own]
-        better = [f"{name} ({_signed(value)})" for name, value, pair in others if pair.is_decided and value > 0]
+        better = [
+            f"{name} ({_signed(value)}{_cost(row.system, name, reached) if (row.system, name) in less else ''})"
+            for name, value, pair in others
+            if pair.is_decided and value > 0
+        ]
         still = [f"{name} ({_signed(value)})" for name, value, pair in others if not pair.is_decided]
         above = f"is better than {_listed(better)}" if better else "" if still else "is worse than every other system"
         open_ = f"is not decided against {_listed(still)}" if still else ""
         yield f"{row.system} {', and '.join(filter(None, (above, open_)))}."
+
+
+def _cost(winner: str, other: str, naturalness: Mapping[str, float | None]) -> str:
+    low, high = (figure(naturalness[name], ".1f") for name in (winner, other))
+    return f", at a lower naturalness: {low} against {high}"
 
 
 def _signed(value: float) -> str:
@@ -86,12 +106,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _controls(rows: Sequence[Row]) -> Iterator[str]:
-    names = {row.system for row in rows}
-    picked = sorted(name for name in names if name.startswith(f"{SUPERVISED}+best-of-"))
-    told = [f"{TWICE}, the start trained for twice as long"] if TWICE in names else []
-    told += [f"{name}, the best of several samples of the start" for name in picked]
+    names = sorted(row.system for row in rows)
+    told = [f"{name}, the start trained for twice as long" for name in names if name.startswith(TWICE)]
+    told += [f"{name}, the best of several samples of the start" for name in names if "+best-of-" in name]
     if told:
-        yield f"Controls: {'; '.join(told)}. A method that is not better than both has not shown that its rewards help."
+        than = "both" if len(told) > 1 else "it"
+        yield f"Controls: {'; '.join(told)}. A method not better than {than} has not shown that its rewards help."
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -129,15 +149,21 @@ def _over_examples(pairs: Sequence[SystemPair]) -> bool:
     return any(pair.examples is not None for pair in pairs)
 
 
-def _pairs(pairs: Sequence[SystemPair]) -> TextTable:
-    with_signs = any(pair.p_signs is not None for pair in pairs)
-    head = ("A", "B", "A − B", "95 % interval", "p", *(["p, signs"] if with_signs else []), "Holm p", "decided")
+def _pairs(pairs: Sequence[SystemPair], tasks: Sequence[str]) -> TextTable:
+    with_signs = _with_signs(pairs)
+    over_seeds = not _over_examples(pairs)
+    head = (
+        *("A", "B", "A − B", "95 % interval"),
+        *(["test"] if over_seeds else []),
+        *("p", *(["p, signs"] if with_signs else []), "Holm p", "decided"),
+    )
     rows = [
         (
             pair.a,
             pair.b,
             f"{pair.value:+.1f}",
             ends(pair.interval, "+.1f"),
+            *([_test(pair, tasks)] if over_seeds else []),
             p_value(pair.p),
             *([p_value(pair.p_signs)] if with_signs else []),
             p_value(pair.p_holm),
@@ -149,21 +175,32 @@ def _pairs(pairs: Sequence[SystemPair]) -> TextTable:
     return replace(_table(head, rows, texts=2), strong=decided)
 
 
+def _test(pair: SystemPair, tasks: Sequence[str]) -> str:
+    return "paired" if len(pair.paired) == len(tasks) else "mixed" if pair.paired else "Welch"
+
+
 def _drawn(pairs: Sequence[SystemPair]) -> list[DrawnDifference]:
     return [DrawnDifference(pair.value, pair.interval, pair.is_decided) for pair in pairs]
 
 
 def _tests(pairs: Sequence[SystemPair]) -> Iterator[str]:
-    test = (
-        "the randomisation test over examples, with seeds as a second source of chance"
-        if _over_examples(pairs)
-        else "Student's t over seeds, the examples as given"
-    )
-    signs = "; p, signs: the exact sign-flip test" if any(pair.p_signs is not None for pair in pairs) else ""
+    if _over_examples(pairs):
+        yield "p: the randomisation test over examples, with seeds as a second source of chance."
+    else:
+        signs = " p, signs: the exact sign-flip test; – where seeds are no pairs." if _with_signs(pairs) else ""
+        yield (
+            "p: Student's t over seeds, the examples as given; paired where seed k of both began from the same "
+            f"trained model, else Welch's.{signs}"
+        )
+    number = f"all {len(pairs)} pairs" if len(pairs) > 1 else "this pair alone"
     yield (
-        f"p: {test}{signs}. Holm p corrects p for {len(pairs)} pairs; a pair is decided where it is below .05. "
-        "Differences are of the mean preference over tasks."
+        f"Holm p corrects p for {number}; a pair is decided where it is below .05. Differences are of the mean "
+        "preference over tasks."
     )
+
+
+def _with_signs(pairs: Sequence[SystemPair]) -> bool:
+    return any(pair.p_signs is not None for pair in pairs)
 
 
 def _undecided(pairs: Sequence[SystemPair]) -> Iterator[str]:
@@ -171,11 +208,9 @@ def _undecided(pairs: Sequence[SystemPair]) -> Iterator[str]:
     for pair in pairs:
         if pair.is_decided:
             continue
-        if pair.p < 1 - LEVEL:
-            needed = f"p is below .05, but not after the correction for {len(pairs)} pairs; compare fewer, or add seeds"
-        elif pair.seeds or pair.examples:
+        if pair.seeds or pair.examples:
             count = f"{pair.seeds} seeds each" if pair.seeds else f"{pair.examples:,} examples a task"
-            needed = f"about {count} would find a true difference of this size four times in five"
+            needed = f"about {count} would decide a true difference of this size four times in five"
         elif pair.interval.half_width == float("inf"):
             needed = "one seed decides nothing; take at least three, such as --seeds 1-3"
         else:

@@ -7,21 +7,25 @@ trials, each method's learning rate is chosen on validation out of equally many,
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from grue import files
-from grue.algorithms import SUPERVISED
+from grue.algorithms import SUPERVISED, system_of
 from grue.errors import ConfigError
-from grue.records import BASELINES
+from grue.records import BASELINES, with_backbone
 from grue.runs.log import NAME as LOG
 from grue.runs.log import read_log
-from grue.runs.plan import Plan
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
 from grue.sweep.jobs import Job, plan_jobs, stages_of
 from grue.task_files import load_task
 
+if TYPE_CHECKING:
+    from grue.runs.plan import Plan
+
 FACTORS = (1.0, 3.0, 1 / 3, 10.0, 0.1)
 """What the recipe's learning rate is multiplied by, in the order of the trials."""
 TRIAL_SEED = 101
+ZERO_SHOT = "zero-shot"
 TWICE = "supervised_x2"
 """The control that trains the start twice as long: what the compute of reinforcement learning buys without it."""
 
@@ -33,6 +37,7 @@ def fair_grid(
     from_backbone: bool = False,
     best_of: int = 0,
     models: Sequence[ModelEntry] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> SweepGrid:
     """Return the grid of a comparison.
 
@@ -40,33 +45,57 @@ def fair_grid(
         grid: Suite, tasks and seeds; nothing else of it is kept.
         methods: Algorithms; a bare one means `supervised+NAME` unless `from_backbone`. Baselines are taken as they are.
         backbone: Another model than the tasks' own.
-        from_backbone: Whether methods train from the backbone, and there is no start.
+        from_backbone: Whether methods train from the backbone, which is then a row, and there is no start.
         best_of: Samples of the start of which a control keeps the best; 0 for no such control.
         models: Models that were made elsewhere, which are only evaluated.
+        settings: Of every method; the start and its controls keep those of the recipes.
 
     Raises:
-        ConfigError: There is nothing to compare, or a method is named twice.
+        ConfigError: There is nothing to compare, a method is named twice, or one lacks one of the settings.
     """
     names = [_whole(name, from_backbone) for name in methods]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--algos names {doubled[0]} twice; name each method once.")
     trained = [name for name in names if name not in (*BASELINES, SUPERVISED)]
+    if settings and not trained:
+        raise ConfigError(f"--set {next(iter(settings))}: there is no method that it could be a setting of.")
     plain = SweepGrid(suite=grid.suite, tasks=grid.tasks, seeds=grid.seeds, models=tuple(models))
-    entries = [GridEntry(algorithm=name, backbone=None if name in BASELINES else backbone) for name in names]
+    short = [system_of(name) for name in names]
+    entries = []
+    for name in names:
+        # Two of one file would share its name.
+        own = with_backbone(name.replace(":", "-"), backbone) if short.count(system_of(name)) > 1 else None
+        values = (settings or {}) if name in trained else {}
+        start = None if name in BASELINES else backbone
+        entries.append(GridEntry(algorithm=name, system=own, backbone=start, set=values))
     if models and not trained:
         if len(names) + len(models) < 2:
             raise ConfigError("One model is no comparison: name another, --model a,b, or a method with --algos.")
         return replace(plain, systems=tuple(entries))
-    if len(trained) < (1 if models or not from_backbone else 2):
-        beside = "; with --from-backbone there is no start to compare with, so name two" if from_backbone else ""
-        raise ConfigError(f"--algos names too few methods to compare: add one, such as ppo{beside}.")
+    if not trained:
+        raise ConfigError("--algos names too few methods to compare: add one, such as ppo.")
     if not from_backbone and SUPERVISED not in names:
         entries.insert(0, GridEntry(algorithm=SUPERVISED, backbone=backbone))
+    if from_backbone and backbone:
+        untrained = ModelEntry(model=backbone, system=with_backbone(ZERO_SHOT, backbone))
+        plain = replace(plain, models=(untrained, *plain.models))
+    elif from_backbone and ZERO_SHOT not in names:
+        entries.append(GridEntry(algorithm=ZERO_SHOT))
     whole = replace(plain, systems=tuple(entries))
     if from_backbone:
         return whole
     picked = [GridEntry(algorithm=SUPERVISED, backbone=backbone, best_of=best_of)] if best_of else []
     return replace(whole, systems=(*entries, *_twice(whole, backbone), *picked))
+
+
+def starts_untrained(grid: SweepGrid) -> bool:
+    """Whether a method of a comparison trains from the backbone as it is."""
+    return any(entry.algorithm not in (*BASELINES, SUPERVISED) and "+" not in entry.algorithm for entry in grid.systems)
+
+
+def models_of_others(grid: SweepGrid) -> list[ModelEntry]:
+    """Return a comparison's models from which none of its methods begins."""
+    return [entry for entry in grid.models if entry.model not in {begun.backbone for begun in grid.systems}]
 
 
 def _whole(method: str, from_backbone: bool) -> str:
@@ -80,11 +109,15 @@ def _twice(grid: SweepGrid, backbone: str | None) -> Iterator[GridEntry]:
         start = next(job for job in plan_jobs(grid.on_tasks([source])) if job.algorithm == SUPERVISED)
         epochs = files.plain(_plan(start, grid).config)["epochs"]
         yield GridEntry(
-            algorithm=SUPERVISED, system=TWICE, tasks=(source,), backbone=backbone, set={"epochs": 2 * epochs}
+            algorithm=SUPERVISED,
+            system=with_backbone(TWICE, backbone),
+            tasks=(source,),
+            backbone=backbone,
+            set={"epochs": 2 * epochs},
         )
 
 
-def _plan(job: Job, grid: SweepGrid) -> Plan:
+def _plan(job: Job, grid: SweepGrid) -> "Plan":
     return stages_of(job, load_task(job.source, grid.suite), Path("runs"))[-1]
 
 
@@ -102,7 +135,8 @@ def trial_grid(grid: SweepGrid, trials: int) -> SweepGrid:
             job = next(job for job in plan_jobs(grid.on_tasks([source])) if job.algorithm == entry.algorithm)
             rate = _plan(job, grid).config.learning_rate
             rates = tuple(float(f"{rate * factor:.3g}") for factor in FACTORS[:trials])
-            entries.append(replace(entry, tasks=(source,), vary={"learning_rate": rates}))
+            system = entry.system and f"{entry.system}_learning_rate-{{learning_rate}}"
+            entries.append(replace(entry, system=system, tasks=(source,), vary={"learning_rate": rates}))
     seed = max(TRIAL_SEED, *(seed + 1 for seed in grid.seed_list()))
     return replace(grid, systems=tuple(entries), seeds=(seed,), evaluate=False)
 
@@ -146,5 +180,7 @@ def with_rates(grid: SweepGrid, choices: Sequence[TunedRate]) -> SweepGrid:
     systems: list[GridEntry] = []
     for entry in grid.systems:
         tuned = [choice for choice in choices if choice.algorithm == entry.algorithm]
-        systems += [replace(entry, tasks=(each.source,), set={"learning_rate": each.rate}) for each in tuned] or [entry]
+        systems += [
+            replace(entry, tasks=(each.source,), set={**entry.set, "learning_rate": each.rate}) for each in tuned
+        ] or [entry]
     return replace(grid, systems=tuple(systems))

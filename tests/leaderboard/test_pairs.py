@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from support.late import late
-from support.render_boards import SUITE
+from support.rows import a_row
 
 from grue.cli.main import main
-from grue.leaderboard.board import Cell, Estimate
 from grue.leaderboard.pairs import (
     all_pairs,
     common_tasks,
@@ -18,22 +17,9 @@ from grue.leaderboard.pairs import (
     sign_flip_p,
     smallest_difference,
 )
-from grue.records import About
 from grue.stats.paired import Contrast
 
 stats = late("scipy.stats")
-
-
-def a_row(name, start=None, **tasks):
-    """A system with scores by task; those with one `start` are pairs, the start itself a row of the board."""
-    cells = {}
-    for task, values in tasks.items():
-        by_seed = dict(enumerate(values, start=1))
-        lineage = {seed: (f"{name}{task}{seed}", f"{start}{task}{seed}") for seed in by_seed}
-        lineage = lineage if start else {seed: line[:1] for seed, line in lineage.items()}
-        estimate = Estimate(sum(values) / len(values), None, by_seed)
-        cells[task] = Cell(tuple(by_seed), (), estimate, None, None, {}, lineage=lineage)
-    return replace(SUITE.rows[0], system=name, about=About(), cells=cells)
 
 
 def test_pairs_are_judged_by_t_and_by_signs_and_corrected_for_their_number():

@@ -14,9 +14,11 @@ from support.page_boards import HOSTILE, STORIES, crowded_board, empty_board, ho
 
 from grue.leaderboard.rank import rank
 from grue.render import as_examples, html
+from grue.render.layout import Heading, TextTable
 from grue.render.page import source
+from grue.render.report import DrawnDifference, Part, as_page
 from grue.render.web.embed import quantiles
-from grue.stats.intervals import satterthwaite_interval
+from grue.stats.intervals import Interval, satterthwaite_interval
 
 stats = late("scipy.stats")
 # Chromium is another program with a clock of its own: what fails once may be its delay, and is tried again.
@@ -481,3 +483,25 @@ def test_without_javascript_every_section_is_there(browser, folder):
         assert not find(browser, "#tools").is_displayed()
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_report_of_a_comparison_shows_every_column_where_there_is_room(browser, folder):
+    names = ("supervised-mymodel+best-of-8", "supervised+rank_grpo-mymodel")
+    heads = ("A", "B", "A − B", "95 % interval", "test", "p", "p, signs", "Holm p", "decided")
+    row = (*names, "+12.3", "[+10.3, +14.3]", "paired", "0.001", "0.250", "0.014", "yes")
+    table = TextTable("", tuple(Heading(head, place > 1) for place, head in enumerate(heads)), (row,) * 3)
+    drawn = [DrawnDifference(12.3, Interval(10.3, 14.3), True)] * 3
+    parts = [Part(items=("better " * 40,), lines=("word " * 80,)), Part("Every two", table=table, drawn=drawn)]
+    path = folder / "report.html"
+    path.write_text(as_page("Comparison on mini: " + "task, " * 12, parts, "board.html"), encoding="utf-8")
+    browser.shows = None
+    try:
+        for width, hidden in ((2400, False), (1400, False), (900, False), (400, True)):
+            sized(browser, width)
+            browser.get(path.as_uri())
+            over = "const box = document.querySelector('.wide'); return box.scrollWidth > box.clientWidth"
+            assert script(browser, over) == hidden, width
+            assert not script(browser, "return document.documentElement.scrollWidth > innerWidth"), width
+            assert axe_violations(browser) == []
+    finally:
+        sized(browser, None)

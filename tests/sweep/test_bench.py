@@ -1,15 +1,18 @@
 """`grue bench`: a fair grid, equal trials, the report, and the whole road on a tiny task."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from support.own_task import small_task
 from support.paths import ROOT
+from support.rows import a_row
 
 import grue
 from grue import files
@@ -20,11 +23,25 @@ from grue.leaderboard.pairs import all_pairs
 from grue.leaderboard.published import read_board
 from grue.sweep.bench import Findings
 from grue.sweep.bench_report import compared_rows
-from grue.sweep.fair import TunedRate, chosen_rates, fair_grid, trial_grid, with_rates
+from grue.sweep.fair import (
+    TunedRate,
+    chosen_rates,
+    fair_grid,
+    models_of_others,
+    starts_untrained,
+    trial_grid,
+    with_rates,
+)
 from grue.sweep.grid import ModelEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
 
 GRID = SweepGrid(tasks=("imdb", "commongen"), seeds=(1, 2))
+
+
+def findings(rows):
+    """Findings over made-up rows."""
+    board = replace(read_board(board_folder() / "mini.json"), rows=tuple(rows), notes=())
+    return Findings(board, all_pairs(rows, rows))
 
 
 def systems(grid):
@@ -56,10 +73,53 @@ def test_models_of_others_need_no_start():
         fair_grid(GRID, [], models=models[:1])
 
 
-def test_from_the_backbone_there_is_no_start():
-    found = systems(fair_grid(GRID, ["ppo", "grpo"], "mini:causal-s", True))
-    assert {job.algorithm for job in found.values()} == {"ppo", "grpo"}
-    assert {job.entry.backbone for job in found.values()} == {"mini:causal-s"}
+def test_from_the_backbone_there_is_no_start_and_the_backbone_is_a_row():
+    assert {name for _, name in systems(fair_grid(GRID, ["ppo"], from_backbone=True))} == {"ppo", "zero-shot"}
+    grid = fair_grid(GRID, ["ppo", "grpo", "zero-shot"], "mini:causal-s", True)
+    found = {name: job for (_, name), job in systems(grid).items()}
+    assert set(found) == {"ppo-causal-s", "grpo-causal-s", "zero-shot-causal-s", "zero-shot"}
+    assert found["ppo-causal-s"].entry.backbone == found["zero-shot-causal-s"].entry.model == "mini:causal-s"
+    assert models_of_others(grid) == [], "it is none of others: seeds alone are random"
+    mine = ModelEntry(model="mini:causal")
+    assert models_of_others(fair_grid(GRID, ["ppo"], "mini:causal-s", True, models=[mine])) == [mine]
+    assert starts_untrained(grid) and not starts_untrained(fair_grid(GRID, ["ppo"], best_of=2))
+
+
+def test_every_system_of_another_backbone_has_its_name_and_the_report_names_both_controls():
+    found = {name for _, name in systems(fair_grid(GRID, ["ppo"], "mini:causal-s", best_of=4))}
+    assert found == {
+        f"supervised{rest}" for rest in ("-causal-s", "+ppo-causal-s", "_x2-causal-s", "-causal-s+best-of-4")
+    }
+    rows = [a_row(name, x=[float(place), place + 1.0]) for place, name in enumerate(sorted(found))]
+    report = findings(rows).markdown
+    told = "supervised_x2-causal-s, the start trained for twice as long; supervised-causal-s+best-of-4, the best of several"
+    assert f"Controls: {told}" in report and "not better than both" in report
+    alone = [row for row in rows if "best" not in row.system]
+    assert "not better than it has" in findings(alone).markdown
+
+
+def test_a_setting_is_that_of_every_method_and_of_nothing_else():
+    grid = fair_grid(GRID, ["ppo", "grpo"], settings={"updates": 3, "validation_examples": 7}, best_of=2)
+    for (_, name), job in systems(grid).items():
+        assert ("updates" in job.entry.set) == ("ppo" in name or "grpo" in name)
+    found = systems(with_rates(grid, [TunedRate("imdb", "supervised+ppo", {0.5: 1.0})]))
+    assert found["imdb", "supervised+ppo"].entry.set == {"updates": 3, "validation_examples": 7, "learning_rate": 0.5}
+    with pytest.raises(ConfigError, match="samples_per_group"):
+        systems(fair_grid(GRID, ["ppo"], settings={"samples_per_group": 2}))
+    with pytest.raises(ConfigError, match="no method that it could be a setting of"):
+        fair_grid(GRID, ["zero-shot"], models=[ModelEntry(model="mini:causal")], settings={"updates": 3})
+
+
+def test_two_methods_of_one_file_are_named_by_both_parts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    code = "from grue.algorithms.grpo import ALGORITHM\nONE = TWO = ALGORITHM\n"
+    (tmp_path / "two_of_mine.py").write_text(code)
+    one = {name for _, name in systems(fair_grid(GRID, ["two_of_mine:ONE", "ppo"]))}
+    assert "supervised+two_of_mine" in one
+    grid = fair_grid(GRID, ["two_of_mine:ONE", "two_of_mine:TWO"], "mini:causal")
+    assert {"supervised+two_of_mine-ONE-causal", "supervised+two_of_mine-TWO-causal"} < {n for _, n in systems(grid)}
+    assert len(plan_jobs(trial_grid(grid, 2))) == 2 * (1 + 2 * 2), "each trial has a folder of its own"
 
 
 @pytest.mark.parametrize(
@@ -73,11 +133,6 @@ def test_from_the_backbone_there_is_no_start():
 def test_what_is_no_comparison_is_refused(methods, words):
     with pytest.raises(ConfigError, match=words.replace("+", r"\+")):
         fair_grid(GRID, methods, None, False)
-
-
-def test_one_method_from_the_backbone_has_nothing_beside_it():
-    with pytest.raises(ConfigError, match="no start to compare with, so name two"):
-        fair_grid(GRID, ["ppo", "zero-shot"], None, True)
 
 
 def test_every_method_gets_equally_many_trials_with_a_seed_of_their_own():
@@ -120,13 +175,20 @@ def test_the_report_says_what_is_not_decided_and_what_was_tried(tmp_path):
     board = read_board(board_folder() / "mini.json")
     board = replace(board, rows=tuple(row for row in board.rows if row.system in names))
     choices = [TunedRate("tasks/imdb.toml", "supervised+ppo", {2e-4: 95.0, 6e-4: 96.5})]
-    found = Findings(board, all_pairs(board.rows, compared_rows(board)), choices)
+    rows = compared_rows(board)
+    by_naturalness = all_pairs(board.rows, rows, "naturalness")
+    found = Findings(board, all_pairs(board.rows, rows), by_naturalness, choices, "Tasks: all.")
+    needed = {(pair.a, pair.b): pair.seeds for pair in found.pairs}["supervised+grpo", "supervised+ppo"]
+    assert 5 < needed < 100, "five do not decide it after the correction"
     for words in (
-        "- supervised+grpo is better than supervised+nlpo (+0.5) and supervised (+1.8), and is not decided against "
-        "supervised+ppo (+0.3).\n",
+        "\n\nTasks: all.\n\n",
+        "- supervised+grpo is better than supervised+nlpo (+0.5, at a lower naturalness: 67.1 against 68.0) and "
+        "supervised (+1.8), and is not decided against supervised+ppo (+0.3).\n",
         "- supervised is worse than every other system.\n",
         "| supervised+grpo | supervised      | **+1.8** |",
-        "- supervised+grpo − supervised+ppo, +0.3: p is below .05, but not after the correction for 6 pairs; ",
+        f"- supervised+grpo − supervised+ppo, +0.3: about {needed} seeds each would decide a true difference of this",
+        "\\] | paired | \\<0.001 |",
+        "Holm p corrects p for all 6 pairs; ",
         "| imdb | supervised+ppo | 0.0006 | 0.0002: 95.0, 0.0006: 96.5 |",
         "Ranks by the mean when one task is left out: ",
     ):
@@ -134,6 +196,15 @@ def test_the_report_says_what_is_not_decided_and_what_was_tried(tmp_path):
     found.write(tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("<svg") == len(found.pairs) and 'href="board.html"' in page
+
+
+def test_seeds_are_pairs_where_both_began_from_the_same_weights():
+    rows = [a_row("base", x=[1, 2, 3]), a_row("one", "base", x=[4, 5, 7]), a_row("other", x=[1, 2, 4])]
+    report = findings(rows).markdown
+    assert re.search(r"\| base +\| one +\|.*\| paired \| 0\.\d+ +\| +0\.250 \|", report), report
+    assert re.search(r"\| one +\| other +\|.*\|  Welch \| 0\.\d+ +\| +– \|", report), report
+    assert "– where seeds are no pairs" in report
+    assert "corrects p for this pair alone" in findings(rows[1:]).markdown
 
 
 def test_the_whole_road(tmp_path, monkeypatch):
@@ -164,6 +235,8 @@ def test_the_whole_road(tmp_path, monkeypatch):
         "--jobs",
         "1",
     ]
+    planned = CliRunner().invoke(main, [*arguments, "--set", "updates=1", "--dry-run"])
+    assert planned.exit_code == 0 and "Trials: 3 runs" in planned.stdout and "supervised_x2" in planned.stdout
     asked = CliRunner().invoke(main, arguments, input="n\n")
     assert asked.exit_code == 1, asked.output
     assert "Trials: 3 runs" in asked.stderr
@@ -182,7 +255,18 @@ def test_the_whole_road(tmp_path, monkeypatch):
     assert found.markdown == written
     assert set(found.scores["system"]) == set(names)
     assert list(found.differences["a"]) == [pair.a for pair in found.pairs]
+    needed = found.differences["seeds_to_decide"]
+    assert [None if pd.isna(each) else each for each in needed] == [pair.seeds for pair in found.pairs]
     assert list(found.differences["is_decided"]) == [pair.p_holm < 0.05 for pair in found.pairs]
+    assert "Tasks: commongen (from mini:seq2seq, 2 test examples). Seeds: 1, 2.\n" in written
+    settings = {"updates": 2, "validate_every": 1}
+    alike = {"tasks": [str(task)], "seeds": "1-2", "jobs": 1, "from_backbone": True, "settings": settings}
+    own = grue.bench("own", ["grpo"], backbone="mini:causal-s", **alike)
+    assert [{pair.a, pair.b} for pair in own.pairs] == [{"grpo-causal-s", "zero-shot-causal-s"}]
+    assert "Settings of every method: updates=2, validate_every=1." in own.markdown
+    assert "p: Student's t over seeds" in own.markdown, "the backbone is no model of others"
+    (pair,) = grue.bench("plain", ["grpo"], **{**alike, "seeds": [1]}).pairs
+    assert {pair.a, pair.b} == {"grpo", "zero-shot"}
     models = ["bench", "models", "--tasks", str(task), "--model", "mini:causal,mini:causal-s", "--jobs", "1", "--yes"]
     compared = CliRunner().invoke(main, models)
     assert compared.exit_code == 0, compared.output

@@ -22,7 +22,7 @@ from grue.files import read_json, read_jsonl, write_json, write_jsonl
 from grue.lm.checkpoint import CheckpointManifest
 from grue.records import BASELINES
 from grue.runs.recipes import split_algorithm
-from grue.sweep.estimate import TimeEstimate, _measured, estimate
+from grue.sweep.estimate import Duration, TimeEstimate, _measured, durations_of, estimate, unknown_because
 from grue.sweep.grid import SweepGrid
 from grue.sweep.memory import BASE, expected
 from grue.sweep.record import Record
@@ -308,8 +308,12 @@ def test_runs_that_ended_show_the_result_or_why_there_is_none(record):
 @pytest.fixture
 def measured(monkeypatch):
     """What ships: 20 updates of ppo and a baseline on imdb."""
-    table = {"mini": {"imdb": {"updates": 20, "ppo": 40.0, "zero-shot": 3.0}}}
-    monkeypatch.setattr("grue.sweep.estimate._measured", lambda: table)
+
+    def ship(table):
+        monkeypatch.setattr("grue.sweep.estimate._measured", lambda: {"mini": {"imdb": table}})
+
+    ship({"updates": 20, "ppo": 40.0, "zero-shot": 3.0})
+    return ship
 
 
 def test_an_estimate_is_the_median_of_its_like_spread_over_the_workers(record, measured):
@@ -352,6 +356,39 @@ def test_without_such_a_run_the_measured_seconds_count_in_proportion_to_the_upda
     assert estimate([a_job("ppo")], 1, ()).work == 40.0
     assert estimate([a_job("ppo", set={"updates": 5})], 1, ()).work == 10.0
     assert estimate([a_job("zero-shot")], 1, ()).work == 3.0
+
+
+def _relatives():
+    """The controls of a comparison, and a method of one's own."""
+    start = {"algorithm": "supervised", "after": "mini/imdb/supervised/seed-1"}
+    return [
+        a_job("supervised_x2", algorithm="supervised", set={"epochs": 20}),
+        a_job("supervised+best-of-4", best_of=4, **start),
+        a_job("supervised+my_file", algorithm="supervised+my_file:MINE", set={"updates": 10}),
+    ]
+
+
+def test_what_was_not_measured_is_judged_by_its_nearest_relative(measured, record):
+    table = {"updates": 20, "supervised": 60.0, "zero-shot": 3.0, "supervised+trpo": 40.0, "supervised+grpo": 20.0}
+    measured({**table, "ppo": 90.0})
+    twice, picked, own = _relatives()
+    assert durations_of([twice, picked, own, a_job("supervised")], ()) == [
+        Duration(120.0, "twice supervised"),
+        Duration(12.0, "4 evaluations"),
+        Duration(20.0, "as supervised+trpo, the slowest"),
+        Duration(60.0),
+    ]
+    finish(record, a_job("supervised", 2), seconds={"train": 10.0, "evaluate": 5.0})
+    assert [each.seconds for each in durations_of([twice, picked], record.ended())] == [30.0, 20.0]
+
+
+def test_a_time_that_is_unknown_has_a_reason(measured):
+    other = [replace(job, entry=replace(job.entry, backbone="mini:causal-m")) for job in _relatives()]
+    settings, task = a_job("ppo", set={"rollouts": 512}), a_job("ppo", task="totto")
+    assert durations_of([*other, settings, task], ()) == [None] * 5
+    assert {unknown_because(job) for job in other} == {"with another model than the task's, by whose size it differs"}
+    assert unknown_because(settings).startswith("of an algorithm, a reward or an amount of work")
+    assert unknown_because(task) == "on a task that ships without measurements"
 
 
 def test_the_shipped_seconds_are_of_tasks_and_systems_that_there_are():
