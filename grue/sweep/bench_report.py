@@ -190,7 +190,7 @@ def _tests(pairs: Sequence[SystemPair]) -> Iterator[str]:
         signs = " p, signs: the exact sign-flip test; – where seeds are no pairs." if _with_signs(pairs) else ""
         yield (
             "p: Student's t over seeds, the examples as given; paired where seed k of both began from the same "
-            f"trained model, else Welch's.{signs}"
+            f"trained model, else Welch's (mixed: both, by task).{signs}"
         )
     number = f"all {len(pairs)} pairs" if len(pairs) > 1 else "this pair alone"
     yield (
