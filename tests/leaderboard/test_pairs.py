@@ -40,6 +40,9 @@ def test_pairs_are_judged_by_t_and_by_signs_and_corrected_for_their_number():
     holm = {first: 3 * first, second: max(3 * first, 2 * second), third: max(3 * first, 2 * second, third)}
     assert [pair.p_holm for pair in pairs] == pytest.approx([holm[test.pvalue] for test in expected])
     assert [pair.is_decided for pair in pairs] == [pair.p_holm < 0.05 for pair in pairs]
+    both = Contrast(tuple(values["base"]), tuple(values["one"]), paired=True)
+    assert pairs[0].seeds == seeds_to_decide([both], pairs[0].value, 3), "after the correction for three pairs"
+    assert all_pairs(rows, rows, "naturalness") == [], "they have none"
 
 
 def test_systems_without_a_common_start_are_not_pairs():
@@ -78,6 +81,9 @@ def test_seeds_to_decide_are_the_fewest_with_the_power():
         assert smallest_difference([contrast], seeds) == pytest.approx(quantiles * 0.75**0.5 / seeds**0.5)
     needed = seeds_to_decide([contrast], 1.0)
     assert smallest_difference([contrast], needed) <= 1.0 < smallest_difference([contrast], needed - 1)
+    of_ten = stats.t.ppf(1 - 0.025 / 10, 4) + stats.t.ppf(0.8, 4)
+    assert smallest_difference([contrast], 5, 10) == pytest.approx(of_ten * 0.75**0.5 / 5**0.5)
+    assert seeds_to_decide([contrast], 1.0, 10) > needed
     assert seeds_to_decide([contrast], 0.0) is None
     assert seeds_to_decide([contrast], 0.01) is None, "more than a thousand"
     assert seeds_to_decide([Contrast((10.0,), (9.0, 9.5))], 1.0) is None

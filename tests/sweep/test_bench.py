@@ -1,5 +1,6 @@
 """`grue bench`: a fair grid, equal trials, the report, and the whole road on a tiny task."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -275,6 +276,17 @@ def test_the_whole_road(tmp_path, monkeypatch):
     assert again.exit_code == 0
     assert "all finished: nothing to do" in again.stderr
     assert json.loads((tmp_path / results[0] / "result.json").read_text())["seed"] == 1
+
+
+def test_runs_share_a_gpu_where_there_is_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("grue.sweep.run.device_count", lambda: 1)
+    arguments = ["bench", "--tasks", "imdb", "--algos", "ppo", "--seeds", "1-4", "--dry-run"]
+    assert ", 4 at a time" in CliRunner().invoke(main, [*arguments, "--gpus", "0.25"]).stdout
+    monkeypatch.setattr("grue.sweep.run.device_count", lambda: 0)
+    with pytest.raises(ConfigError, match="--gpus 0.25: this machine has 0 GPUs"):
+        grue.bench("out", ["ppo"], tasks=["imdb"], seeds=[1], gpus=0.25)
+    assert "<function" not in str(inspect.signature(grue.bench))
 
 
 def test_from_python_a_run_that_fails_is_an_error_and_the_observer_is_told(tmp_path, monkeypatch):
