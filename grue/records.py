@@ -314,6 +314,7 @@ class Entry:
             exist when the row was submitted.
         preset: Of its algorithm's settings (`grue.runs.algorithms.preset_of`); empty if unknown.
         unverified: Whether its row has no rank until it is verified.
+        is_rerun: Whether the record behind the status drew this run's predictions again.
     """
 
     result: Result
@@ -322,6 +323,7 @@ class Entry:
     about: About = About()
     preset: str = ""
     unverified: bool = False
+    is_rerun: bool = False
 
 
 def model_word(model: str) -> str:

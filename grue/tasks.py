@@ -207,8 +207,8 @@ class Generation:
             way = "the likeliest token at each step"
         most, least = self.max_new_tokens, self.min_new_tokens
         length = f"exactly {most}" if most == least else f"{least} to {most}" if least else f"up to {most}"
-        stop = f", as far as {' or '.join(map(repr, self.stop))}" if self.stop else ""
-        draws = f", {self.samples} for each prompt" if self.samples > 1 else ""
+        stop = f", cut before the first {' or '.join(map(repr, self.stop))}" if self.stop else ""
+        draws = f", {self.samples} texts for each prompt" if self.samples > 1 else ""
         return f"{way}, {length} tokens{stop}{draws}"
 
 

@@ -251,6 +251,9 @@ def test_decoding_is_said_in_words():
             "beam search with 4 beams and a length penalty of 0.6, up to 40 tokens",
         ),
         (Generation(9, 2), "the likeliest token at each step, 2 to 9 tokens"),
-        (Generation(9, stop=("\n", "Q:")), r"the likeliest token at each step, up to 9 tokens, as far as '\n' or 'Q:'"),
+        (
+            Generation(9, stop=("\n", "Q:"), samples=2),
+            r"the likeliest token at each step, up to 9 tokens, cut before the first '\n' or 'Q:', 2 texts for each prompt",
+        ),
     ):
         assert generation.in_words() == words

@@ -142,6 +142,7 @@ class Row:
             (`BoardTask.unlearned`); None if it equals the preference, or is unknown. Ranks do not depend on it.
         prompting: How it was prompted: by the plain prompts, with or without examples, or by the tasks' chat prompts.
         by_endpoint: Whether a server answered: weights and training are then unknown.
+        reruns: How many of its runs the record behind its status drew again.
     """
 
     system: str
@@ -160,6 +161,7 @@ class Row:
     learned_interval: Interval | None = None
     prompting: Prompting = "plain"
     by_endpoint: bool = False
+    reruns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
         cells=cells,
         prompting=prompting,
         by_endpoint=by_endpoint,
+        reruns=sum(entry.is_rerun for entry in entries),
     )
 
 

@@ -29,6 +29,7 @@ def _row(row: Row) -> dict[str, Any]:
     defaults = {
         "prompting": "plain",
         "by_endpoint": False,
+        "reruns": 0,
         "presets": [],
         "backbones": [],
         "held_out_metrics": [],

@@ -13,7 +13,21 @@ from markupsafe import Markup
 from grue.leaderboard.board import Board
 from grue.leaderboard.trained_on import held_out_names
 from grue.records import Example
-from grue.render.legend import HELD_OUT, HONESTY, IQM, RANKS, SEARCHED, VARIANTS, unlearned_in_words
+from grue.render.legend import (
+    HELD_OUT,
+    HONESTY,
+    IQM,
+    RANKS,
+    SEARCHED,
+    SHARED,
+    STATUSES,
+    UNMOVED,
+    VARIANTS,
+    prompting_in_words,
+    reruns_in_words,
+    unlearned_in_words,
+    unverified_in_words,
+)
 from grue.render.page import environment, lean_script, lean_style, policy, source
 from grue.render.text import ARROWS, named, variants
 from grue.render.web import view, words
@@ -25,16 +39,23 @@ from grue.task_files import SUITES
 
 SCRIPTS = (
     *("statistics.js", "data.js", "words.js", "tables.js", "filters.js", "tooltip.js", "compare.js", "system.js"),
-    *("examples.js", "download.js", "page.js"),
+    *("examples.js", "download.js", "plots.js", "page.js"),
 )
 
 
-def render(board: Board, illustrations: Mapping[str, Example] | None = None, shown: Collection[str] = ()) -> str:
+def render(
+    board: Board,
+    illustrations: Mapping[str, Example] | None = None,
+    shown: Collection[str] = (),
+    *,
+    is_local: bool = False,
+) -> str:
     """Return the board as an HTML page that needs no files but those of examples.
 
     Args:
         illustrations: Task → an example that explains it.
         shown: Tasks with a file of examples beside the page, `examples/<suite>/<task>.js`.
+        is_local: Whether it lies outside the folder of published boards, so that it has nothing to link to.
     """
     illustrations = illustrations or {}
     style = lean_style(source("page.css"))
@@ -53,7 +74,8 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
             glossary=words.glossary(board.tasks),
             papers={task.name: paper_tables(board.reported, task.name) for task in board.tasks},
             summaries=summaries(board.reported, [task.name for task in board.tasks]),
-            data=embedded(board, shown),
+            data=embedded(board, shown, is_local),
+            is_local=is_local,
             style=Markup(style),
             script=Markup(script),
             policy=policy(style, script, " 'self' file:"),
@@ -62,12 +84,17 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
             titles=view.GROUPS,
             arrows=ARROWS,
             reference=REFERENCE,
-            honesty=HONESTY,
+            unverified=unverified_in_words(board),
+            reruns=reruns_in_words(board),
+            honesty=HONESTY if board.suite == "mini" else "",
+            statuses=STATUSES,
             ranks=RANKS,
+            shared=SHARED,
             held_out=HELD_OUT,
             iqm=IQM,
             searched=SEARCHED if any(cell.searched for row in board.rows for cell in row.cells.values()) else "",
             unlearned=unlearned_in_words(board.tasks),
+            unmoved=UNMOVED,
             variants=VARIANTS if any(map(variants, board.rows)) else "",
             ranked_seeds=RANKED_SEEDS,
             preliminary_seeds=PRELIMINARY_SEEDS,
@@ -83,7 +110,7 @@ def _environment() -> Environment:
     templates.filters = {**templates.filters, **filters}
     functions: tuple[Callable[..., object], ...] = (
         *(words.scale_groups, words.scale_numbers, unlearned_in_words, held_out_names, facts_of, cells_of),
-        *(view.lead, view.about_of, view.standing_of, view.whisker_of),
+        *(view.lead, view.about_of, view.standing_of, view.whisker_of, view.hacked_by_task, prompting_in_words),
     )
     templates.globals = {**templates.globals, **{function.__name__: function for function in functions}}
     return templates

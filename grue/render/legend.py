@@ -1,11 +1,13 @@
 """The legend of a board, for every format: the meaning of its numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from grue.leaderboard.board import Board, BoardTask, Column
+from grue.leaderboard.board import Board, BoardTask, Column, Row
 from grue.leaderboard.trained_on import held_out_on
-from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED, variants
+from grue.records import Status
+from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED, named, variants
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
+from grue.submissions.trust.draw import GENERATED
 
 _SCORES = "Preference and naturalness go from 0 to 100, higher is better (scoring grue-1)."
 HONESTY = (
@@ -13,27 +15,43 @@ HONESTY = (
     "are worth, and maintainers can ask for its results on a held-back draw (`python -m miniworld held-back`)."
 )
 RANKS = (
-    "A rank is 1 + the number of systems significantly above, and never better than that of a higher mean: every two "
-    "by a t test over seeds (paired where both began from the same weights of a run of the board, else Welch's), Holm "
-    "over all pairs of a table, 5 %"
+    "A rank is 1 + the number of systems significantly above, and never better than that of a system with a higher "
+    "mean. Every two systems are compared by a t test over seeds (paired where both began from the same weights of a "
+    "run of the board, else Welch's), with Holm's correction over all pairs of a table, at 5 %"
 )
+SHARED = (
+    "= marks a shared rank, which does not show that systems are equal, nor do two ranks show that every two systems "
+    "differ: if A is close to B, and B to C, while A is significantly above C, their ranks are 1, 1, 2"
+)
+STATUSES: Mapping[Status, str] = {
+    "local": "run on this machine, unchecked",
+    "reported": "figures as published, without predictions",
+    "recomputed": "scored here from outputs that are published elsewhere",
+    "rescored": "every score was recomputed from the submitted predictions",
+    "reproduced": "rescored, and checkpoints gave the predictions again",
+    "verified": "reproduced, and the checkpoints did as well on test examples that did not exist at submission",
+}
 PROMPTINGS = {
-    "chat": "asked by the tasks' chat prompts",
-    "shots": "shown examples of the training split before each prompt",
+    "chat": "the tasks' chat prompts",
+    "shots": "prompts with examples of the training split",
 }
 BOLD = "Bold"
 HELD_OUT = (
-    "Held-out is the mean of the preference metrics that are neither in the task's reward nor of the family of one of "
-    "its metrics (in the task file); what was trained on another reward has no value in that column"
+    "Held-out is the mean of the preference metrics that are neither in the task's reward nor in a family (of the task "
+    "file) with one of its metrics; systems trained on another reward have no value in that column"
 )
 SEARCHED = (
-    "Searched answers are decoded by beams or the likeliest tokens, as the task's [search] says. Their preference is "
-    "what the results state, outside every score and test; nothing of it is recomputed"
+    "Searched answers are decoded by beam search or by the likeliest token at each step, as the task's [search] says. "
+    "Their preference is as the results state it: it is not recomputed, and counts in no score or test"
+)
+UNMOVED = (
+    "‖ In most seeds no update was better than the start on validation: update 0 was kept, and these are the start's "
+    "figures"
 )
 IQM = "IQM is the interquartile mean of the preference over tasks and seeds; it decides no rank"
 VARIANTS = (
-    "In parentheses after a system, where its name does not say it: the preset of its settings (grue algorithms show "
-    "NAME), and a backbone that is not the task's"
+    "In parentheses after a system's name, unless the name says it: the preset of its settings (grue algorithms show "
+    "NAME), and any backbone other than the task's"
 )
 
 
@@ -51,10 +69,7 @@ def _spread(board: Board) -> str:
 def _sentences(board: Board) -> Iterator[str]:
     single = board.tasks[0] if len(board.tasks) == 1 else None
     condition = f"{RANKED_SEEDS} seeds" if single else f"{RANKED_SEEDS} seeds on every task"
-    yield (
-        f"{RANKS}; = marks a shared rank. It takes {condition}; with {PRELIMINARY_SEEDS} or more a system is "
-        "preliminary."
-    )
+    yield f"{RANKS}. {SHARED}. A rank takes {condition}; with {PRELIMINARY_SEEDS} or more a system is preliminary."
     if any(sum(task.name in row.task_ranks for row in board.rows) > 1 for task in board.tasks):
         yield f"{BOLD}: no ranked system is significantly better, by the same test."
     if sentence := unlearned_in_words(board.tasks):
@@ -69,21 +84,13 @@ def _sentences(board: Board) -> Iterator[str]:
         yield f"{SEARCHED}."
     if any(variants(row) for row in board.rows):
         yield f"{VARIANTS}."
-    promptings = {row.prompting for row in board.rows} - {"plain"}
-    if promptings:
-        how = [words for kind, words in PROMPTINGS.items() if kind in promptings]
-        yield f"{BY_CHAT} was {' or '.join(how)}, the other systems by the plain prompts of training."
-    if any(row.by_endpoint for row in board.rows):
-        yield (
-            f"{BY_ENDPOINT} was answered by a server: its weights and its training are unknown here, its decoding is "
-            "its own, and nobody can draw the same texts again for certain."
-        )
+    yield from prompting_in_words(board.rows)
     if any(row.standing == "reference" for row in board.rows):
         yield (
             "References do not compete: a constant, a copy of the prompt, its lead, lookups (answers from the training "
-            "split, without learning), the backbone as it is, the references themselves, or what has seen the "
-            "references."
+            "split, without learning), the untrained backbone, the references themselves, and whatever has seen them."
         )
+    yield from filter(None, (unverified_in_words(board), reruns_in_words(board)))
     if board.suite == "mini":
         yield HONESTY
     if any(row.iqm is not None for row in board.rows):
@@ -95,6 +102,42 @@ def _sentences(board: Board) -> Iterator[str]:
     yield f"Task{'' if single else 's'}: {versions}."
     if single and (scales := [f"{c.metric} {words}" for c in single.columns if (words := scale_in_words(c))]):
         yield f"Scaled to 0 to 100: {'; '.join(scales)}."
+
+
+def prompting_in_words(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what the marks beside the names of some rows mean."""
+    promptings = {row.prompting for row in rows} - {"plain"}
+    if promptings:
+        how = [words for kind, words in PROMPTINGS.items() if kind in promptings]
+        yield f"{BY_CHAT} got {' or '.join(how)}, the other systems the plain prompts of training."
+    if any(row.by_endpoint for row in rows):
+        yield (
+            f"{BY_ENDPOINT} was answered by a server: its weights and its training are unknown here, its decoding is "
+            "its own, and the same texts may not come out again."
+        )
+
+
+def unverified_in_words(board: Board) -> str:
+    """Return which submitted rows are ranked without verification, and why; empty if there is none."""
+    earlier = [named(row) for row in board.rows if row.rank is not None and row.status not in ("local", "verified")]
+    if not earlier or board.suite not in GENERATED:
+        return ""
+    return (
+        f"Ranked without verification: {', '.join(earlier)}. These rows are from before verification, and keep a rank "
+        f"until {board.suite}'s next edition or a change of their files; no other submission is ranked until it is "
+        "verified."
+    )
+
+
+def reruns_in_words(board: Board) -> str:
+    """Return how many runs of which rows gave their predictions again; empty if no record says so."""
+    systems: dict[str, list[str]] = {}
+    for row in board.rows:
+        if row.reruns:
+            runs = sum(len(cell.seeds) for cell in row.cells.values())
+            systems.setdefault(f"{row.reruns} of {runs} runs", []).append(named(row))
+    drawn = "; ".join(f"{runs} of each of {', '.join(names)}" for runs, names in systems.items())
+    return f"Predictions drawn again from checkpoints: {drawn}." if drawn else ""
 
 
 def scale_in_words(column: Column) -> str:
@@ -110,5 +153,5 @@ def unlearned_in_words(tasks: Sequence[BoardTask]) -> str:
     if not tops:
         return ""
     listed = f"{', '.join(tops[:-1])} and {tops[-1]}" if len(tops) > 1 else tops[0]
-    which_tasks = "these tasks as differences" if len(tops) > 1 else "this task as a difference"
-    return f"A system without learning is above every trained one, {listed}: read {which_tasks} from a start."
+    which_tasks = "these tasks" if len(tops) > 1 else "this task"
+    return f"A system without learning is above every trained one, {listed}: read {which_tasks} as gains over a start."

@@ -17,7 +17,7 @@ def render(board: Board) -> str:
     blocks = [f"# {escape(content.title)}"]
     for table in content.tables:
         blocks += _section(table)
-    blocks.append(_list(content.legend))
+    blocks.append(_unlinked(_list(content.legend)))
     if content.notes:
         blocks += ["Notes:", _unlinked(_list(content.notes))]
     if content.sources:

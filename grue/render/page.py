@@ -41,9 +41,8 @@ def lean_script(script: str) -> str:
 
     Strings, lines with a regular expression and templates, each within one line, stay as they are.
     """
-    return "\n".join(
-        line if re.search(r"/(?! )", line) else _without_spaces(line) for line in _lean(script, "//").splitlines()
-    )
+    lines = (re.sub(r" // [^\"`]*$", "", line) for line in _lean(script, "//").splitlines())
+    return "\n".join(line if re.search(r"/(?! )", line) else _without_spaces(line) for line in lines)
 
 
 def policy(style: str, script: str, beside: str = "") -> str:

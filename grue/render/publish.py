@@ -24,10 +24,10 @@ README = "README.md"
 _MODULES = {"json": "as_json", "csv": "as_csv"}
 
 
-def render(board: Board, form: str, shown: Collection[str] = ()) -> str:
-    """Return the board in a format; `shown` are the tasks with a file of examples beside the page."""
+def render(board: Board, form: str, shown: Collection[str] | None = None) -> str:
+    """Return the board in a format; `shown` are a published page's tasks with a file of examples beside it."""
     if form == "html":
-        return html.render(board, _illustrations(board), shown)
+        return html.render(board, _illustrations(board), shown or (), is_local=shown is None)
     text: str = import_module(f"grue.render.{_MODULES.get(form, form)}").render(board)
     return text
 

@@ -61,5 +61,6 @@ def entries_of(system: Path) -> list[Entry]:
         # A failed run has no predictions to rescore.
         is_backed = result.status == "failed" or predictions_of(path).is_file()
         backing = (status, logged) if is_backed else ("reported", about)
-        entries.append(Entry(result, path, *backing, presets.get(path.parent, ""), standing.unverified))
+        is_rerun = (result.task, result.seed) in standing.reruns
+        entries.append(Entry(result, path, *backing, presets.get(path.parent, ""), standing.unverified, is_rerun))
     return entries

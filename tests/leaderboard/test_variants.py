@@ -163,7 +163,9 @@ def test_a_task_is_marked_where_what_learned_nothing_is_above_every_trained_row(
     means, preference, *_ = page(board).tables
     assert [heading.header for heading in means.columns[4:]] == ["preference ↑", "without ¶ ↑", "naturalness ↑"]
     assert [heading.header for heading in preference.columns[2:]] == ["jokes ¶", "stories"]
-    sentence = "A system without learning is above every trained one, null on jokes: read this task as a difference from a start."
+    sentence = (
+        "A system without learning is above every trained one, null on jokes: read this task as gains over a start."
+    )
     assert f'¶ {sentence} "Without ¶" is the mean over the other tasks; it decides no rank.' in page(board).legend
     assert sentence in markdown.render(board) and sentence in html.render(board)
     assert r"jokes \textparagraph{}" in latex.render(board)

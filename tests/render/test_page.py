@@ -12,13 +12,13 @@ import pytest
 from support import page_boards
 from support.boards import five, row
 from support.factories import entries
-from support.page_boards import STORIES, crowded_board, empty_board, hostile_board, small_board, trained_board
+from support.page_boards import REVIEWS, STORIES, crowded_board, empty_board, hostile_board, small_board, trained_board
 from support.paths import ROOT
 
 from grue.leaderboard.board import Estimate
 from grue.leaderboard.rank import rank
 from grue.records import Example
-from grue.render import html
+from grue.render import html, markdown, publish
 from grue.render.page import lean_script, lean_style
 from grue.render.web.axes import axis_over
 from grue.render.web.plot import PlotPoint, plot_of
@@ -86,7 +86,7 @@ def test_a_page_loads_nothing_and_whatever_points_at_an_id_finds_it(name):
     assert wanted <= set(ids)
     sections = [attributes["id"] for attributes in page.all("section")]
     assert sections[0] == "overview" and "task-stories" in sections
-    assert sections[-4:] == ["examples", "compare", "method", "system"]
+    assert sections[-3:] == ["compare", "method", "system"] and "examples" not in sections, "there are none"
     assert html.render(getattr(page_boards, f"{name}_board")()) == text, "equal boards give equal bytes"
 
 
@@ -119,6 +119,7 @@ def test_a_task_is_explained_with_an_example_and_its_decoding():
     example = Example("1", "Tell <me> a story." + " And on." * 200, ("Once\u202e upon.", "Other."))
     text = html.render(SMALL, {"stories": example}, ["stories"])
     reviews, task = re.split('<section id="(?:task-stories|examples)"', text)[:2]
+    assert '<a href="#examples">Examples</a>' in text and '<section id="examples"' in text
     assert "Tell &lt;me&gt; a story." in task and "Once� upon." in task and "Other." not in task
     assert len(re.search(r"<dt>Prompt<dd>(.*?)<dt>", task, re.S)[1]) < 730
     assert f"Texts are drawn by {SMALL.tasks[1].decoding}." in task
@@ -134,7 +135,6 @@ def test_a_suite_without_rows_opens_with_a_sum_of_what_papers_report():
     first = text[text.index('<section id="overview"') : text.index('<section id="task-dailydialog"')]
     assert first.index('<table class="paper sums">') < first.index("There are no results of the suite grue yet.")
     assert "What papers report on the tasks of this suite. No system has been submitted yet." in first
-    assert "no system has been submitted." in text[text.index('<section id="examples"') :]
     assert text.count('href="../docs/how-to/submitting.md"') == 4  # the head, the overview and both tasks
     (table,) = re.findall(r'<table class="paper sums">.*?</table>', text, re.S)
     rows = re.findall(r"<tr><th>([^<]+)<td>([^<\n]+)<td>([^<\n]+)", table)
@@ -190,7 +190,7 @@ def test_searched_answers_have_a_column_of_their_own_where_a_row_has_them():
 
 
 def test_our_own_script_and_style_lose_spaces_and_comments_alone():
-    source = '// a\n  const a = b ? "c ? d" : `e + ${f + `g = h`} i`;\n  x = y / z;\n  s.split(/ = /);\n'
+    source = '// a\n  const a = b ? "c ? d" : `e + ${f + `g = h`} i`; // b\n  x = y / z;\n  s.split(/ = /);\n'
     assert lean_script(source) == ('const a=b?"c ? d":`e + ${f + `g = h`} i`;\nx=y/z;\ns.split(/ = /);')
     assert lean_style("/* a */\n  p { color: red; margin: 0 1px; }\n  a :hover, b { x: calc(1px + 2px); }") == (
         "p{color:red;margin:0 1px;}\na :hover,b{x:calc(1px + 2px);}"
@@ -228,10 +228,10 @@ def test_an_axis_holds_its_values_between_round_ticks():
     assert one.low <= 7.0 <= one.high and one.low < one.high
 
 
-def point(index, name, x, y, half=None, kind="ranked"):
-    """A point with an interval of so much to either side."""
+def point(index, name, x, y, half=None, kind="ranked", up=None, seeds=5):
+    """A point with an interval of so much to either side, and up and down."""
     interval = None if half is None else Interval(x - half, x + half)
-    return PlotPoint(index, name, kind, x, y, interval, None, index)
+    return PlotPoint(index, name, kind, x, y, interval, Interval(y - up, y + up) if up else None, index, seeds)
 
 
 def test_a_system_alone_is_drawn_among_the_references():
@@ -279,18 +279,120 @@ def test_no_axis_goes_beyond_100():
         assert panel.plot.x.high == 100.0
 
 
+def hacked(*points):
+    return plot_of([point(0, "supervised", 60.0, 70.0, 1.0, up=1.0), *points], "supervised").hacked
+
+
 def test_the_area_of_reward_hacking_is_defined_by_the_start():
-    start, natural = point(0, "supervised", 60.0, 70.0), point(1, "ppo", 65.0, 69.5)
-    hacking, floor = point(2, "nlpo", 66.0, 50.0), point(3, "null", 90.0, 10.0, kind="reference")
-    found = plot_of([start, natural, hacking, floor], "supervised").hacked
-    assert found.path and found.words == (
-        "Reward hacking: a preference above that of supervised, 60.0, and a naturalness more than 1 point below its 70.0 "
-        "(shaded). In it: nlpo."
+    natural, floor = point(1, "ppo", 65.0, 72.0, 1.0, up=1.0), point(3, "null", 90.0, 10.0, kind="reference")
+    found = hacked(natural, point(2, "nlpo", 66.0, 50.0, 1.0, up=1.0), floor)
+    words = "Reward hacking: a preference above that of supervised, 60.0, and a naturalness more than 1 point below its 70.0"
+    assert found.path and found.words == f"{words} (shaded). In it, by their intervals: nlpo."
+    assert hacked(natural).words == f"{words}. No system is in it." and not hacked(natural).path
+    assert plot_of([natural, floor], "supervised").hacked is None
+
+
+def test_only_a_system_whose_intervals_lie_there_is_called_a_reward_hacker():
+    """Its naturalness is at 67 with the border at 69: the point is in the area, the interval up to 71 is not."""
+    wide = point(1, "ppo", 66.0, 67.0, 1.0, up=4.0)
+    assert hacked(wide).words.endswith(
+        "No system is in it for certain. Undecided: 1 with an interval across its border."
     )
-    near = plot_of([start, natural], "supervised")
-    assert "No system is in it." in near.hacked.words
-    assert bool(near.hacked.path) == (near.y.low < 69.0) == ("(shaded)" in near.hacked.words)
-    assert plot_of([natural, hacking], "supervised").hacked is None
+    assert hacked(wide).inside == ()
+    across = point(1, "ppo", 60.5, 50.0, 1.0, up=1.0)
+    assert hacked(across).inside == (), "its preference may be the start's"
+    few = point(1, "ppo", 66.0, 50.0, 1.0, up=1.0, seeds=4)
+    assert hacked(few).words.endswith("(shaded)."), "of four seeds nothing is said"
+    assert not hacked(few).is_judged
+
+
+def test_the_overview_says_what_single_tasks_say_of_reward_hacking():
+    """ppo gains 10 points on both tasks; its naturalness is 20 lower on one and 40 higher on the other."""
+    found = [
+        entry
+        for task, natural in ((STORIES, 40.0), (REVIEWS, 80.0))
+        for name, at, of in (("supervised", 40.0, 60.0), ("ppo", 50.0, natural), ("nlpo", 40.0, 60.0))
+        for entry in entries(task, name, five(at, 0.5), naturalness=of)
+    ]
+    text = html.render(rank(found, [STORIES, REVIEWS]))
+    overviews = text[: text.index('<section id="task-reviews"')]
+    assert (
+        "No system is in it. That is of the mean over tasks; on single tasks, ppo on stories is in it for certain."
+        in overviews
+    )
+
+
+def test_a_cell_whose_runs_mostly_kept_their_start_is_marked():
+    kept = {**dict.fromkeys((1, 2, 3), 0), 4: 8, 5: 8}
+    text = html.render(changed(updates=kept))
+    assert re.search(r'<td class="h6 best u">50\.3', text) and "<td class=u>50.3<i>" in text
+    note = "‖ In most seeds no update was better than the start on validation: update 0 was kept"
+    assert text.count(note) == 2, "below the overview and the task"
+    assert note not in html.render(changed(updates={**kept, 3: 8}))
+
+
+def test_the_method_tells_what_a_status_means_and_which_rows_are_ranked_without_verification():
+    found = rank(
+        [
+            replace(entry, is_rerun=status == "reproduced" and entry.result.seed == 1)
+            for name, status, at in (("old", "reproduced", 40.0), ("ppo", "verified", 50.0), ("mine", "local", 45.0))
+            for entry in entries(STORIES, name, five(at, 0.5), status)
+        ],
+        [STORIES],
+    )
+    text = html.render(found)
+    told = text[text.index("<dt>Trust") :]
+    assert (
+        "<dd>Ranked without verification: old. These rows are from before verification, and keep a rank until mini&#39;s"
+        in told
+    )
+    assert "Predictions drawn again from checkpoints: 1 of 5 runs of each of old." in told
+    assert data_of(text)["systems"][2].get("reruns") == 1
+    assert "Some rows are ranked without verification" in text
+    other = html.render(replace(found, suite="grue"))
+    assert "without verification" not in other, "that suite has no fresh draw to verify a row on"
+    assert "Ranked without verification: old." in markdown.render(found)
+
+
+def test_what_a_shared_rank_shows_is_said_as_the_statistics_have_it():
+    text = html.render(SMALL)
+    assert "told apart" not in text and "their ranks are 1, 1, 2" in text
+
+
+def test_a_local_page_says_so_and_links_to_nothing_beside_it():
+    text = html.render(SMALL, is_local=True)
+    page = Reader(text)
+    assert "<title>Local board, suite mini</title>" in text and "<h1>Local board: mini</h1>" in text
+    assert not [a["href"] for a in page.all("a") if not a["href"].startswith(("#", "https://"))]
+    assert data_of(text)["published"] is False and "GRUE leaderboard" not in text
+    assert publish.render(SMALL, "html") == html.render(SMALL, publish._illustrations(SMALL), is_local=True)
+    assert "GRUE leaderboard" in publish.render(SMALL, "html", [])
+
+
+def test_an_overview_without_means_shows_the_tasks_with_results_alone():
+    """No system has results on both tasks, so that rank and means would be dashes."""
+    board = rank(entries(STORIES, "partial", five(40.0, 0.5)), [STORIES, REVIEWS])
+    text = html.render(board)
+    table = text[text.index('data-table="overview"') : text.index("</table>")]
+    assert re.findall(r'data-key="([^"]+)"', table) == ["system", "t:stories"] and "–" not in table
+    assert "No results yet on reviews." in text
+
+
+def test_a_tasks_table_shows_status_and_seeds_of_what_is_not_ranked_and_what_the_marks_mean():
+    young = entries(STORIES, "young", {1: 30.0, 2: 31.0, 3: 32.0}, "rescored")
+    text = html.render(rank([*young, *entries(STORIES, "ppo", five(40.0, 0.5))], [STORIES]))
+    task = text[text.index('<section id="task-stories"') :]
+    assert "<th>young <b class=rescored>rescored</b> <b>3 seeds</b><td>" in task and "<th>ppo<td>" in task
+    marked = page_of("marked")
+    assert marked.count('<p class="facts">‡ got the tasks&#39; chat prompts') == 2, "below the overview and the task"
+
+
+def test_the_scripts_scores_are_those_of_the_results():
+    """5 runs of 2.748 and 2.752 are told apart, which in hundredths they are not."""
+    values = dict(enumerate((2.748, 2.752, 100.0, 0.0, 33.33333), start=1))
+    data = data_of(html.render(rank(entries(STORIES, "ppo", values), [STORIES])))
+    digits = base64.b64decode(data["systems"][0]["cells"][0][1])
+    assert [int.from_bytes(digits[i : i + 3]) / 1e5 for i in range(0, 15, 3)] == [2.748, 2.752, 100.0, 0.0, 33.33333]
 
 
 def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():

@@ -10,9 +10,19 @@ from support.browser import axe_violations, click, complaints, find, go, press, 
 from support.examples import HOSTILE_TEXTS, some_examples
 from support.factories import entries
 from support.late import late
-from support.page_boards import HOSTILE, STORIES, crowded_board, empty_board, hostile_board, small_board, trained_board
+from support.page_boards import (
+    HOSTILE,
+    REVIEWS,
+    STORIES,
+    crowded_board,
+    empty_board,
+    hostile_board,
+    small_board,
+    trained_board,
+)
 
 from grue.leaderboard.rank import rank
+from grue.records import About
 from grue.render import as_examples, html
 from grue.render.layout import Heading, TextTable
 from grue.render.page import source
@@ -23,7 +33,7 @@ from grue.stats.intervals import Interval, satterthwaite_interval
 stats = late("scipy.stats")
 # Chromium is another program with a clock of its own: what fails once may be its delay, and is tried again.
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=2)]
-TABS = ["overview", "task-reviews", "task-stories", "examples", "compare", "method"]
+TABS = ["overview", "task-reviews", "task-stories", "compare", "method"]
 SMALL, TRAINED = small_board(), trained_board()
 ENTER, SPACE, END, RIGHT, ESCAPE = "\ue007", "\ue00d", "\ue010", "\ue014", "\ue00c"
 
@@ -192,6 +202,7 @@ def test_a_systems_name_opens_its_page_and_the_back_button_closes_it(opened, ref
     refused.message(text_of(page, "#system .spent"))
     go(page, "system=nobody")
     assert shown_panels(page) == ["panel-overview"], "no such system: the first tab"
+    assert text_of(page, "#lost") == "This page has no system=nobody: the address is wrong or old."
 
 
 def test_a_systems_page_says_that_a_rank_is_shared_and_gives_spreads_the_decimals_of_their_means(opened, refused):
@@ -331,7 +342,7 @@ def test_two_systems_are_compared_task_by_task(opened):
     half = 2.120 * (4 * 0.625 / 5 / 4) ** 0.5
     assert text_of(page, "#verdict") == (
         f"ppo is preferred: ppo − supervised is +20.5 (+{20.5 - half:.1f} to +{20.5 + half:.1f}) in preference on the "
-        "mean over tasks."
+        "mean over tasks. In naturalness it is the other way round: −25.0 (−25.0 to −25.0), by this interval alone."
     )
     rows = script(page, "return [...document.querySelectorAll('#differences tbody th')].map(th => th.textContent)")
     assert rows == ["Mean over tasks", "reviews", "stories"]
@@ -343,7 +354,8 @@ def test_two_systems_are_compared_task_by_task(opened):
     half = stats.t.ppf(0.975, 0.625**2 / ((0.125**2 + 0.5**2) / 4)) * 0.625**0.5
     assert text_of(page, "#verdict") == (
         f"ppo is preferred: ppo − partial is +27.5 (+{27.5 - half:.1f} to +{27.5 + half:.1f}) in preference on stories. "
-        "This is by the interval of this pair alone: the board does not rank both."
+        "This is by the interval of this pair alone: the board does not rank both. In naturalness it is the other way "
+        "round: −20.0 (−20.0 to −20.0), by this interval alone."
     )
 
 
@@ -359,6 +371,44 @@ def test_the_verdict_on_two_ranked_systems_is_the_boards(opened):
     go(page, "compare&a=a&b=between")
     said = "Too close to call: a − between is +0.6 (−0.6 to +1.8) in preference on stories."
     assert text_of(page, "#verdict") == said
+
+
+def test_the_comparison_opens_on_two_systems_with_a_task_in_common(opened):
+    """The first two share no task; two systems that depend on no seed have no interval for that reason."""
+    fixed = About(deterministic=True)
+    found = [*entries(REVIEWS, "a", five(50.0, 0.5)), *entries(STORIES, "b", five(40.0, 0.5))]
+    found += [replace(one, about=fixed) for at in (5.0, 6.0) for one in entries(STORIES, f"at-{at:g}", {0: at})]
+    page = opened(rank(found, [STORIES, REVIEWS]), "compare")
+    assert text_of(page, "#verdict").startswith("b is preferred: b − at-6 is +34.0")
+    rows = "return [...document.querySelectorAll('#differences tbody th')].map(th => th.textContent)"
+    assert script(page, rows) == ["stories"], "nothing is to be compared on the other"
+    go(page, "compare&a=at-6&b=at-5")
+    said = "at-6 − at-5: +1.0 preference on stories; no interval, since neither depends on a seed."
+    assert text_of(page, "#verdict") == said
+    go(page, "compare&a=b&b=b")
+    assert text_of(page, "#verdict") == "Choose two different systems." and script(page, rows) == []
+
+
+def test_an_address_of_what_is_not_there_says_so_until_something_is_chosen(opened):
+    page = opened(SMALL, "nonsense")
+    assert shown_panels(page) == ["panel-overview"]
+    assert text_of(page, "#lost") == "This page has no nonsense: the address is wrong or old."
+    go(page, "compare&a=ppo&b=nobody&id=3")
+    assert text_of(page, "#lost") == "This page has no b=nobody, no id=3: the address is wrong or old."
+    go(page, "examples&task=stories")
+    assert text_of(page, "#lost") == "This page has no examples, no task=stories: the address is wrong or old."
+    click(page, "#tab-task-stories")
+    assert text_of(page, "#lost") == ""
+    script(page, "document.querySelector('.skip').click()")
+    assert page.current_url.endswith("#task-stories"), "the skip link leads to no other section"
+
+
+def test_one_difference_reads_alike_wherever_it_stands(opened):
+    """2.7485 is 2.7; of scores rounded to hundredths it would be 2.75, and so 2.8."""
+    a, b = (dict.fromkeys(range(1, 6), at) for at in (98.6785, 95.93))
+    page = opened(rank([*entries(STORIES, "a", a), *entries(STORIES, "b", b)], [STORIES]), "compare")
+    assert "a − b is +2.7 (" in text_of(page, "#verdict")
+    assert ", 2.7 above b." in script(page, "return document.querySelector('#panel-overview .lead').textContent")
 
 
 def downloaded(page, folder, form):
@@ -442,6 +492,19 @@ def test_no_tab_is_hidden_and_no_table_runs_over_the_edge(resized):
         assert script(page, beyond) <= 0
 
 
+def test_headings_stay_whole_words_over_their_columns_on_a_phone(resized):
+    page = resized(400, crowded_board(6), "overview")
+    box = "document.querySelector('#panel-overview .scroll')"
+    script(page, f"{box}.scrollLeft = 100")
+    seen = (
+        f"const box = {box}, heads = [...box.querySelectorAll('thead th')].filter(th => th.checkVisibility());"
+        "const [rank, system, ...rest] = heads.map(th => th.getBoundingClientRect());"
+        "const under = document.elementFromPoint(rank.left + 8, rank.bottom - 8);"
+        "return [heads[0].contains(under), rest.every(r => r.right <= system.right + 2 || r.left >= system.right - 2)]"
+    )
+    assert until(lambda: script(page, seen) == [True, True])
+
+
 def test_a_table_fades_at_the_edge_until_it_is_scrolled_to_its_end(resized):
     page = resized(390, SMALL, "task-stories")
     mask = "return getComputedStyle(document.querySelector('#panel-task-stories .scroll')).maskImage"
@@ -450,10 +513,23 @@ def test_a_table_fades_at_the_edge_until_it_is_scrolled_to_its_end(resized):
     assert until(lambda: script(page, mask) == "none")
 
 
-def test_labels_do_not_meet_as_the_browser_draws_them(opened):
+@pytest.mark.parametrize("width", [320, 400, 700, 1400])
+def test_labels_do_not_meet_as_the_browser_draws_them(resized, width):
+    """On a phone a plot has the width that is there, and the size of its letters."""
+    page = resized(width, crowded_board(12), "overview")
+    letters = (
+        "const svg = document.querySelector('#panel-overview .plot svg'), box = svg.getBoundingClientRect();"
+        "const scale = box.width / svg.viewBox.baseVal.width, plot = svg.parentElement;"
+        "const texts = [...svg.querySelectorAll('text')].filter(text => text.checkVisibility());"
+        "const isInside = (t) => { const b = t.getBoundingClientRect(); return b.left > box.left - 2 && b.right < box.right + 2; };"
+        "return [texts.every(text => parseFloat(getComputedStyle(text).fontSize) * scale >= 11), texts.every(isInside),"
+        " plot.scrollWidth <= plot.clientWidth, texts.filter(text => text.dataset.r).length > 5]"
+    )
+    assert script(page, letters) == [True, True, True, True]
     meeting = script(
-        opened(crowded_board(12)),
-        "const boxes = [...document.querySelectorAll('#panel-overview .plot text[data-r]')].map(t => t.getBBox());"
+        page,
+        "const texts = [...document.querySelectorAll('#panel-overview .plot text[data-r]')].filter(t => t.checkVisibility());"
+        "const boxes = texts.map(t => t.getBBox());"
         "return boxes.flatMap((a, i) => boxes.slice(0, i).filter(b => a.x < b.x + b.width && b.x < a.x + a.width"
         " && a.y + 3 < b.y + b.height && b.y + 3 < a.y + a.height)).length",
     )

@@ -162,7 +162,8 @@ def test_a_record_of_anything_else_lifts_no_row(row, name, monkeypatch):
 
 def test_a_record_is_of_the_very_files_that_were_verified(row):
     vouch(row)
-    assert standing_of(row, "mini", results_of(row)) == Standing("verified", "", False)
+    assert standing_of(row, "mini", results_of(row)) == Standing("verified", "", False, frozenset({("commongen", 3)}))
+    assert {(one.result.seed, one.is_rerun) for one in results(row)} >= {(3, True)}
     write_good(row, "A {} was seen in the {}.")
     why = standing_of(row, "mini", results_of(row)).why
     assert why == "ours.trust.json is of other files: MANIFEST.sha256 has changed since 2026-01-31"

@@ -74,9 +74,9 @@ def whisker(axis: Axis, centre: float, interval: Interval | None) -> Markup:
     x = axis.place(centre)
     if not axis.holds(centre):
         side = 1 if centre > axis.high else -1
-        return Markup(f"<path d=M{number(x - 4 * side)},{MIDDLE - 4}l{4 * side},4l{-4 * side},4 />")
+        return Markup(f"<path d=M{number(x - 4 * side)},{MIDDLE - 4}l{4 * side},4l{-4 * side},4>")
     line = f"M{number(x)},{MIDDLE - 5}v10"
     if interval is not None:
         low, high = round(axis.place(interval.low) - x), round(axis.place(interval.high) - x)
         line += f"m{low}-5h{high - low}"
-    return Markup(f"<path d={line} />")
+    return Markup(f"<path d={line}>")

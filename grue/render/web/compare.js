@@ -19,6 +19,16 @@ function fillSystems(choose) {
   });
 }
 
+// The first two systems with a task in common, which the comparison opens on.
+function firstPair() {
+  const common = (a, b) => board.tasks.some((_, i) => a.cells[i]?.preference && b.cells[i]?.preference);
+  for (const [first, a] of board.systems.entries()) {
+    const second = board.systems.findIndex((b, other) => other > first && common(a, b));
+    if (second > first) return [first, second];
+  }
+  return [0, Math.min(1, board.systems.length - 1)];
+}
+
 // Digits of 4 bits say with whom a system's seeds are pairs on a task, and from whom the board's ranks tell it apart.
 const isSet = (digits, first, second) => ((parseInt(digits[first]?.[second >> 2] ?? "0", 16) >> (3 - (second & 3))) & 1) === 1;
 
@@ -52,13 +62,19 @@ function compareSystems(first, second) {
   secondSystem.value = String(second);
   const [a, b] = [board.systems[first], board.systems[second]];
   if (!a || !b) return;
-  const lines = differences(a, b);
+  const lines = a === b ? [] : differences(a, b);
   const reach = AXES.map((_, i) =>
     Math.max(1, ...lines.flatMap(({ found }) => (found[i] ? [Math.abs(found[i].value) + (found[i].half ?? 0)] : []))),
   );
-  document.querySelector("#differences tbody").replaceChildren(...lines.map((line) => differenceRow(line, reach)));
+  document.querySelector("#differences tbody").replaceChildren(...lines.filter(({ found }) => found.some(Boolean)).map((line) => differenceRow(line, reach)));
   document.getElementById("verdict").textContent = verdict(a, b, lines);
   document.getElementById("command").textContent = `grue compare ${shellWord(a.system)} ${shellWord(b.system)}`;
+}
+
+// A difference with its interval.
+function endsOf({ value, half }, digits) {
+  const [middle, low, high] = [value, value - half, value + half].map((end) => signed(end, digits));
+  return `${middle} (${low} to ${high})`;
 }
 
 const shellWord = (text) => (/^[\w.+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
@@ -66,25 +82,28 @@ const signed = (value, digits = 1) => `${value < 0 ? "−" : "+"}${Math.abs(valu
 
 // Who is preferred, by the test of the board's ranks if both have one, else by the interval of this pair alone.
 function verdict(a, b, lines) {
+  if (a === b) return "Choose two different systems.";
   const first = lines.find(({ found }) => found[0]);
   if (!first) return "The two have no task in common.";
-  const whole = first.found[0];
+  const [whole, natural] = first.found;
   const where = first.isMean ? first.name.toLowerCase().replace("mean", "the mean") : first.name;
   if (whole.half === undefined) {
-    return `${a.label} − ${b.label}: ${signed(whole.value)} preference on ${where}; no interval, since one of them has a single seed.`;
+    return `${a.label} − ${b.label}: ${signed(whole.value)} preference on ${where}; no interval, since ${a.fixed && b.fixed ? "neither depends on a seed" : "one of them has a single seed"}.`;
   }
   const ranked = board.systems.filter((system) => system.rank !== null);
   const areRanked = ranked.includes(a) && ranked.includes(b);
   const isApart = areRanked ? isSet(board.apart, board.systems.indexOf(a), board.systems.indexOf(b)) : whole.sure;
   const isClose = whole.sure && Math.abs(whole.value) - whole.half < 0.05; // an end that would read 0.0
-  const ends = [whole.value, whole.value - whole.half, whole.value + whole.half].map((value) => signed(value, isClose ? 2 : 1));
+  const ends = endsOf(whole, isClose ? 2 : 1);
   const said = isApart ? `${whole.value > 0 ? a.label : b.label} is preferred` : "Too close to call";
   const pairs = plural((ranked.length * (ranked.length - 1)) / 2, "pair");
   const why = areRanked
     ? ` This interval alone leaves out 0, but the board, which corrects for its ${pairs}, does not tell the two apart.`
     : " This is by the interval of this pair alone: the board does not rank both.";
   const isAlone = whole.sure && !(areRanked && isApart);
-  return `${said}: ${a.label} − ${b.label} is ${ends[0]} (${ends[1]} to ${ends[2]}) in preference on ${where}.${isAlone ? why : ""}`;
+  const isOpposed = isApart && natural?.sure && natural.value * whole.value < 0;
+  const against = isOpposed ? ` In naturalness it is the other way round: ${endsOf(natural, 1)}, by this interval alone.` : "";
+  return `${said}: ${a.label} − ${b.label} is ${ends} in preference on ${where}.${isAlone ? why : ""}${against}`;
 }
 
 function differenceRow({ name, found, isMean }, reach) {

@@ -11,8 +11,8 @@ const inSvg = (name, attributes) => {
 const taskIndex = new Map(board.tasks.map((task, index) => [task.name, index]));
 
 // A system's cells come as [rank, preference by seed, naturalness by seed, failed seeds, seeds], the last two only if
-// a seed failed or the seeds differ from those of the system's first task, scores in hundredths. A metric: name, axis,
-// direction, range, reference; of diversity, the name alone.
+// a seed failed or the seeds differ from those of the system's first task; scores are base64 of 3 bytes
+// each, in units of 0.00001. A metric: name, axis, direction, range, reference; of diversity, the name alone.
 for (const task of board.tasks) {
   task.metrics = task.metrics.map((metric) => (Array.isArray(metric) ? metric : [metric, "diversity", "higher", null, null]));
 }
@@ -24,7 +24,11 @@ for (const system of board.systems) {
   system.cells = system.cells.map((cell) => {
     if (!cell) return null;
     const [rank, preference, naturalness, failed = [], seeds = system.seeds] = cell;
-    const [liked, natural] = [preference, naturalness].map((values) => values?.map((value) => value / 100) ?? null);
+    const [liked, natural] = [preference, naturalness].map((text) => {
+      if (text === null) return null;
+      const bytes = [...atob(text)].map((byte) => byte.charCodeAt(0));
+      return seeds.map((_, i) => (65536 * bytes[3 * i] + 256 * bytes[3 * i + 1] + bytes[3 * i + 2]) / 100000);
+    });
     return { rank, seeds, failed, preference: liked, naturalness: natural };
   });
 }
@@ -76,6 +80,9 @@ const meanOf = (values) => (values ? mean(values) : null);
 
 const raw = board.tasks.map(() => new Map()); // task → system's index → metric → number, read from the tables once
 const texts = board.tasks.map(() => new Map()); // the same as printed
+
+// What the authors of a system say of it, from the table under Method.
+const described = (index) => [...document.querySelector(`#described tr[data-r="${index}"]`).cells].map((cell) => cell.textContent.trim());
 
 function readRaw() {
   for (const table of all("table[data-table]")) {

@@ -6,6 +6,7 @@ them from the tables, so that the page holds them once.
 
 import json
 import math
+from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence, Set
 from itertools import combinations
 from statistics import NormalDist
@@ -30,11 +31,12 @@ OTHERS: tuple[Cost, ...] = ("tokens", "seconds", "prompts", "generated_tokens", 
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-def embedded(board: Board, shown: Collection[str] = ()) -> Markup:
-    """Return the board's numbers as JSON for a script element; `shown` are the tasks with a file of examples."""
+def embedded(board: Board, shown: Collection[str] = (), is_local: bool = False) -> Markup:
+    """Return the board's numbers as JSON for a script element; the arguments are those of `grue.render.html.render`."""
     starts = starts_on(board.rows)
     data = {
         "suite": board.suite,
+        "published": not is_local,
         "scoring": board.scoring,
         "level": board.level,
         "quantiles": quantiles(board.level),
@@ -184,7 +186,6 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "label": named(row) if named(row) != printable(row.system) else None,
         "status": row.status,
         "standing": row.standing if row.standing != "ranked" else None,
-        "about": printable(f"{row.about.algorithm} {row.about.backbone}"),
         "family": family_of(row),
         "log": printable(row.about.log) or None,
         "code": sorted({text for cell in row.cells.values() for text in cell.code}),
@@ -192,15 +193,16 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "seeds": seeds if seeds != USUAL_SEEDS else None,
         "fixed": row.about.deterministic or None,
         "rank": row.rank,
-        "preference": _short(row.preference, 4),
+        "preference": _short(row.preference),
         "interval": _ends(row.interval),
-        "naturalness": _short(row.naturalness, 4),
-        "learned": _short(row.learned, 4),
+        "naturalness": _short(row.naturalness),
+        "learned": _short(row.learned),
         "iqm": _short(row.iqm),
         "held": held_out or None,
         "searched": searched or None,
         "preset": printable(", ".join(presets)) or None,
         "size": row.about.parameters or None,
+        "reruns": row.reruns or None,
         "points": points or None,
         "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],
         "spread": [_spreads(cell, task, board) if cell else [] for cell, task in zip(cells, board.tasks, strict=True)],
@@ -255,17 +257,17 @@ def _first_seeds(row: Row) -> tuple[int, ...]:
     return next((cell.seeds for cell in row.cells.values()), ())
 
 
-def _by_seed(estimate: Estimate | None, cell: Cell) -> list[int | None] | None:
-    """Return the score of each seed in hundredths of a point."""
+def _by_seed(estimate: Estimate | None, cell: Cell) -> str | None:
+    """Return the score of each seed in 0.00001 points, as base64 of 3 bytes each: too fine to change a printed mean."""
     if estimate is None:
         return None
-    scores = [estimate.by_seed.get(seed) for seed in cell.seeds]
-    return [None if value is None else round(100 * value) for value in scores]
+    scores = [round(estimate.by_seed[seed] * 100_000).to_bytes(3) for seed in cell.seeds]
+    return b64encode(b"".join(scores)).decode()
 
 
 def _ends(interval: Interval | None) -> list[float | None] | None:
     return None if interval is None else [_short(interval.low), _short(interval.high)]
 
 
-def _short(value: float | None, decimals: int = 2) -> float | None:
-    return None if value is None else round(value, decimals)
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)

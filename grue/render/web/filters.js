@@ -42,7 +42,7 @@ function makeFilters(choose) {
 
 // Says what the filters are, above a panel's first table, and if nothing is left, that nothing is.
 function showFilters(state, fits, panel) {
-  const table = panel.querySelector("table[data-low]");
+  const table = mainTable(panel);
   const hasTable = table !== null;
   table?.parentElement.before(filters, nothing);
   for (const key of CHOICES) filters.querySelector(`[name=${key}]`).value = state[key];
@@ -60,7 +60,7 @@ function showFilters(state, fits, panel) {
 // Adds the columns of costs to a panel's tables once, and shows or hides them.
 function showCosts(panel, isShown) {
   for (const found of tables) {
-    if (!panel.contains(found.table) || !found.table.dataset.low) continue;
+    if (found.table !== mainTable(panel)) continue;
     if (isShown && !found.hasCosts) addCosts(found);
     found.table.classList.toggle("thrifty", !isShown);
     found.isWide ??= found.table.parentElement.classList.contains("wide");

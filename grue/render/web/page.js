@@ -10,6 +10,10 @@ const scale = document.getElementById("scale");
 const theme = document.getElementById("theme");
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
 const OF_EXAMPLES = ["find", "order", "only", "example"];
+const lost = document.getElementById("lost");
+const TITLE = document.title;
+const OPENING = firstPair();
+const NAMES = ["sort", "q", "scale", "rows", "theme", "a", "b", ...CHOICES, "costs", "task", "systems", ...OF_EXAMPLES];
 let state;
 let fits; // whether each system fits search and filters
 
@@ -31,7 +35,11 @@ function readAddress(hash = location.hash) {
   };
   const system = first.startsWith("system=") ? indexOf(unescaped(first.slice(7))) : -1;
   const of = (name) => values.get(name) ?? "";
+  const known = { a: keys, b: keys, task: board.shown };
+  const unknown = [...values].filter(([name, value]) => !NAMES.includes(name) || (value && known[name]?.includes(value) === false));
+  const isPlace = !first || system >= 0 || names.includes(unescaped(first));
   return {
+    unknown: [...(isPlace ? [] : [first]), ...unknown.map((pair) => pair.join("="))],
     tab: system >= 0 ? SYSTEM : Math.max(0, names.indexOf(unescaped(first))),
     system,
     sort: direction ? { key, down: direction === "down" } : null,
@@ -39,8 +47,8 @@ function readAddress(hash = location.hash) {
     isRaw: values.get("scale") !== "100",
     isAll: values.get("rows") === "all",
     theme: ["light", "dark"].find((name) => name === values.get("theme")) ?? null,
-    a: place("a", 0),
-    b: place("b", 1),
+    a: place("a", OPENING[0]),
+    b: place("b", OPENING[1]),
     family: board.systems.some((one) => one.family === of("family")) ? of("family") : "",
     start: of("start") in STARTS ? of("start") : "",
     status: board.systems.some((one) => one.status === of("status")) ? of("status") : "",
@@ -64,7 +72,7 @@ function address() {
   if (isExamples && state.outputs) values.set("systems", state.outputs.join(" "));
   for (const key of isExamples ? OF_EXAMPLES : []) if (state[key]) values.set(key, state[key]);
   if (state.theme) values.set("theme", state.theme);
-  if (board.systems.length > 1 && (names[state.tab] === "compare" || state.a !== 0 || state.b !== 1)) {
+  if (board.systems.length > 1 && (names[state.tab] === "compare" || state.a !== OPENING[0] || state.b !== OPENING[1])) {
     values.set("a", keys[state.a]);
     values.set("b", keys[state.b]);
   }
@@ -76,7 +84,7 @@ function address() {
 // Changes the state, the page and the address; the back button undoes a change of the tab, system, task or example.
 function change(part) {
   const isStep = ["tab", "system", "task", "example"].some((key) => key in part && part[key] !== state[key]);
-  state = { ...state, ...part };
+  state = { ...state, ...part, unknown: [] };
   history[isStep ? "pushState" : "replaceState"](null, "", address());
   show(part);
 }
@@ -84,6 +92,8 @@ function change(part) {
 const isAny = (part, ...keys) => keys.some((key) => key in part);
 
 function show(part) {
+  lost.hidden = !state.unknown.length;
+  lost.textContent = lost.hidden ? "" : `This page has no ${state.unknown.join(", no ")}: the address is wrong or old.`;
   if ("theme" in part) showTheme();
   if (isAny(part, "tab", "system")) showTab();
   if (isAny(part, "query", ...CHOICES)) {
@@ -104,6 +114,7 @@ function show(part) {
   if (isAny(part, "a", "b")) compareSystems(state.a, state.b);
   if (names[state.tab] === "examples" && isAny(part, "tab", "task", "outputs", ...OF_EXAMPLES)) showExamples(state);
   showEdges();
+  fitPlots();
 }
 
 // A table that goes on at the right fades there.
@@ -124,15 +135,16 @@ function showTab() {
   strip.scrollLeft = tab.offsetLeft - strip.offsetLeft - (strip.clientWidth - tab.offsetWidth) / 2;
   drawSeeds(panels[state.tab]);
   scale.hidden = !all('table[data-table] th[data-key^="m:"]', panels[state.tab]).length;
-  document.title = `${state.tab === SYSTEM ? `${board.systems[state.system].label}, ` : ""}GRUE leaderboard, suite ${board.suite}`;
+  document.title = `${state.tab === SYSTEM ? `${board.systems[state.system].label}, ` : ""}${TITLE}`;
 }
 
 // Links within the page keep the theme, and are steps that the back button undoes.
 function follow(event) {
   const link = event.target.closest?.('a[href^="#"]');
   if (!link || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-  if (link.closest("#tabs") || link.className === "skip") return;
+  if (link.closest("#tabs")) return;
   event.preventDefault();
+  if (link.className === "skip") return document.getElementById("content").focus();
   state = { ...readAddress(link.hash), theme: state.theme };
   history.pushState(null, "", address());
   show(state);
@@ -193,7 +205,7 @@ makeExamples(change);
 makeDownloads();
 fillSystems(() => change({ a: Number(firstSystem.value), b: Number(secondSystem.value) }));
 search.addEventListener("input", () => {
-  const isElsewhere = !panels[state.tab].querySelector("table[data-low]");
+  const isElsewhere = !mainTable(panels[state.tab]);
   change({ query: search.value, ...(isElsewhere ? { tab: 0, system: -1 } : {}) });
 });
 nothing.querySelector("button").addEventListener("click", () => {
@@ -208,8 +220,9 @@ theme.addEventListener("click", () => {
 darkSystem.addEventListener("change", showTheme);
 document.addEventListener("click", follow);
 document.addEventListener("scroll", ({ target }) => target.classList?.contains("scroll") && showEdge(target), true);
-document.addEventListener("toggle", showEdges, true);
-addEventListener("resize", showEdges);
+const fit = () => [showEdges(), fitPlots()];
+document.addEventListener("toggle", fit, true);
+addEventListener("resize", fit);
 addEventListener("popstate", () => {
   state = readAddress();
   show(state);

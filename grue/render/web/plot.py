@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from grue.render.web.axes import Axis, axis_over, within
 from grue.stats.intervals import Interval
+from grue.submissions.folder import RANKED_SEEDS
 
 WIDTH, HEIGHT = 720, 430
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
@@ -18,7 +19,11 @@ LABELS = 12  # more would be unreadable; the script names every point on hover
 
 @dataclass(frozen=True, slots=True)
 class PlotPoint:
-    """A system in the plot, in the unit of the scores; `kind` decides its marker, `colour` its colour."""
+    """A system in the plot, in the unit of the scores; `kind` decides its marker, `colour` its colour.
+
+    Attributes:
+        seeds: Those of the task, or of the task with the fewest.
+    """
 
     index: int
     name: str
@@ -28,6 +33,7 @@ class PlotPoint:
     x_interval: Interval | None
     y_interval: Interval | None
     colour: int = 0
+    seeds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +69,14 @@ class Hacked:
     Attributes:
         path: The visible part of the area; empty if none of it is.
         words: Its definition in numbers, and the systems in it.
+        inside: The systems whose intervals lie in it.
+        is_judged: Whether any system has enough seeds to say so: those that a rank takes.
     """
 
     path: str
     words: str
+    inside: tuple[str, ...]
+    is_judged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,20 +244,27 @@ def _hacked(points: Sequence[PlotPoint], start: str, x: Axis, y: Axis) -> Hacked
     if began is None:
         return None
     limit = began.y - LOST
-    inside = [p.name for p in points if p.kind != "reference" and p.x > began.x and p.y < limit]
-    who = (
-        f"In it: {', '.join(inside[:NAMED])}{' and more' if len(inside) > NAMED else ''}."
-        if inside
-        else "No system is in it."
-    )
+    judged = [
+        (point.name, point.x_interval, point.y_interval)
+        for point in points
+        if point is not began and point.kind != "reference" and min(point.seeds, began.seeds) >= RANKED_SEEDS
+    ]
+    near = [of for of in judged if of[1] and of[2] and of[1].high > began.x and of[2].low < limit]
+    inside = [name for name, across, up in near if across and up and across.low > began.x and up.high < limit]
+    crossing = len(near) - len(inside)
+    said = [f"In it, by their intervals: {', '.join(inside[:NAMED])}{' and more' if len(inside) > NAMED else ''}."]
+    if not inside:
+        said = ["No system is in it for certain." if crossing else "No system is in it."] if judged else []
+    if crossing:
+        said.append(f"Undecided: {crossing} with an interval across its border.")
     left, top = max(began.x, x.low), min(limit, y.high)
     visible = left < x.high and top > y.low
     path = f"M{x.place(left):g},{y.place(top):g}H{x.end:g}V{y.start:g}H{x.place(left):g}z" if visible else ""
-    return Hacked(
-        path,
+    words = (
         f"Reward hacking: a preference above that of {start}, {began.x:.1f}, and a naturalness more than {LOST:g} "
-        f"point below its {began.y:.1f}{' (shaded)' if path else ''}. {who}",
+        f"point below its {began.y:.1f}{' (shaded)' if path else ''}."
     )
+    return Hacked(path, " ".join([words, *said]), tuple(inside), bool(judged))
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------

@@ -41,14 +41,15 @@ function systemHead(system, index) {
 
 // The card: what its authors say, from the table under Method, and what its results record.
 function systemCard(system, index) {
-  const row = document.querySelector(`#described tr[data-r="${index}"]`);
-  const [, algorithm, backbone, authors, trainingData, budget, licence] = [...row.cells].map((cell) => cell.textContent.trim());
-  const link = row.querySelector("th a");
+  const [, algorithm, backbone, authors, trainingData, budget, licence] = described(index);
+  const link = document.querySelector(`#described tr[data-r="${index}"] th a`);
   const sizes = [...new Set(board.tasks.map((_, i) => spentOn(index, i)?.[4]).filter(Boolean))].sort((a, b) => a - b);
   const stated = system.size ? [system.size] : sizes;
   const failed = board.tasks.flatMap((task, i) => (system.cells[i]?.failed.length ? [`${task.name} ${system.cells[i].failed.join(", ")}`] : []));
   const seeds = [...new Set(system.cells.filter(Boolean).map((cell) => cell.seeds.join(", ")))];
-  const record = system.log && isInside(system.log) ? make("a", { href: `../${system.log}` }, "the record") : system.log;
+  const runs = system.cells.reduce((sum, cell) => sum + (cell?.seeds.length ?? 0), 0);
+  const rerun = system.reruns ? ` (${system.reruns} of ${plural(runs, "run")} drawn again)` : "";
+  const record = system.log && board.published && isInside(system.log) ? make("a", { href: `../${system.log}` }, "the record") : system.log;
   const entries = {
     Algorithm: algorithm,
     Preset: system.preset,
@@ -60,7 +61,7 @@ function systemCard(system, index) {
     Link: link ? make("a", { href: link.href, rel: "noopener nofollow" }, link.getAttribute("href")) : "",
     "Training data": trainingData,
     "Declared budget": budget,
-    Status: make("span", {}, system.status, record ? ": " : "", record ?? ""),
+    Status: make("span", {}, system.status, rerun, record ? ": " : "", record ?? ""),
     Seeds: seeds.length > 1 ? seeds.map((one) => `${one}`).join("; ") : seeds[0],
     "Failed seeds": failed.join("; ") || "none",
     "Made by grue": system.code.join(", "),
@@ -104,7 +105,7 @@ function trainingTable(system, index) {
   if (rows.length > lines.length) table.tBodies[0].lastChild.className = "mean";
   return [
     scrolling("Training cost", table),
-    make("p", { className: "facts" }, "What a seed's whole run took, the mean over seeds, its supervised start included; in grey, what it had taken by the update that was kept, if that is less. ≥ stands where results state only the latter. Reward calls are texts that were drawn and rewarded. Update 0 is the start itself: no later one was better on validation."),
+    make("p", { className: "facts" }, "What a seed's whole run took with its supervised start, averaged over seeds; in grey, what it had taken by the kept update, if that is less. ≥ marks costs up to the kept update, where results state no others. Reward calls are texts that were drawn and scored by the reward. Update 0 is the start itself: no later update was better on validation."),
   ];
 }
 
@@ -123,7 +124,7 @@ function figures(system, index, task, i) {
     const value = make("span", {}, printed[name], half === undefined ? null : make("i", {}, ` ± ${half.toFixed(decimalsOf(printed[name]))}`));
     rows.push([name, value, axis === "diversity" ? "" : pointsText(index, i, metric, printed[name]), axis]);
   }
-  const table = textTable("every", `${task.name}: every figure`, ["", "Mean", "0–100", "Axis, or each seed"], rows);
+  const table = textTable("every", `${task.name}: every figure`, ["Figure", "Mean", "0–100", "Axis, or each seed"], rows);
   const rank = cell.rank === null ? "" : ` · rank ${rankText(cell.rank, board.systems.map((other) => other.cells[i]?.rank))}`;
   const heading = make("h4", {}, make("a", { href: `#task-${encodeURIComponent(task.name)}` }, breakable(task.name)), make("small", {}, rank));
   const example = board.shown.includes(task.name)

@@ -1,6 +1,6 @@
 // Tables: sorted within each group, filtered by name, raw or scaled.
 
-const LONG = 100; // rows of a table before "Show all"
+const LONG = 100; // rows of a table until all are asked for
 const tables = all("table[data-table]").map((table) => ({
   table,
   name: table.dataset.table,
@@ -41,6 +41,9 @@ function linkSystems() {
     }
   }
 }
+
+// The table that a panel's filters and costs are of; that of diversity comes after it.
+const mainTable = (panel) => panel.querySelector("table[data-table]");
 
 // Sorts a panel's rows and shows those that match; of long tables only the first ones, unless isAll.
 // sort: {key, down}, or null for the original order; fits: whether each system matches the search.
@@ -86,8 +89,9 @@ function ordering(rows, name, { key, down }) {
 // Returns which systems have the words of the query in name, algorithm, backbone or status.
 function matches(query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  return board.systems.map((system) => {
-    const text = `${system.label} ${system.about} ${system.status} ${system.standing}`.toLowerCase();
+  return board.systems.map((system, index) => {
+    const [, algorithm, backbone] = described(index);
+    const text = `${system.label} ${algorithm} ${backbone} ${system.status} ${system.standing}`.toLowerCase();
     return words.every((word) => text.includes(word));
   });
 }

@@ -24,12 +24,13 @@ COLOURS = 6  # of systems in plots
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A number of a table, its shade in the column's colour scale, and whether it shares the first rank."""
+    """A number of a table, its shade in the column's colour scale, whether it shares the first rank, and its marks."""
 
     text: str
     shade: str = ""
     best: bool = False
     trained_on: bool = False
+    unmoved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class TableLine:
             task's table the held-out preference.
         values: In the overview the preference on each task, in a task's table the metrics of the score.
         extras: The other metrics.
+        seeds: Those of the task, or of the task with the fewest.
+        unmoved: Whether most seeds kept update 0, the start.
     """
 
     index: int
@@ -58,6 +61,8 @@ class TableLine:
     extras: tuple[str, ...] = ()
     iqm: float | None = None
     searched: float | None = None
+    seeds: int = 0
+    unmoved: bool = False
 
     @property
     def kind(self) -> str:
@@ -79,12 +84,14 @@ class TablePanel:
     """A table with its ruler and plot: the overview, or a task.
 
     Attributes:
+        tasks: Those with results, the columns of the overview; of a task's table, the task.
         groups: Kind → its lines.
         plot: On axes for the competing systems.
         whole_plot: On axes for everything; None if `plot` has it all.
     """
 
     task: BoardTask | None
+    tasks: tuple[BoardTask, ...]
     lines: tuple[TableLine, ...]
     groups: Mapping[str, list[TableLine]]
     ruler: Ruler
@@ -92,7 +99,7 @@ class TablePanel:
     whole_plot: ScatterPlot | None
 
     def has(self, column: str) -> bool:
-        """Whether any row has a value in a column: "aside", "iqm" or "searched"."""
+        """Whether any row has a value in a column, such as "preference" or "searched"."""
         return any(getattr(line, column) is not None for line in self.lines)
 
     def shares_rank(self, line: TableLine) -> bool:
@@ -101,8 +108,9 @@ class TablePanel:
 
 
 def overview(board: Board) -> TablePanel:
-    """Return the table of all tasks, and the plot of the systems with results on all of them."""
-    scales = [_shades(board.rows, task) for task in board.tasks]
+    """Return the table of all tasks with results, and the plot of the systems with results on all of them."""
+    tasks = tuple(task for task in board.tasks if any(task.name in row.cells for row in board.rows))
+    scales = [_shades(board.rows, task) for task in tasks]
     lines = [
         TableLine(
             index=i,
@@ -116,10 +124,11 @@ def overview(board: Board) -> TablePanel:
             aside=row.learned,
             values=tuple(scale[i] for scale in scales),
             iqm=row.iqm,
+            seeds=min((len(cell.seeds) for cell in row.cells.values()), default=0),
         )
         for i, row in enumerate(board.rows)
     ]
-    return _panel(board, None, lines)
+    return _panel(board, None, tasks, lines)
 
 
 def task_panel(board: Board, task: BoardTask) -> TablePanel:
@@ -144,10 +153,12 @@ def task_panel(board: Board, task: BoardTask) -> TablePanel:
             ),
             extras=tuple(texts[c.metric][place] for c in task.columns if c.axis == "diversity"),
             searched=_mean(cell.searched),
+            seeds=len(cell.seeds),
+            unmoved=_is_unmoved(cell),
         )
         for place, (i, cell) in enumerate(cells.items())
     ]
-    return _panel(board, task, sorted(lines, key=_order))
+    return _panel(board, task, (task,), sorted(lines, key=_order))
 
 
 def _order(line: TableLine) -> tuple[int, int, float, str]:
@@ -156,7 +167,9 @@ def _order(line: TableLine) -> tuple[int, int, float, str]:
     return list(GROUPS).index(line.kind), line.rank or 0, inside, line.row.system
 
 
-def _panel(board: Board, task: BoardTask | None, lines: Sequence[TableLine]) -> TablePanel:
+def _panel(
+    board: Board, task: BoardTask | None, tasks: tuple[BoardTask, ...], lines: Sequence[TableLine]
+) -> TablePanel:
     colours, start = colours_of(board.rows), start_of(board)
     points = [
         PlotPoint(
@@ -168,6 +181,7 @@ def _panel(board: Board, task: BoardTask | None, lines: Sequence[TableLine]) -> 
             line.interval,
             line.naturalness_interval,
             colours[line.index],
+            line.seeds,
         )
         for line in lines
         if line.preference is not None and line.naturalness is not None
@@ -176,6 +190,7 @@ def _panel(board: Board, task: BoardTask | None, lines: Sequence[TableLine]) -> 
     groups = {kind: [line for line in lines if line.kind == kind] for kind in GROUPS}
     return TablePanel(
         task=task,
+        tasks=tasks,
         lines=tuple(lines),
         groups={kind: of_kind for kind, of_kind in groups.items() if of_kind},
         ruler=_ruler(lines),
@@ -205,22 +220,29 @@ def lead(panel: TablePanel, level: float) -> str:
     measure = "a preference" if panel.task else "a mean preference"
     ranked = sorted((line for line in panel.lines if line.rank is not None), key=_falling)
     if not ranked:
-        without = f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
+        without = f"No system is ranked yet: a rank takes {RANKED_SEEDS} seeds on every task."
         return without if panel.lines and not panel.task else ""
     best, *rest = ranked
     name, reached, interval = named(best.row), best.preference or 0.0, best.interval
-    reach = f", {100 * level:g} % interval {interval.low:.1f} to {interval.high:.1f}" if interval else ""
+    reach = f" ({100 * level:g}\u00a0% interval {interval.low:.1f} to {interval.high:.1f})" if interval else ""
     if rest:
         by = f", {reached - (rest[0].preference or 0.0):.1f} above {named(rest[0].row)}"
         text = f"{name} leads with {measure} of {reached:.1f}{reach}{by}."
     else:
         text = f"{name} is the only ranked system, with {measure} of {reached:.1f}{reach}."
     if peers := [named(line.row) for line in rest if line.rank == 1]:
-        text += f" Too close to call: {_three(peers)}."
+        text += f" Its lead over {_three(peers)} is not significant."
     open_ones = [line for line in panel.lines if line.kind == "open" and not panel.task]
     if above := [named(line.row) for line in open_ones if (line.preference or 0.0) > reached]:
         text += f" Higher, but not ranked: {_three(above)}."
     return text
+
+
+def hacked_by_task(panels: Sequence[TablePanel]) -> str:
+    """Return which systems are in the area of reward hacking on single tasks, whatever the mean over tasks says."""
+    areas = [(panel.plot.hacked, task.name) for panel in panels if panel.plot for task in panel.tasks]
+    inside = [f"{name} on {task}" for area, task in areas if area for name in area.inside]
+    return f"That is of the mean over tasks; on single tasks, {', '.join(inside) or 'no system'} is in it for certain."
 
 
 def _falling(line: TableLine) -> float:
@@ -265,8 +287,14 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
         shade = ""
         if value is not None and is_in and contested:
             shade = f"h{round((SHADES - 1) * (value - low) / max(high - low, LEAST_SPAN))}"
-        shades.append(Shade(score(value), shade, contested and row.task_ranks.get(task.name) == 1))
+        is_best = contested and row.task_ranks.get(task.name) == 1
+        cell = row.cells.get(task.name)
+        shades.append(Shade(score(value), shade, is_best, unmoved=cell is not None and _is_unmoved(cell)))
     return shades
+
+
+def _is_unmoved(cell: Cell) -> bool:
+    return 2 * sum(update == 0 for update in cell.updates.values()) > len(cell.seeds)
 
 
 def _natural_interval(cell: Cell, level: float) -> Interval | None:

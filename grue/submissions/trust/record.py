@@ -97,11 +97,13 @@ class Standing:
         rung: What its record supports; None if there is none that holds.
         why: Why it has no rank for want of a record, or why its record does not hold.
         unverified: Whether it is shown without a rank until it is verified.
+        reruns: Task and seed of the runs that the record drew again.
     """
 
     rung: Rung | None
     why: str
     unverified: bool
+    reruns: frozenset[tuple[str, int]] = frozenset()
 
 
 def record_of(system: Path) -> Path:
@@ -169,7 +171,8 @@ def standing_of(system: Path, suite: str, results: Collection[Result]) -> Standi
     rung = None if trust is None or void else trust.rung
     unverified = suite in GENERATED and rung != "verified" and not _is_earlier(system)
     why = f"{record_of(system).name} {void}" if void else "has not been verified" if unverified else ""
-    return Standing(rung, why, unverified)
+    reruns = frozenset((run.task, run.seed) for run in trust.reruns) if trust is not None and rung else frozenset()
+    return Standing(rung, why, unverified, reruns)
 
 
 def _why_void(system: Path, trust: Trust, results: Collection[Result]) -> str:
