@@ -296,7 +296,7 @@ def test_only_a_system_whose_intervals_lie_there_is_called_a_reward_hacker():
     """Its naturalness is at 67 with the border at 69: the point is in the area, the interval up to 71 is not."""
     wide = point(1, "ppo", 66.0, 67.0, 1.0, up=4.0)
     assert hacked(wide).words.endswith(
-        "No system is in it for certain. Undecided: 1 with an interval across its border."
+        "No system is in it for certain. Undecided, with an interval across its border: 1 system."
     )
     assert hacked(wide).inside == ()
     across = point(1, "ppo", 60.5, 50.0, 1.0, up=1.0)
@@ -317,7 +317,7 @@ def test_the_overview_says_what_single_tasks_say_of_reward_hacking():
     text = html.render(rank(found, [STORIES, REVIEWS]))
     overviews = text[: text.index('<section id="task-reviews"')]
     assert (
-        "No system is in it. That is of the mean over tasks; on single tasks, ppo on stories is in it for certain."
+        "No system is in it. This is about the mean over tasks; on single tasks, in it for certain: ppo on stories."
         in overviews
     )
 

@@ -256,7 +256,7 @@ def _hacked(points: Sequence[PlotPoint], start: str, x: Axis, y: Axis) -> Hacked
     if not inside:
         said = ["No system is in it for certain." if crossing else "No system is in it."] if judged else []
     if crossing:
-        said.append(f"Undecided: {crossing} with an interval across its border.")
+        said.append(f"Undecided, with an interval across its border: {crossing} system{'s' if crossing > 1 else ''}.")
     left, top = max(began.x, x.low), min(limit, y.high)
     visible = left < x.high and top > y.low
     path = f"M{x.place(left):g},{y.place(top):g}H{x.end:g}V{y.start:g}H{x.place(left):g}z" if visible else ""

@@ -242,7 +242,7 @@ def hacked_by_task(panels: Sequence[TablePanel]) -> str:
     """Return which systems are in the area of reward hacking on single tasks, whatever the mean over tasks says."""
     areas = [(panel.plot.hacked, task.name) for panel in panels if panel.plot for task in panel.tasks]
     inside = [f"{name} on {task}" for area, task in areas if area for name in area.inside]
-    return f"That is of the mean over tasks; on single tasks, {', '.join(inside) or 'no system'} is in it for certain."
+    return f"This is about the mean over tasks; on single tasks, in it for certain: {', '.join(inside) or 'no system'}."
 
 
 def _falling(line: TableLine) -> float:
