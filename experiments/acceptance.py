@@ -36,10 +36,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--board", type=Path, default=ROOT / "leaderboard" / "mini.json")
     board = read_board(parser.parse_args().board)
-    tasks = [task.name for task in board.tasks]
-    whole = [row for row in board.rows if row.standing == "ranked" and all(name in row.cells for name in tasks)]
-    methods = [row for row in whole if row.system == START or row.system.startswith(f"{START}+")]
-    methods = [row for row in methods if not row.system.startswith(PICKED)]  # what is far below would decide pairs
+    rows = [row for row in board.rows if row.standing in ("ranked", "partial") and not row.system.startswith(PICKED)]
+    methods = [row for row in rows if row.system == START or row.system.startswith(f"{START}+")]
+    tasks = [task.name for task in board.tasks if all(task.name in row.cells for row in methods)]  # as far as they are made
+    if len(tasks) < len(board.tasks):
+        print(f"On {', '.join(tasks)} alone: on the others some have no results.")
     print(f"{len(methods)} methods: {', '.join(row.system for row in methods)}.\n")
     for measure in (shares(methods, tasks), left_out(board, methods, tasks), decided(board, methods, tasks)):
         print(*measure, "", sep="\n")
