@@ -12,7 +12,7 @@ from support.paths import ROOT
 
 ORDER = """
     errors registry bounds shapes records files claims provenance processes tasks task_packages task_files task_versions mini data lm metrics lookups stats evaluation rl
-    algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards callbacks cli __main__
+    algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards callbacks conform cli __main__
 """.split()
 LEARNING = r"(lm|rl|algorithms(?!/cards/)|runs|preferences|evaluation|metrics/neural)/.*"
 AT_IMPORT = {
@@ -28,7 +28,7 @@ AT_IMPORT = {
 ANYWHERE = {
     **{"click": "cli/.*", "rich": "cli/.*", "pandas": "leaderboard/.*|render/.*", "jinja2": "render/.*"},
     **{
-        "datasets": "data/.*",
+        "datasets": r"data/.*|conform\.py",
         "pyarrow": "data/.*",
         "huggingface_hub": r"data/(hub/.*|download\.py)|lm/(load|folder)\.py",
     },

@@ -10,7 +10,6 @@ from grue import files
 from grue.cli import options
 from grue.cli.console import data_console, print_json, table
 from grue.render.figures import ends, p_value
-from grue.stats.paired import LEVEL
 
 if TYPE_CHECKING:
     from grue.exchange.curves import CurvesCompared
@@ -40,26 +39,28 @@ def curves(old: Path, new: Path, name: str, lower: bool, paired: bool, as_json: 
 
     compared = compare_curves(read_curves(old, name), read_curves(new, name), name, lower=lower, paired=paired)
     if as_json:
-        print_json(files.plain(compared))
+        print_json({**files.plain(compared), "verdict": compared.verdict})
     else:
         show(compared)
+        said = Text.assemble((compared.verdict, "bold"), f": {seen(compared)}")
+        data_console().print(said, soft_wrap=True)
     if compared.verdict == "worse":
         raise click.exceptions.Exit(1)
 
 
-def show(compared: "CurvesCompared") -> None:
-    """Print the curves' means, the tests, and the verdict with what so many seeds can see."""
+def show(compared: "CurvesCompared", old: str = "old", new: str = "new") -> None:
+    """Print the curves' means and the tests, with names for the two sides."""
     console = data_console()
-    counts = f"{len(compared.old)} old and {len(compared.new)} new seeds{', paired' if compared.paired else ''}"
+    counts = f"{len(compared.old)} seeds {old}, {len(compared.new)} {new}{', paired' if compared.paired else ''}"
     console.print(Text.assemble((compared.figure, "bold"), f"  {counts}"), soft_wrap=True)
-    rows = table("step", "old", "new", "difference", left=())
+    rows = table("step", old, new, "difference", left=())
     every = max(1, -(-len(compared.steps) // SHOWN))
     last = len(compared.steps) - 1
     for place, (step, before, after) in enumerate(zip(compared.steps, *compared.means, strict=True)):
         if place % every == 0 or place == last:
             rows.add_row(f"{step:g}", f"{before:.4g}", f"{after:.4g}", f"{after - before:+.3g}")
     console.print(rows)
-    tests = table("", "old", "new", "new − old", "95% interval", "p", "Holm p", "would be found")
+    tests = table("", old, new, "difference", "95% interval", "p", "Holm p", "would be found")
     for test in compared.tests:
         low_high = ends(test.interval, ".3g")
         tests.add_row(
@@ -67,13 +68,13 @@ def show(compared: "CurvesCompared") -> None:
             *(p_value(test.p), p_value(test.p_holm), f"± {test.found:.3g}"),
         )
     console.print(tests)
-    console.print(Text.assemble((compared.verdict, "bold"), f": {_said(compared)}"), soft_wrap=True)
 
 
-def _said(compared: "CurvesCompared") -> str:
+def seen(compared: "CurvesCompared") -> str:
+    """Return what was decided, or what so many seeds could see."""
     whole, end = compared.tests
     if compared.verdict != "no difference found":
-        decided = [test.name for test in compared.tests if test.p_holm < 1 - LEVEL]
+        decided = [test.name for test in compared.tests if test.is_decided]
         return f"{' and '.join(decided)}, beyond what seeds explain (Holm p < .05)."
     seeds = f"; to decide {whole.value:+.3g} takes {whole.seeds} seeds a side" if whole.seeds else ""
     size = f"a difference of {whole.found:.3g} in the whole curve or {end.found:.3g} at its end"

@@ -43,6 +43,7 @@ TOOLS = {
     "reward": ("grue.cli.reward", "Train a reward model on pairs, and judge it.", "reward"),
     "check": ("grue.cli.check", "Check results against a threshold or a row of the board.", "check"),
     "curves": ("grue.cli.curves", "Say whether a new version of a trainer learns worse than the old.", "curves"),
+    "conform": ("grue.cli.conform", "Say whether grue's trainer and another learn the same.", "conform"),
     "study": ("grue.cli.study", "Ask people about systems' outputs, and analyse their answers.", "study"),
     "push": ("grue.cli.exchange", "Upload a checkpoint, its card and its scores to the hub.", "push"),
     "export": ("grue.cli.exchange", "Write results in a format of others.", "export"),

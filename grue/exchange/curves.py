@@ -8,7 +8,7 @@ corrects for the two. An unchanged trainer is called worse in at most 2.5 % of t
 import csv
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +25,7 @@ Curve = Mapping[float, float]
 STEPS = ("step", "update", "global_step", "_step", "Step")
 """What logs call the number of a step, the first of them that a line has."""
 LOGS = ("train.jsonl", "figures.jsonl", "trainer_state.json")
-"""The logs that are looked for in a folder: those of `grue train`, of `grue.callbacks`, and of transformers."""
+"""The logs in a folder: those of `grue train`, of `grue.callbacks`, of transformers; the first kind with the figure."""
 WHOLE, END = "whole curve", "end"
 
 
@@ -36,7 +36,7 @@ class CurveTest:
     Attributes:
         name: "whole curve" or "end".
         value: The new mean minus the old one.
-        p: Of Student's t, two-sided; `p_holm` is corrected for the two numbers.
+        p: Of Student's t, two-sided; `p_holm` is corrected for the two numbers, or for more.
         found: The true difference that so many seeds would find four times in five, at as much noise.
         seeds: The seeds a side that would find `value`; None if there are too many to say.
     """
@@ -51,6 +51,11 @@ class CurveTest:
     found: float
     seeds: int | None
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether the corrected p is below 1 - level."""
+        return self.p_holm < 1 - LEVEL
+
 
 @dataclass(frozen=True, slots=True)
 class CurvesCompared:
@@ -61,7 +66,7 @@ class CurvesCompared:
         steps: The steps that all logs have.
         means: Mean over seeds at each step, of the old logs and of the new ones.
         paired: Whether the n-th logs of both sides are a pair.
-        verdict: What is decided of the new curves at the level of 5 %.
+        lower: Whether less is better.
     """
 
     figure: str
@@ -70,8 +75,14 @@ class CurvesCompared:
     steps: tuple[float, ...]
     means: tuple[tuple[float, ...], tuple[float, ...]]
     paired: bool
-    tests: tuple[CurveTest, CurveTest]
-    verdict: Literal["worse", "better", "no difference found"]
+    tests: tuple[CurveTest, ...]
+    lower: bool
+
+    @property
+    def verdict(self) -> Literal["worse", "better", "no difference found"]:
+        """What is decided of the new curves, at the level of 5 %."""
+        signs = {math.copysign(1, test.value) * (-1 if self.lower else 1) for test in self.tests if test.is_decided}
+        return "worse" if -1 in signs else "better" if 1 in signs else "no difference found"
 
 
 def compare_curves(
@@ -125,7 +136,6 @@ def compare_curves(
         )
         for (name, contrast, each), p in zip(judged, corrected, strict=True)
     )
-    signs = {math.copysign(1, test.value) * (-1 if lower else 1) for test in tests if test.p_holm < 1 - LEVEL}
     means = tuple(tuple(mean([curve[step] for curve in side.values()]) for step in ordered) for side in (old, new))
     return CurvesCompared(
         figure=figure,
@@ -134,8 +144,8 @@ def compare_curves(
         steps=tuple(ordered),
         means=(means[0], means[1]),
         paired=paired,
-        tests=(tests[0], tests[1]),
-        verdict="worse" if -1 in signs else "better" if 1 in signs else "no difference found",
+        tests=tests,
+        lower=lower,
     )
 
 
@@ -152,23 +162,35 @@ def read_curves(place: Path, figure: str) -> dict[str, Curve]:
         DataError: There is no log, one cannot be read, or has the figure twice at a step.
         UnknownName: A log does not have the figure.
     """
-    return {str(path): _curve(path, figure) for path in _logs(place)}
+    unknown: UnknownName | None = None
+    for logs in _logs(place):
+        try:
+            return {str(path): _curve(path, figure) for path in logs}
+        except UnknownName as error:
+            unknown = unknown or error
+    assert unknown is not None
+    raise unknown
 
 
-def _logs(place: Path) -> list[Path]:
+def _logs(place: Path) -> list[list[Path]]:
+    """Return the logs of each kind that is there."""
     if place.is_dir():
-        found = [path for name in LOGS for path in place.rglob(name)]
-        ends = {path.parent.parent: path for path in sorted(found, key=_checkpoint) if _checkpoint(path) >= 0}
-        found = sorted([path for path in found if _checkpoint(path) < 0] + list(ends.values()))
-        if found:
-            return found
+        kinds = [found for name in LOGS if (found := _latest(place.rglob(name)))]
+        if kinds:
+            return kinds
         raise DataError(f"{place}: holds no log ({', '.join(LOGS)}); name files, such as '{place}/*.csv'.")
     if place.is_file():
-        return [place]
+        return [[place]]
     found = sorted(path for path in place.parent.glob(place.name) if path.is_file()) if "*" in place.name else []
     if not found:
         raise DataError(f"{place}: there is no such file or folder.")
-    return found
+    return [found]
+
+
+def _latest(logs: Iterable[Path]) -> list[Path]:
+    """Return the logs, of the checkpoints of one run only the last."""
+    ordered = sorted(logs, key=_checkpoint)
+    return sorted({path.parent.parent if _checkpoint(path) >= 0 else path: path for path in ordered}.values())
 
 
 def _checkpoint(path: Path) -> int:

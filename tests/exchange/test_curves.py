@@ -115,7 +115,7 @@ def test_logs_of_grue_of_transformers_and_of_others(tmp_path):
     ]
     write(tmp_path / "a/seed-1/train.jsonl", [*lines, {"finished": True}])
     write(
-        tmp_path / "a/seed-2/figures.jsonl",
+        tmp_path / "c/seed-2/figures.jsonl",
         [{"step": 0, "validation/preference": 3}, {"step": 1, "validation/preference": 4}],
     )
     for step in (2, 10):
@@ -126,7 +126,8 @@ def test_logs_of_grue_of_transformers_and_of_others(tmp_path):
             {"log_history": [*history, {"step": step, "loss": 1}]},
         )
     read = read_curves(tmp_path / "a", "validation/preference")
-    assert list(read.values()) == [{0: 1.5, 1: 2}, {0: 3, 1: 4}]
+    assert list(read.values()) == [{0: 1.5, 1: 2}]
+    assert list(read_curves(tmp_path / "c", "validation/preference").values()) == [{0: 3, 1: 4}]
     (state,) = read_curves(tmp_path / "b", "reward").values()
     assert state == {0: 0, 2: 1, 4: 2, 6: 3, 8: 4, 10: 5}
     for n in (1, 2):
