@@ -1,6 +1,7 @@
 """`grue compare`: which of two systems is better, task by task, with its uncertainty."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +12,13 @@ from rich.text import Text
 from grue import files
 from grue.cli import completion, options
 from grue.cli.console import data_console, print_json, printable, shortened, table
+from grue.errors import ConfigError
 from grue.render.figures import UNKNOWN, ends, figure, p_value
-from grue.stats.paired import DRAWS
+from grue.stats.paired import DRAWS, LEVEL
 
 if TYPE_CHECKING:
     from grue.evaluation.comparison import Disagreement, Side
+    from grue.exchange.logged_scores import ScoreCompared
     from grue.leaderboard.compare import Comparison, TaskComparison
     from grue.stats.paired import Difference, MeanDifference
 
@@ -43,30 +46,75 @@ LABEL = 13  # columns of the labels before them
     default=3,
     help="Examples to show of each task, largest differences first.",
 )
+@click.option("--score", "scores", multiple=True, help="Of logs: this score only; may repeat. [default: all of both]")
+@click.option("--cluster", help="Of logs: the key of metadata that examples of one cluster share.")
+@click.option("--common", is_flag=True, help="Of logs: leave out examples that only one has.")
 @options.offline
 @options.as_json
-def compare(a: str, b: str, tasks: tuple[str, ...], seed: int, as_json: bool, **arguments: Any) -> None:
+def compare(
+    a: str,
+    b: str,
+    tasks: tuple[str, ...],
+    seed: int,
+    scores: tuple[str, ...],
+    cluster: str | None,
+    common: bool,
+    as_json: bool,
+    **arguments: Any,
+) -> None:
     """Compare two systems, task by task, from their predictions.
 
     A and B are names of systems under --submissions or --runs, the --algo that made one, or folders with results;
     submissions:NAME and runs:NAME tell apart what is in both places. Predictions are rescored. Both seeds and examples
-    count as chance; docs/background/statistics.md explains the test.
+    count as chance; docs/background/statistics.md explains the test. Two logs of inspect_ai (.eval, .json) or of
+    lm-evaluation-harness (samples_….jsonl) are compared on the scores in them, paired by example.
 
     \b
     grue compare supervised zero-shot
     grue compare nlpo ppo --task commongen --task totto --examples 10
     grue compare submissions:ppo runs:ppo
     grue compare runs/mini/imdb/ppo ../theirs/imdb/ppo --axis naturalness --json
+    grue compare a.eval b.eval --score choice --cluster subject
     """  # noqa: D301 (click reads the escape)
     from grue.api import score as api
     from grue.cli.console import evaluation_progress
+    from grue.exchange.logged_scores import compare_logs, is_log
 
+    if is_log(a) and is_log(b):
+        found = compare_logs(Path(a), Path(b), scores=scores, cluster=cluster, common=common)
+        if as_json:
+            print_json({"a": a, "b": b, "scores": files.plain(found)})
+        else:
+            show_logs(a, b, found, data_console())
+        return
+    if scores or cluster or common:
+        raise ConfigError("--score, --cluster and --common are of two logs: A.eval B.eval, or two samples_….jsonl.")
     with evaluation_progress("Rescoring") as progress:
         compared = api.compare(a, b, tasks=tasks or None, seed=seed, progress=progress, **arguments)
     if as_json:
         print_json({**files.plain(compared), "seed": seed})
         return
     show_comparison(compared, data_console())
+
+
+def show_logs(a: str, b: str, found: "Sequence[ScoreCompared]", console: Console) -> None:
+    """Print the comparison of two logs."""
+    for letter, name in (("A", a), ("B", b)):
+        console.print(Text.assemble((f"{letter}  ", "bold"), printable(name)), soft_wrap=True)
+    rows = table("score", "A", "B", "A − B", "95% interval", "p", "Holm p", "examples", "verdict", left=(0, 8))
+    for one in found:
+        sure = one.p_holm < 1 - LEVEL
+        verdict = Text(
+            ("A is higher" if one.value > 0 else "B is higher") if sure else "too close to call", "bold" * sure
+        )
+        count = f"{one.examples:,}" if one.clusters is None else f"{one.examples:,} in {one.clusters:,} clusters"
+        figures = (f"{one.a:.4g}", f"{one.b:.4g}", f"{one.value:+.3g}", ends(one.interval, "+.3g"))
+        rows.add_row(one.name, *figures, p_value(one.p), p_value(one.p_holm), count, verdict)
+    console.print(rows)
+    for one in found:
+        paired = f" ({one.unpaired:.2g} if they had answered different ones)" if one.unpaired > one.error else ""
+        error = f"{one.name}: standard error {one.error:.2g}{paired}; a difference of {one.found:.2g} would be found"
+        console.print(Text(f"· {error} four times in five.", "dim"), soft_wrap=True)
 
 
 def show_comparison(compared: "Comparison", console: Console) -> None:

@@ -35,7 +35,7 @@ def read_answers(
         DataError: The log cannot be read, is not a log, or has samples that ended with an error.
     """
     samples = [
-        _read(sample, where) for where, sample in _samples(path, warn)
+        _read(sample, where) for where, sample in read_samples(path, warn)
     ]  # without transcripts, which may be large
     if not samples:
         raise DataError(f"{path}: no sample; inspect leaves them out with --no-log-samples.")
@@ -82,7 +82,15 @@ def _note(log: dict[str, Any], path: Path, warn: Callable[[str], None]) -> None:
         warn(f"{path}: its evaluation has the status '{escaped(status)}'; the answers in it are taken as they are.")
 
 
-def _samples(path: Path, warn: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
+def read_samples(path: Path, warn: Callable[[str], None] = warnings.warn) -> Iterator[tuple[str, Any]]:
+    """Yield (place, sample) of a log.
+
+    Args:
+        warn: Called if the evaluation did not succeed.
+
+    Raises:
+        DataError: It cannot be read, or is not a log.
+    """
     if path.suffix != ".eval":
         log = foreign_json.read(path)
         listed = log.get("samples") if isinstance(log, dict) else None
