@@ -38,7 +38,7 @@ def main() -> None:
     board = read_board(parser.parse_args().board)
     rows = [row for row in board.rows if row.standing in ("ranked", "partial") and not row.system.startswith(PICKED)]
     methods = [row for row in rows if row.system == START or row.system.startswith(f"{START}+")]
-    tasks = [task.name for task in board.tasks if all(task.name in row.cells for row in methods)]  # as far as they are made
+    tasks = [task.name for task in board.tasks if all(task.name in row.cells for row in methods)]
     if len(tasks) < len(board.tasks):
         print(f"On {', '.join(tasks)} alone: on the others some have no results.")
     print(f"{len(methods)} methods: {', '.join(row.system for row in methods)}.\n")

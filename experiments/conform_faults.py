@@ -41,7 +41,7 @@ def pushed_away(*arguments: Any) -> Tensor:
 
 
 def token_mean(mask: Tensor, config: Any, longest: int) -> Tensor:
-    """Weigh tokens by one, not responses: the loss is then a sum over the tokens of a response."""
+    """Weigh all tokens of the batch alike, so that long responses count more."""
     return mask.float()
 
 
@@ -52,7 +52,7 @@ FAULTS: dict[str, tuple[Stated, tuple[Patch, ...]]] = {
     "advantages over the batch, not the group": (STATED, ((grpo, "group_advantages", over_the_batch),)),
     "the end token left out of the loss": (STATED, ((grpo, "token_weights", without_ends),)),
     "the sign of the KL penalty": (STATED, ((functional, "kl_loss", pushed_away),)),
-    "a sum over tokens for their mean": (STATED, ((grpo, "token_weights", token_mean),)),
+    "a mean over tokens, not responses": (STATED, ((grpo, "token_weights", token_mean),)),
 }
 
 
@@ -85,8 +85,8 @@ def main() -> None:
         with patched(patches):
             theirs = {seed: run_grue(task, stated, seed + arguments.seeds, place) for seed in seeds}
         found = compared(STATED, name, ours, theirs)
-        tests = [curve.tests[0] for curve in found.curves]
-        cells = [f"{test.value:+.3g}{_mark(test.p_holm)}" for test in tests]
+        of_curves = [(curve.tests[0].value, min(test.p_holm for test in curve.tests)) for curve in found.curves]
+        cells = [f"{value:+.3g}{_mark(p)}" for value, p in of_curves]  # marked if the curve or its end is decided
         cells += [f"× {one.ratio:.2f}{_mark(one.p_holm)}" for one in found.first]
         print(f"| {name} | {'yes' if found.differs else 'no'} | {' | '.join(cells)} |", flush=True)
 
