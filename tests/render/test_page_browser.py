@@ -492,6 +492,13 @@ def test_no_tab_is_hidden_and_no_table_runs_over_the_edge(resized):
         assert script(page, beyond) <= 0
 
 
+def test_training_cost_comes_into_view_on_a_phone(resized):
+    page = resized(400, TRAINED, "overview")
+    click(page, "[name=costs]")
+    seen = "const r = document.querySelector('#panel-overview th[data-key=\"c:seconds\"]').getBoundingClientRect();"
+    assert script(page, f"{seen} return r.right <= innerWidth")
+
+
 def test_headings_stay_whole_words_over_their_columns_on_a_phone(resized):
     page = resized(400, crowded_board(6), "overview")
     box = "document.querySelector('#panel-overview .scroll')"

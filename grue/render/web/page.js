@@ -200,7 +200,11 @@ namePoints();
 makeTabs();
 makeTooltips();
 makeSortable(chooseSort, () => change({ isAll: true }));
-makeFilters(change);
+makeFilters((part) => {
+  change(part);
+  const table = part.costs && mainTable(panels[state.tab]);
+  if (table) table.parentElement.scrollLeft = table.offsetWidth; // costs are the last columns
+});
 makeExamples(change);
 makeDownloads();
 fillSystems(() => change({ a: Number(firstSystem.value), b: Number(secondSystem.value) }));

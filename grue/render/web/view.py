@@ -250,7 +250,8 @@ def _falling(line: TableLine) -> float:
 
 
 def _three(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    *first, last = [*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def start_of(board: Board) -> str:
