@@ -151,7 +151,7 @@ def _write(name: str, path: Path, folder: Path) -> None:
         raise DataError(f"{name}: the GGUF file is incomplete: {escaped(', '.join(strange[:3]))}. Use another copy.")
     config = model.config
     vars(config).pop("quantization_config", None)
-    config._name_or_path = ""
+    config._name_or_path, config.architectures = "", [type(model).__name__]
     config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

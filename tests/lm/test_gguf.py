@@ -71,6 +71,7 @@ def test_the_model_computes_what_the_one_in_the_file_does(written, model, cache)
     assert known == {"window": 8, "layers": ["sliding_attention", "sliding_attention"]}
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id) == (2, 1, 0)
     assert found.generation_config.eos_token_id == 1
+    assert found.config.architectures == ["Gemma3ForCausalLM"]  # by which TRL chooses the class
 
 
 @needs_gguf
