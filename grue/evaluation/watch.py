@@ -188,19 +188,25 @@ class Watch:
                     worths[name] = worth_of(metrics)
                     figures[name] = worths[name].score
         if self.reward is not None:
-            texts = [legible(prediction.text).strip() for prediction in predictions]
-            parts = self.reward.parts(
-                self.examples, texts, truncated=[each.truncated for each in predictions], step=step
-            )
-            values = self.reward.sums(parts)
+            values = self._rewards(self.reward, predictions, step)
             if (value := mean(values)) is not None:
                 figures[REWARD], worths[REWARD] = value, worth_of_mean(values)
         figures |= self._gains(worths) | dict(more or {}) | {score.metric: score.value for score in scored.scores}
-        figures |= {name: scored.counts[name] / len(self.examples) for name in ("empty", "truncated")}
+        texts = len(self.examples) * scored.counts.get("samples", 1)
+        figures |= {name: scored.counts[name] / texts for name in ("empty", "truncated")}
         figures["seconds"] = time.monotonic() - began
         lower = LOWER.union(score.metric for score in scored.scores if score.direction == "lower")
         self.history.append(Measurement(step, figures, tuple(predictions), worths, lower, alarm(step, figures)))
         return self.history[-1]
+
+    def _rewards(self, reward: Reward, predictions: Sequence[Prediction], step: int) -> list[float | None]:
+        """Return the reward of each example's answer, [N]; of several draws the mean."""
+        by_draw = []
+        for draw in zip(*(prediction.draws for prediction in predictions), strict=True):
+            texts = [legible(text.text).strip() for text in draw]
+            parts = reward.parts(self.examples, texts, truncated=[text.truncated for text in draw], step=step)
+            by_draw.append(reward.sums(parts))
+        return [mean(values) for values in zip(*by_draw, strict=True)]
 
     def _gains(self, worths: Mapping[str, Worth]) -> dict[str, float]:
         """Return what is gained over the first measurement, and its standard error, paired by example."""

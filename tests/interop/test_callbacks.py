@@ -12,7 +12,7 @@ from support.late import late
 import grue
 from grue import callbacks, files
 from grue.errors import ConfigError, UnknownName
-from grue.records import Prediction
+from grue.records import Draw, Prediction
 
 tiny, watching, own = late("support.tiny"), late("grue.evaluation.watch"), late("grue.evaluation.trainer_watch")
 server = late("support.openai_server")
@@ -240,6 +240,18 @@ def test_a_reward_that_parts_from_what_it_stands_for_gives_a_warning(task):
     assert "held-out" not in worse.alarm  # coverage has risen, too
     # The same figures without a reward that rose.
     assert callbacks.watch(task, reward="").score(answered(jumbled), 0).alarm == ""
+
+
+def test_several_draws_are_averaged(task):
+    """Two draws a prompt, one of them its reference, the other empty and cut."""
+    file = task.read_text().replace(
+        "[decoding]\nmax_new_tokens = 8", "[decoding]\nmax_new_tokens = 8\ndo_sample = true\nsamples = 2"
+    )
+    task.write_text(file)
+    drawn = [Prediction(one.id, one.references[0], more=(Draw("", truncated=True),)) for one in tiny.examples()]
+    figures = callbacks.watch(task).score(drawn, 0).figures
+    assert figures["preference"] == pytest.approx(50) and figures["reward"] == pytest.approx(0.5)
+    assert (figures["empty"], figures["truncated"]) == (0.5, 0.5)
 
 
 def test_what_the_reward_raises_is_not_held_out(task):
