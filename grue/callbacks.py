@@ -56,16 +56,16 @@ def for_trl(
         every: Steps between measurements.
         best: The figure by which the best model is kept: "preference", "naturalness", "held_out", a metric; "" keeps
             none. The best of many measurements flatters itself: report it on test.
-        folder: [default: "grue" in the trainer's output folder]
-        kl: Whether the KL from the start is measured; without adapters this keeps a copy of the model.
+        folder: [default: "grue" in the trainer's output folder] What an earlier run left in it is replaced.
+        kl: Whether the KL from the start is measured, which takes a copy of the weights that are trained.
         arguments: Those of `watch`.
 
     Returns:
         The callback; `.watch.history` has what was measured.
 
     Raises:
-        ConfigError: Also if the model's weights are spread over processes, or the trainer has no tokenizer. When
-            training begins: `best` is none of the figures.
+        ConfigError: Also if the model's weights are spread over processes, if it learns prompts, or if the trainer has
+            no tokenizer. When training begins: `best` is none of the figures.
     """
     from grue.evaluation.trainer_watch import TrainerWatch
 

@@ -1,10 +1,13 @@
 """A callback of transformers' Trainer, and so of TRL's trainers, that watches the model on a task."""
 
-from collections.abc import Iterator
+import copy
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -19,7 +22,6 @@ from grue import files
 from grue.errors import ConfigError, did_you_mean
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.watch import Measurement, Watch, start_of
-from grue.lm.adapters import adapter_off, is_adapted
 from grue.metrics.registry import DIVERSITY
 
 FIGURES, ANSWERS, BEST = "figures.jsonl", "answers-{step}.jsonl", "best"
@@ -36,8 +38,7 @@ class TrainerWatch(TrainerCallback):
     best model.
 
     Attributes:
-        trainer: Its model is the start when this is made. A copy is kept for the KL, unless it has adapters, which can
-            be switched off.
+        trainer: Its model is the start when this is made. A copy of what is trained is kept for the KL.
         every: Steps between measurements.
         best: The figure by which the best model is kept in `folder`/best; "" keeps none.
     """
@@ -55,26 +56,49 @@ class TrainerWatch(TrainerCallback):
             )
         if not isinstance(trainer.processing_class, PreTrainedTokenizerBase):
             raise ConfigError("The trainer has no tokenizer: give it one with processing_class=….")
-        self.tokenizer = trainer.processing_class
         self.trainer, self.watch, self.every, self.best, self.folder, self.kl = trainer, watch, every, best, folder, kl
-        model = self._policy()
-        self._copy = None if is_adapted(model) or not kl else start_of(model)
+        self.tokenizer = copy.deepcopy(trainer.processing_class)  # encoding sets where it cuts
+        model = self._unwrapped()
+        adapted = getattr(model, "peft_config", None) is not None
+        if adapted and any(config.is_prompt_learning for config in model.peft_config.values()):
+            raise ConfigError(
+                "The model is trained by prompts in front of its input (peft), without which it would be measured. "
+                "Evaluate saved checkpoints, or train LoRA."
+            )
+        self._start_model = start_of(self._policy()) if kl and not adapted else None
+        self._start_tensors = learned_tensors(self._policy()) if kl and adapted else None
         self._values: list[float] = []
+        self._last = -1
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Measure the model; where training is resumed, it is what later gains are over.
+        """Measure the start. Where training is resumed, the earlier figures are kept, and it is not logged again.
 
         Raises:
             ConfigError: `best` is none of the figures.
         """
+        if self.trainer.is_world_process_zero():
+            self._begin(state.global_step)
+        if state.global_step == 0:
+            self._measure(0)
+        elif self.kl and self.trainer.is_world_process_zero():
+            with self._start() as model:
+                self.watch.measure((model, self.tokenizer), 0)  # later gains are over it
+
+    def _begin(self, step: int) -> None:
+        """Keep what was measured before a step; at the first, remove what another run left."""
         kept = self.folder / FIGURES
-        earlier = [line for _, line in files.read_jsonl(kept)] if kept.exists() else []
-        earlier = [line for line in earlier if line["step"] < state.global_step]
-        files.write_jsonl(kept, earlier)
-        self._values = [line[self.best] for line in earlier if self.best in line]
-        self._measure(state.global_step)
+        lines = [line for _, line in files.read_growing_jsonl(kept)[0]] if kept.exists() and step else []
+        lines = [line for line in lines if line["step"] <= step]
+        files.write_jsonl(kept, lines)
+        self._values = [line[self.best] for line in lines if self.best in line]
+        steps = {line["step"] for line in lines}
+        for path in self.folder.glob(ANSWERS.format(step="*")):
+            if path.stem.rpartition("-")[2] not in map(str, steps):
+                path.unlink()
+        if not step and (self.folder / BEST).is_dir():
+            shutil.rmtree(self.folder / BEST)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Measure the model if it is time."""
@@ -85,11 +109,12 @@ class TrainerWatch(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measure the model if it was not measured after its last step."""
-        if not self.watch.history or self.watch.history[-1].step != state.global_step:
+        if self._last != state.global_step:
             self._measure(state.global_step)
 
     def _measure(self, step: int) -> None:
         """Measure, log and keep the model, in the main process; the others wait."""
+        self._last = step
         if self.trainer.is_world_process_zero():
             measured = self.watch.measure((self._policy(), self.tokenizer), step, self._start if self.kl else None)
             self._record(measured)
@@ -120,21 +145,44 @@ class TrainerWatch(TrainerCallback):
         sign, value = -1 if self.best in measured.lower else 1, measured.figures[self.best]
         if all(sign * value > sign * earlier for earlier in self._values):
             with files.replacing_folder(self.folder / BEST) as folder:
-                self.trainer.save_model(str(folder))
+                self.trainer.save_model(str(folder), _internal_call=True)  # without a push to the hub
         self._values.append(value)
+
+    def _unwrapped(self) -> PreTrainedModel:
+        model: PreTrainedModel = self.trainer.accelerator.unwrap_model(self.trainer.model, keep_torch_compile=False)
+        return model
 
     def _policy(self) -> PreTrainedModel:
         """Return the model in training; one that peft wraps is what it wraps, with the adapters inside."""
-        model = self.trainer.accelerator.unwrap_model(self.trainer.model, keep_torch_compile=False)
-        policy: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
+        model = self._unwrapped()
+        inner: Any = getattr(model, "get_base_model", None)
+        policy: PreTrainedModel = model if inner is None else inner()
         return policy
 
     @contextmanager
     def _start(self) -> Iterator[PreTrainedModel]:
         """Yield the model that training began from."""
-        if self._copy is not None:
-            yield self._copy
-        else:
-            model = self._policy()
-            with adapter_off(model):
-                yield model
+        if self._start_model is not None:
+            yield self._start_model
+            return
+        assert self._start_tensors is not None, "there is no start without a KL"
+        model = self._policy()
+        now = learned_tensors(model)
+        put(model, self._start_tensors)
+        try:
+            yield model
+        finally:
+            put(model, now)
+
+
+def learned_tensors(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """Return a copy of the weights that are trained: adapters, and what is trained beside them."""
+    return {name: value.detach().clone() for name, value in model.named_parameters() if value.requires_grad}
+
+
+@torch.no_grad()
+def put(model: PreTrainedModel, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Set weights of a model."""
+    for name, value in model.named_parameters():
+        if name in tensors:
+            value.copy_(tensors[name])

@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,10 +19,11 @@ from grue.evaluation.by_endpoint import answer_all, predictions_of, settings_for
 from grue.evaluation.chat import chatting
 from grue.evaluation.client import Client
 from grue.evaluation.comparison import Worth, worth_of, worth_of_mean
-from grue.evaluation.endpoint import Endpoint
+from grue.evaluation.endpoint import Endpoint, checked
 from grue.evaluation.evaluate import text_cut
 from grue.evaluation.folder import ANSWERS
 from grue.evaluation.predict import batches_left, plain_sampling, predict
+from grue.evaluation.predictions import match
 from grue.evaluation.prompting import Asking, by_chat
 from grue.evaluation.rewards import PASSED, Reward, mean, parse_reward
 from grue.evaluation.scoring import prepared_once, score_predictions
@@ -138,11 +139,12 @@ class Watch:
         """Let a model answer behind an OpenAI-compatible address, and score its answers.
 
         Raises:
+            ConfigError: The endpoint is invalid.
             DataError: The server refuses.
             Unavailable: It fails repeatedly.
         """
         began, settings = time.monotonic(), settings_for(self.task, self.seed, self.chat)
-        client = Client(endpoint, settings, self.warn)
+        client = Client(checked(replace(endpoint, completions=not self.chat)), settings, self.warn)
         questions = {example.id: self._asking.question(example.prompt) for example in self.examples}
         with TemporaryDirectory() as folder:
             replies = answer_all(client, questions, Path(folder) / ANSWERS)
@@ -155,16 +157,18 @@ class Watch:
         began: float | None = None,
         more: Mapping[str, float] | None = None,
     ) -> Measurement:
-        """Score answers to the examples, in their order, and add them to the history.
+        """Score an answer to each example, and add them to the history.
 
         Args:
             began: When answering began, by `time.monotonic`. [default: now]
             more: Further figures.
 
         Raises:
+            SubmissionError: An example has no answer or two, or an answer no example.
             TrainingError: The reward gives no usable number.
         """
         began = time.monotonic() if began is None else began
+        predictions = match(self.examples, predictions)
         found: list[OfMetric] = []
         scored = score_predictions(
             self.task,

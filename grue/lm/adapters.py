@@ -92,16 +92,10 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> 
 
 def _adapted_layers(model: nn.Module) -> dict[str, Any]:
     """Return the layers with an adapter, by name; others than these functions may have added it."""
-    if "peft" not in sys.modules:
+    utilities = sys.modules.get("peft.tuners.tuners_utils")  # without it, nobody added one
+    if utilities is None:
         return {}
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    return {name: module for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)}
-
-
-def is_adapted(model: PreTrainedModel) -> bool:
-    """Whether layers of the model have adapters."""
-    return bool(_adapted_layers(model))
+    return {name: module for name, module in model.named_modules() if isinstance(module, utilities.BaseTunerLayer)}
 
 
 @contextmanager

@@ -106,4 +106,4 @@ def test_it_is_shown_beside_the_score(own):
     assert set(cells["zero-shot"]["searched"]["by_seed"]) == {"1", "2"} and "searched" not in cells["null"]
     assert len(read_predictions(own.parent / WHERE / "searched.jsonl")[0].draws) == 1
     shown = grue("leaderboard", "--task", own).stdout
-    assert "Searched answers are decoded by beams" in shown
+    assert "Searched answers are decoded by beam search" in shown
