@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -51,7 +52,10 @@ LABEL = 13  # columns of the labels before them
 @click.option("--common", is_flag=True, help="Of logs: leave out examples that only one has.")
 @options.offline
 @options.as_json
+@click.pass_context
 def compare(
+    context: click.Context,
+    /,
     a: str,
     b: str,
     tasks: tuple[str, ...],
@@ -81,6 +85,7 @@ def compare(
     from grue.exchange.logged_scores import compare_logs, is_log
 
     if is_log(a) and is_log(b):
+        _refuse_of_systems(context)
         found = compare_logs(Path(a), Path(b), scores=scores, cluster=cluster, common=common)
         if as_json:
             print_json({"a": a, "b": b, "scores": files.plain(found)})
@@ -95,6 +100,19 @@ def compare(
         print_json({**files.plain(compared), "seed": seed})
         return
     show_comparison(compared, data_console())
+
+
+def _refuse_of_systems(context: click.Context) -> None:
+    """Refuse options that two logs do not have."""
+    of_logs = ("a", "b", "scores", "cluster", "common", "offline", "as_json")
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in of_logs
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise ConfigError(f"{', '.join(given)}: of systems on a task, not of two logs; leave it out.")
 
 
 def show_logs(a: str, b: str, found: "Sequence[ScoreCompared]", console: Console) -> None:

@@ -2,13 +2,18 @@
 
 The same examples were given to both, so their differences are what counts: an example that is hard for both adds no
 noise. D is the mean of the differences, epochs averaged. Examples are independent, or else clusters of them are
-(questions about one text, variants of one problem), and their sums vary (Miller, "Adding error bars to evals", 2024). p
-is Student's t with one degree of freedom less than there are of these.
+(questions about one text, variants of one problem), and their sums vary (Miller, "Adding error bars to evals", 2024).
+
+p is Student's t. With clusters of unequal sizes the usual error is too small: each sum is weighed up by its share (CR2,
+Bell & McCaffrey 2002), and the degrees of freedom are one less than the effective number of clusters (Carter et al.
+2017). If all differences are equal there is nothing to estimate an error from, and p is that of their signs.
 """
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +28,7 @@ from grue.stats.paired import LEVEL, holm
 
 ENDINGS = (".eval", ".json", ".jsonl")
 POWER = 0.8
-LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 """What inspect_ai's scorers write for correct, incorrect, partial and no answer, as its metrics count them."""
 OF_LM_EVAL = frozenset(
     "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split()
@@ -38,10 +43,12 @@ class Logged:
     Attributes:
         scores: Score → id → its mean over epochs, as far as it is a number.
         documents: Id → what the log has besides, where a cluster may be named.
+        asked: Id → what was asked, as a text to compare; empty where the log does not say.
     """
 
     scores: Mapping[str, Mapping[str, float]]
     documents: Mapping[str, Mapping[str, Any]]
+    asked: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +93,17 @@ def compare_logs(
         ConfigError: The logs have no score in common.
     """
     of_a, of_b = read_scores(a), read_scores(b)
+    if other := next((key for key, text in of_a.asked.items() if of_b.asked.get(key, text) != text), None):
+        raise DataError(
+            f"{a} and {b} ask different things by the id '{escaped(other)}': compare logs of one task, of one version."
+        )
     shared = [name for name in of_a.scores if name in of_b.scores]
+    scores = list(dict.fromkeys(scores))
     for name in scores:
         for path, logged in ((a, of_a), (b, of_b)):
             if name not in logged.scores:
                 raise UnknownName(f"{path} has no score {name!r}.{instead(name, logged.scores)}")
-    chosen = list(scores) or shared
+    chosen = scores or shared
     if not chosen:
         raise ConfigError(
             f"{a} has the scores {', '.join(of_a.scores)} and {b} {', '.join(of_b.scores)}: none is in both."
@@ -118,14 +130,18 @@ def _compared(
     x, y = (np.array([values[identity] for identity in ids]) for values in (one, other))
     differences = x - y
     units = _units(ids, of_a.documents, cluster, a)
-    value, error = float(differences.mean()), _error(differences, units)
-    unpaired = math.hypot(_error(x, units), _error(y, units))
     count = len(set(units)) if units else len(ids)
     if count < 2:
         raise DataError(f"{name}: all examples are of one cluster of {cluster!r}; nothing says how clusters differ.")
-    half = error * student_t_quantile((1 + LEVEL) / 2, count - 1) if error else 0.0
-    p = float(student_t_p(np.array([abs(value) / error]), np.array([count - 1.0]))[0]) if error else float(value == 0)
-    found = (student_t_quantile((1 + LEVEL) / 2, count - 1) + student_t_quantile(POWER, count - 1)) * error
+    value = float(differences.mean())
+    error, degrees = _error(differences, units)
+    unpaired = math.hypot(_error(x, units)[0], _error(y, units)[0])
+    quantile = student_t_quantile((1 + LEVEL) / 2, degrees)
+    if error > abs(value) * 1e-12:
+        p = float(student_t_p(np.array([abs(value) / error]), np.array([degrees]))[0])
+    else:
+        p = 2.0 ** (1 - count) if value else 1.0
+    half, found = error * quantile, error * (quantile + student_t_quantile(POWER, degrees))
     fields = {
         **{"name": name, "a": float(x.mean()), "b": float(y.mean()), "value": value, "error": error},
         **{"interval": Interval(value - half, value + half), "unpaired": unpaired, "found": found},
@@ -147,16 +163,16 @@ def _units(
     return [str(documents[identity][cluster]) for identity in ids]
 
 
-def _error(values: "np.ndarray[Any, np.dtype[np.float64]]", units: Sequence[str]) -> float:
-    """Return the standard error of a mean of [N] values, of independent examples or of independent clusters."""
-    rest = values - values.mean()
-    if units:
-        sums: dict[str, float] = defaultdict(float)
-        for unit, value in zip(units, rest, strict=True):
-            sums[unit] += float(value)
-        rest = np.array(list(sums.values()))
-    count = len(rest)
-    return math.sqrt(float((rest**2).sum()) * count / max(1, count - 1)) / len(values)
+def _error(values: "np.ndarray[Any, np.dtype[np.float64]]", units: Sequence[str]) -> tuple[float, float]:
+    """Return the standard error of a mean of [N] values, and its degrees of freedom; empty `units` are of one each."""
+    sums: dict[str, float] = defaultdict(float)
+    sizes: dict[str, int] = defaultdict(int)
+    for unit, value in zip(units or map(str, range(len(values))), values - values.mean(), strict=True):
+        sums[unit] += float(value)
+        sizes[unit] += 1
+    shares = np.array(list(sizes.values())) / len(values)
+    squares = np.array(list(sums.values())) ** 2 / (1 - shares) / len(values) ** 2
+    return math.sqrt(float(squares.sum())), max(1.0, 1 / float((shares**2).sum()) - 1)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -176,17 +192,26 @@ def read_scores(path: Path) -> Logged:
     lines = _of_lm_eval(path) if path.suffix == ".jsonl" else _of_inspect(path)
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     documents: dict[str, Mapping[str, Any]] = {}
-    for identity, document, scores in lines:
+    asked: dict[str, str] = {}
+    seen: set[tuple[str, str]] = set()
+    for identity, turn, text, document, scores in lines:
+        if (identity, turn) in seen or asked.setdefault(identity, text) != text:
+            raise DataError(
+                f"{path}: the example '{escaped(identity)}' is in it twice. Give one log of one task; what was joined "
+                "from several cannot be told apart."
+            )
+        seen.add((identity, turn))
         documents[identity] = document
         for name, value in scores:
             values[name][identity].append(value)
     if not values:
         raise DataError(f"{path}: no example has a score that is a number.")
     means = {name: {key: float(np.mean(of)) for key, of in by_id.items()} for name, by_id in values.items()}
-    return Logged(means, documents)
+    return Logged(means, documents, asked)
 
 
-Line = tuple[str, Mapping[str, Any], Iterable[tuple[str, float]]]
+Line = tuple[str, str, str, Mapping[str, Any], Iterable[tuple[str, float]]]
+"""Id, epoch or filter, what was asked, what the log has besides, and the scores of an example."""
 
 
 def _of_inspect(path: Path) -> Iterator[Line]:
@@ -199,7 +224,9 @@ def _of_inspect(path: Path) -> Iterator[Line]:
         listed = scores.items() if isinstance(scores, dict) else ()
         values = [(name, score["value"]) for name, score in listed if isinstance(score, dict) and "value" in score]
         document = sample.get("metadata")
-        yield str(sample["id"]), document if isinstance(document, dict) else {}, list(_numbers(values))
+        asked = json.dumps([sample.get("input"), sample.get("target")], sort_keys=True)
+        besides = document if isinstance(document, dict) else {}
+        yield str(sample["id"]), str(sample.get("epoch", 1)), asked, besides, list(_numbers(values))
 
 
 def _of_lm_eval(path: Path) -> Iterator[Line]:
@@ -210,7 +237,9 @@ def _of_lm_eval(path: Path) -> Iterator[Line]:
         named = [(name if of_filter == "none" else f"{name},{of_filter}", value) for name, value in line.items()
                  if name not in OF_LM_EVAL]  # fmt: skip
         document = line.get("doc")
-        yield str(line["doc_id"]), document if isinstance(document, dict) else {}, list(_numbers(named))
+        asked = json.dumps([document, line.get("target")], sort_keys=True)
+        besides = document if isinstance(document, dict) else {}
+        yield str(line["doc_id"]), of_filter, asked, besides, list(_numbers(named))
 
 
 def _numbers(values: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float]]:
@@ -219,7 +248,9 @@ def _numbers(values: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float]]:
         if isinstance(value, dict):
             yield from _numbers((f"{name}/{key}", one) for key, one in value.items())
         elif isinstance(value, str):
-            if value in LETTERS:
-                yield name, LETTERS[value]
+            with suppress(ValueError):  # a score that is a text, such as a reason
+                number = LETTERS[value] if value in LETTERS else float(value)
+                if math.isfinite(number):
+                    yield name, number
         elif isinstance(value, bool | int | float) and math.isfinite(value):
             yield name, float(value)

@@ -76,6 +76,25 @@ def test_equal_clusters_give_the_t_test_of_their_means(tmp_path):
     assert found.p == pytest.approx(stats.ttest_1samp(means, 0).pvalue)
 
 
+def test_unequal_clusters_are_not_called_sure(tmp_path):
+    """One cluster of 200 and nine of 20: of 400 pairs of equal systems, at most one in twenty is called different."""
+    dice, called = np.random.default_rng(6), 0
+    topics = ["big"] * 200 + [f"t{n // 20}" for n in range(180)]
+    sizes = [200] + [20] * 9
+    b = numbers(tmp_path / "b.json", np.zeros(380), topics)
+    for _ in range(400):
+        values = np.repeat(dice.normal(0, 1, 10), sizes) + dice.normal(0, 1, 380)
+        called += compare_logs(numbers(tmp_path / "a.json", values, topics), b, cluster="topic")[0].p < 0.05
+    assert called <= 24  # .02 are, by 10,000 draws; the usual error of clusters calls .2
+
+
+def test_equal_differences_are_judged_by_their_signs(tmp_path):
+    for count, p in ((2, 0.5), (6, 1 / 32)):
+        a, b = numbers(tmp_path / "a.json", [1] * count), numbers(tmp_path / "b.json", [0] * count)
+        assert compare_logs(a, b)[0].p == p
+    assert compare_logs(a, a)[0].p == 1
+
+
 def test_what_is_found_four_times_in_five(tmp_path):
     dice = np.random.default_rng(4)
     size = compare_logs(
@@ -91,7 +110,7 @@ def test_what_is_found_four_times_in_five(tmp_path):
 def test_logs_of_inspect(tmp_path):
     rows = [
         ("q1", 1, {"choice": "C", "parts": {"x": 1, "y": 0.5}, "said": "long"}, {}),
-        ("q1", 2, {"choice": "I", "parts": {"x": 0, "y": 0.5}, "said": "no"}, {}),
+        ("q1", 2, {"choice": "I", "parts": {"x": 0, "y": 0.5}, "said": "none"}, {}),
         ("q2", 1, {"choice": "P", "parts": {"x": True, "y": 1}, "said": "text"}, {}),
         ("q2", 2, {"choice": "N", "parts": {"x": False, "y": 1}, "said": "text"}, {}),
     ]
@@ -167,6 +186,15 @@ def test_bad_input(tmp_path, refused):
     one = inspect_log(tmp_path / "d.json", [(n, 1, {"s": 1}, {"topic": "law"}) for n in range(3)])
     with refused(DataError):
         compare_logs(one, one, cluster="topic")
+    twice = inspect_log(tmp_path / "g.json", [("x", 1, {"s": 1}, {}), ("x", 1, {"s": 0}, {})])
+    with refused(DataError):
+        compare_logs(twice, twice)
+    asked = json.loads(b.read_text())
+    asked["samples"][1]["input"] = "another question"
+    (tmp_path / "h.json").write_text(json.dumps(asked))
+    with refused(DataError):
+        compare_logs(b, tmp_path / "h.json")
+    refused.command("compare", b, b, "--task", "imdb", "--axis", "naturalness", code=2)
     words = inspect_log(tmp_path / "e.json", [("x", 1, {"s": "well"}, {})])
     with refused(DataError):
         compare_logs(words, words)
