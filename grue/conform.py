@@ -22,6 +22,8 @@ from grue.tasks import Generation, Task
 
 METHODS = ("grpo", "rloo")
 STATE = "trainer_state.json"
+SAME = 1e-3
+"""Relative difference of one model's figures in two trainers, by rounding."""
 CURVES = ("preference", "kl")
 """What is compared: "kl" from the start in nats a response, since equal scores can be reached by different ways."""
 
@@ -124,13 +126,18 @@ def conform(task: Task, stated: Stated, seeds: Sequence[int], folder: Path, thei
         raise ConfigError(f"{stated.method}: trainers are compared on {', '.join(METHODS)}.")
     if len(set(seeds)) < 2:
         raise ConfigError("One seed: whether trainers differ shows over seeds. Give two at least, better five.")
-    if stated.updates % stated.every or stated.batch % stated.group:
-        raise ConfigError("Measurements must fall on the last update, and a batch must be of whole groups.")
+    if stated.updates % stated.every:
+        raise ConfigError(f"{stated.updates} updates, measured every {stated.every}: the last must be measured, too.")
+    if stated.batch % stated.group:
+        raise ConfigError(f"A batch of {stated.batch} responses is not of whole groups of {stated.group}.")
     if task.backbone.family != "causal":
         raise ConfigError(
             f"{task.suite}/{task.name} has an encoder-decoder, which TRL does not train; take a causal task."
         )
     task = plain_task(task)
+    if theirs is not None:
+        for figure in CURVES:
+            read_curves(theirs, figure)  # before anything is trained
     _claim(folder, task, stated)
     ours = {seed: run_grue(task, stated, seed, folder / "grue") for seed in seeds}
     if theirs is not None:
@@ -160,6 +167,13 @@ def compared(stated: Stated, name: str, ours: Mapping[int, Path], theirs: Mappin
         first = _first(ours.values(), theirs.values())
     pairs = [(figure, _curves(ours.values(), figure), curves_of(figure)) for figure in CURVES]
     curves = [compare_curves(old, new, figure, lower=figure == "kl") for figure, old, new in pairs]
+    for curve in curves:
+        before, after = (of_side[0] for of_side in curve.means)
+        if curve.steps[0] == 0 and abs(before - after) > SAME * max(1.0, abs(before)):
+            raise DataError(
+                f"At step 0 grue has a {curve.figure} of {before:.4g} and {name} {after:.4g}: they did not begin from "
+                "the same weights, or were not measured on the same examples."
+            )
     curves, first = _corrected(curves, first)
     causes = tuple(f"{one.name}: {CAUSES[one.name]}." for one in first if one.p_holm < 1 - LEVEL)
     return Conformance(stated, name, tuple(curves), tuple(first), causes)
@@ -178,8 +192,9 @@ def _claim(folder: Path, task: Task, stated: Stated) -> None:
     """Keep what is compared in the folder, and refuse one of other settings."""
     path = folder / "conform.json"
     content = {"task": f"{task.suite}/{task.name}", "hash": task.hash, **files.plain(stated)}
-    if path.exists() and files.read_json(path) != content:
-        raise DataError(f"{folder}: holds a comparison with other settings; give another folder, or remove it.")
+    held = files.read_json(path) if path.exists() else content
+    if odd := [f"{key} {held.get(key)}, not {value}" for key, value in content.items() if held.get(key) != value]:
+        raise DataError(f"{folder}: holds another comparison ({'; '.join(odd)}); give another folder, or remove it.")
     files.write_json(path, content)
 
 

@@ -65,7 +65,7 @@ def conform(
     stated = Stated(method, updates, batch, learning_rate=learning_rate, every=every, examples=examples)
     found = compared(load_task(task_name, suite), stated, parse_seeds(seeds), folder, theirs)
     if as_json:
-        print_json(files.plain(found))
+        print_json({**files.plain(found), "differs": found.differs})
     else:
         show(found)
     if found.differs:
@@ -86,8 +86,8 @@ def show(found: "Conformance") -> None:
         console.print(rows)
         for cause in found.causes:
             console.print(f"· {cause}", soft_wrap=True)
-    seeds = len(found.curves[0].old)
+    old, new = len(found.curves[0].old), len(found.curves[0].new)
     verdict = "they differ" if found.differs else "no difference found"
     console.print(
-        Text.assemble((verdict, "bold"), f" between grue and {found.theirs}, {seeds} seeds each."), soft_wrap=True
+        Text.assemble((verdict, "bold"), f" between {old} seeds of grue and {new} of {found.theirs}."), soft_wrap=True
     )

@@ -2,22 +2,26 @@
 
 A curve is what a log says of one figure at each step; a log is a seed. Two numbers sum it up: its mean over all steps
 but the first, which training has not changed yet, and its end. Both are compared over seeds by Student's t, and Holm
-corrects for the two. An unchanged trainer is called worse in at most 2.5 % of the cases, and better as often.
+corrects for the two. An unchanged trainer is called worse in at most 2.5 % of the cases, and better as often. Where
+seeds do not differ there is no noise to go by, and p is that of a permutation of the seeds.
 """
 
 import csv
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path
 from typing import Any, Literal
 
 from grue import files
+from grue.data.archives import parsed
 from grue.errors import DataError, UnknownName, instead
+from grue.exchange import foreign_json
 from grue.leaderboard.pairs import seeds_to_decide, smallest_difference
 from grue.stats.intervals import Interval, mean
-from grue.stats.paired import LEVEL, Contrast, holm, judge_seeds
+from grue.stats.paired import LEVEL, Contrast, MeanDifference, holm, judge_seeds
 
 Curve = Mapping[float, float]
 """Step → value."""
@@ -120,7 +124,7 @@ def compare_curves(
     for name, counted in ((WHOLE, ordered[1:]), (END, ordered[-1:])):
         values = [tuple(mean([curve[step] for step in counted]) for curve in side.values()) for side in (new, old)]
         contrast = Contrast(values[0], values[1], paired=paired)
-        judged.append((name, contrast, judge_seeds([contrast])))
+        judged.append((name, contrast, _judged(contrast)))
     corrected = holm([each.p for *_, each in judged])
     tests = tuple(
         CurveTest(
@@ -149,6 +153,16 @@ def compare_curves(
     )
 
 
+def _judged(contrast: Contrast) -> MeanDifference:
+    """Return a difference over seeds; without any noise its p is that of all permutations, of which two are so far."""
+    judged, counts = judge_seeds([contrast]), (len(contrast.scores_a), len(contrast.scores_b))
+    if contrast.seed_variance > 0 or not judged.value:
+        return judged
+    return replace(
+        judged, p=2.0 ** (1 - counts[0]) if contrast.paired else min(1.0, 2 / math.comb(sum(counts), counts[0]))
+    )
+
+
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
@@ -162,14 +176,24 @@ def read_curves(place: Path, figure: str) -> dict[str, Curve]:
         DataError: There is no log, one cannot be read, or has the figure twice at a step.
         UnknownName: A log does not have the figure.
     """
+    found: dict[Path, dict[str, Curve]] = {}
     unknown: UnknownName | None = None
     for logs in _logs(place):
         try:
-            return {str(path): _curve(path, figure) for path in logs}
+            curves = {str(path): _curve(path, figure) for path in logs}
         except UnknownName as error:
             unknown = unknown or error
-    assert unknown is not None
-    raise unknown
+            continue
+        if found and {path.parent for path in logs} != {path.parent for path in found}:
+            kinds = " and ".join(sorted({path.name for path in (*found, *logs)}))
+            raise DataError(
+                f"{place}: {kinds} have {figure}, and may mean different things: name files, '{place}/*/…'."
+            )
+        found = found or {path: {str(path): curves[str(path)]} for path in logs}
+    if not found:
+        assert unknown is not None
+        raise unknown
+    return {name: curve for of_log in found.values() for name, curve in of_log.items()}
 
 
 def _logs(place: Path) -> list[list[Path]]:
@@ -181,16 +205,28 @@ def _logs(place: Path) -> list[list[Path]]:
         raise DataError(f"{place}: holds no log ({', '.join(LOGS)}); name files, such as '{place}/*.csv'.")
     if place.is_file():
         return [[place]]
-    found = sorted(path for path in place.parent.glob(place.name) if path.is_file()) if "*" in place.name else []
+    found = [path for path in map(Path, glob(str(place))) if path.is_file()]
     if not found:
         raise DataError(f"{place}: there is no such file or folder.")
-    return [found]
+    return [sorted(found, key=_by_numbers)]
 
 
 def _latest(logs: Iterable[Path]) -> list[Path]:
-    """Return the logs, of the checkpoints of one run only the last."""
-    ordered = sorted(logs, key=_checkpoint)
-    return sorted({path.parent.parent if _checkpoint(path) >= 0 else path: path for path in ordered}.values())
+    """Return the logs, of each run of transformers its own or else that of the last checkpoint."""
+    ordered = sorted(logs, key=lambda path: (_checkpoint(path) < 0, _checkpoint(path)))
+    return sorted({_run(path): path for path in ordered}.values(), key=_by_numbers)
+
+
+def _run(path: Path) -> Path:
+    """Return what logs of one run share."""
+    if path.name != LOGS[-1]:
+        return path
+    return path.parent.parent if _checkpoint(path) >= 0 else path.parent
+
+
+def _by_numbers(path: Path) -> list[tuple[bool, int, str]]:
+    """Return what puts seed-2 before seed-10."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", str(path))]
 
 
 def _checkpoint(path: Path) -> int:
@@ -215,7 +251,7 @@ def _curve(path: Path, figure: str) -> Curve:
         if not (math.isfinite(at) and math.isfinite(number)):
             raise DataError(f"{path}: {figure} is {value!r} at step {step!r}; a curve needs finite numbers.")
         if at in curve:
-            raise DataError(f"{path}: {figure} stands twice at step {at:g}; is it the log of two runs?")
+            raise DataError(f"{path}: {figure} has two values at step {at:g}: give each run a log of its own.")
         curve[at] = number
     if not curve:
         known = sorted(figures - {*STEPS})
@@ -224,12 +260,21 @@ def _curve(path: Path, figure: str) -> Curve:
 
 
 def _lines(path: Path) -> Sequence[Mapping[str, Any]]:
-    if path.suffix == ".csv":
-        return list(csv.DictReader(files.read_text(path).removeprefix("﻿").splitlines()))
-    if path.suffix == ".json":
-        state = files.read_json(path)
+    """Return the lines of a log; NaN, which trainers log of other figures, is no error."""
+    if path.suffix.lower() == ".csv":
+        lines: list[Any] = list(csv.DictReader(files.read_text(path).removeprefix("\ufeff").splitlines()))
+        if None in set().union(*lines):
+            raise DataError(f"{path}: a row has more columns than the first; a decimal comma, perhaps.")
+        return lines
+    if path.suffix.lower() == ".json":
+        state = foreign_json.read(path)
         history = state.get("log_history") if isinstance(state, dict) else None
         if not isinstance(history, list) or not all(isinstance(line, dict) for line in history):
             raise DataError(f"{path}: has no log_history, as the trainer_state.json of transformers has.")
         return history
-    return [line for _, line in files.read_growing_jsonl(path)[0]]
+    text = files.read_text(path).removeprefix("\ufeff")
+    whole = text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]  # the last is being written
+    lines = [parsed(line, f"{path}, line {number}") for number, line in enumerate(whole, start=1) if line.strip()]
+    if not all(isinstance(line, dict) for line in lines):
+        raise DataError(f"{path}: a line is no JSON object.")
+    return lines

@@ -111,7 +111,13 @@ def test_bad_input(tmp_path, refused):
     files.write_json(tmp_path / "x/conform.json", {"method": "rloo"})
     with refused(DataError):
         conform(task, STATED, [1, 2], tmp_path / "x")
+    with refused(DataError):
+        conform(task, STATED, [1, 2], tmp_path / "y", tmp_path / "nowhere")
+    assert not (tmp_path / "y").exists()
     ours = {seed: run_of_grue(tmp_path / "grue", seed) for seed in range(2)}
+    other = {seed: run_of_trl(tmp_path / "other", seed, curve=(9.0, 2.0, 3.0)) for seed in range(2)}
+    with refused(DataError):
+        compared(STATED, "TRL", ours, other)
     (tmp_path / "empty").mkdir()
     with refused(DataError):
         compared(STATED, "mine", ours, tmp_path / "empty")

@@ -136,6 +136,29 @@ def test_logs_of_grue_of_transformers_and_of_others(tmp_path):
     assert list(read_curves(tmp_path / "*.csv", "reward").values()) == [{0: 1, 2: 2}, {0: 2, 2: 3}]
 
 
+def test_a_run_is_one_log(tmp_path):
+    """The trainer_state.json of a run and of its checkpoints are one; seeds are in the order of their numbers."""
+    for seed in (10, 9, 2):
+        for place in ("checkpoint-1", "checkpoint-2", "."):
+            (tmp_path / f"seed-{seed}" / place).mkdir(parents=True, exist_ok=True)
+            history = [{"step": n, "reward": seed, "grad_norm": float("nan")} for n in range(3)]
+            (tmp_path / f"seed-{seed}" / place / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    read = read_curves(tmp_path, "reward")
+    assert [curve[0] for curve in read.values()] == [2, 9, 10] and all("checkpoint" not in name for name in read)
+    (tmp_path / "x.jsonl").write_bytes(
+        b'\xef\xbb\xbf{"step": 0, "reward": 1}\n\n{"step": 1, "reward": 2}\n{"step": 2, "rew'
+    )
+    assert list(read_curves(tmp_path / "x.jsonl", "reward").values()) == [{0: 1, 1: 2}]
+
+
+def test_without_noise_the_seeds_are_permuted():
+    flat = {"a": {0: 1.0, 1: 1.0}, "b": {0: 1.0, 1: 1.0}}
+    lower = {"c": {0: 1.0, 1: 0.9}, "d": {0: 1.0, 1: 0.9}}
+    assert [test.p for test in compare_curves(flat, lower, "reward").tests] == [pytest.approx(2 / 6)] * 2
+    assert [test.p for test in compare_curves(flat, lower, "reward", paired=True).tests] == [0.5, 0.5]
+    assert [test.p for test in compare_curves(flat, flat, "reward").tests] == [1, 1]
+
+
 def command(*arguments):
     return CliRunner().invoke(main, ["tools", "curves", *map(str, arguments)], prog_name="grue")
 
@@ -178,6 +201,14 @@ def test_bad_input(tmp_path, refused):
     write(log, [{"reward": 1}])
     with refused(UnknownName):
         read_curves(log, "reward")
+    (tmp_path / "wide.csv").write_text("step,reward\n0,1,5\n")
+    with refused(DataError):
+        read_curves(tmp_path / "wide.csv", "reward")
+    write(tmp_path / "two/figures.jsonl", [{"step": 0, "reward": 1}])
+    (tmp_path / "two/checkpoint-1").mkdir()
+    files.write_json(tmp_path / "two/checkpoint-1/trainer_state.json", {"log_history": [{"step": 0, "reward": 1}]})
+    with refused(DataError):
+        read_curves(tmp_path / "two", "reward")
     (tmp_path / "none").mkdir()
     for place in ("none", "nowhere", "none/*.csv"):
         with refused(DataError):
