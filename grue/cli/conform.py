@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 @options.option("--batch", type=click.IntRange(min=2), default=64, help="Responses of a step.")
 @options.option("--every", type=click.IntRange(min=1), default=4, help="Steps between measurements.")
 @options.option("--examples", type=click.IntRange(min=2), default=200, help="Validation prompts of a measurement.")
-@options.option("--learning-rate", type=float, default=3e-4, help="Constant; AdamW without decay.")
+@options.option(
+    "--learning-rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3e-4,
+    help="Constant; AdamW without decay.",
+)
 @options.as_json
 def conform(
     folder: Path,

@@ -47,7 +47,7 @@ class TrainerWatch(TrainerCallback):
         """Take the trainer's model as the start.
 
         Raises:
-            ConfigError: The model's weights are spread over processes, or the trainer has no tokenizer.
+            ConfigError: The model's weights are spread over processes, it learns prompts, or there is no tokenizer.
         """
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
             raise ConfigError(

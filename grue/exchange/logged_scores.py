@@ -29,7 +29,7 @@ from grue.stats.paired import LEVEL, holm
 ENDINGS = (".eval", ".json", ".jsonl")
 POWER = 0.8
 LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
-"""What inspect_ai's scorers write for correct, incorrect, partial and no answer, as its metrics count them."""
+"""What inspect_ai writes instead of numbers (correct, incorrect, partial, no answer), as its metrics count it."""
 OF_LM_EVAL = frozenset(
     "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split()
 )
@@ -234,8 +234,8 @@ def _of_lm_eval(path: Path) -> Iterator[Line]:
         if not isinstance(line, dict) or "doc_id" not in line:
             raise DataError(f"{where}: no sample of lm-evaluation-harness: it has no doc_id.")
         of_filter = str(line.get("filter", "none"))
-        named = [(name if of_filter == "none" else f"{name},{of_filter}", value) for name, value in line.items()
-                 if name not in OF_LM_EVAL]  # fmt: skip
+        suffix = "" if of_filter == "none" else f",{of_filter}"
+        named = [(f"{name}{suffix}", value) for name, value in line.items() if name not in OF_LM_EVAL]
         document = line.get("doc")
         asked = json.dumps([document, line.get("target")], sort_keys=True)
         besides = document if isinstance(document, dict) else {}
