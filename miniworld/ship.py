@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import lzma
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,14 @@ def write_rows(folder: Path, log: Callable[[str], None], only: Collection[str] =
     """Draw the rows of the tasks and write them and their manifest.
 
     Args:
-        folder: Where to write: `rows/<task>/<split>.jsonl.gz` and `manifest.json`.
+        folder: Where to write: `rows/<task>/<split>.jsonl.xz` and `manifest.json`.
         log: Takes one line of progress at a time.
         only: The tasks to draw; none means all. The manifest's other entries stay as they are.
     """
     made = dict(recorded(folder).rows) if only else {}
     for task in only or TASKS:
         splits = {
-            name: _write_split(rows_path(task, name, folder), rows, ships=name != "rl")
+            name: _write_split(rows_path(task, name, folder), rows)
             for name, rows in TASKS[task](REVISION).items()
         }
         made[task] = TaskRows(REVISION, SEEDS[REVISION], splits)
@@ -51,16 +52,16 @@ def write_held_back(path: Path, task: str, seed: int, count: int, force: bool = 
     files.refuse_there(path, force)
     rows = held_back(task, seed, count)
     if path.suffix == ".gz":
-        _pack(path, _lines(rows))
+        _write(path, gzip.compress(_lines(rows), mtime=0))
     else:
         files.write_text(path, _lines(rows).decode())
     return len(rows)
 
 
-def _write_split(path: Path, rows: Collection[Mapping[str, Any]], ships: bool) -> SplitRows:
+def _write_split(path: Path, rows: Collection[Mapping[str, Any]]) -> SplitRows:
     content = _lines(rows)
-    _pack(path, content)
-    return SplitRows(len(rows), hashlib.sha256(content).hexdigest(), ships)
+    _write(path, lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+    return SplitRows(len(rows), hashlib.sha256(content).hexdigest())
 
 
 def _lines(rows: Collection[Mapping[str, Any]]) -> bytes:
@@ -68,14 +69,9 @@ def _lines(rows: Collection[Mapping[str, Any]]) -> bytes:
     return "".join(f"{_line(row)}\n" for row in rows).encode()
 
 
-def _pack(path: Path, content: bytes) -> None:
-    """Write a compressed file; equal content gives equal bytes, whenever it is written."""
-    with (
-        writing(path) as temporary,
-        temporary.open("wb") as handle,
-        gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed,
-    ):
-        packed.write(content)
+def _write(path: Path, packed: bytes) -> None:
+    with writing(path) as temporary:
+        temporary.write_bytes(packed)
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -1,10 +1,9 @@
 """Reading what ships with the mini suite; a file that is missing or not the one in the manifest is refused."""
 
-import gzip
 import hashlib
 import json
+import lzma
 import os
-import zlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,7 @@ MODELS = "GRUE_MINI_MODELS"
 
 def rows_path(task: str, split: str, folder: Path = HERE) -> Path:
     """Return the file of a split's rows: a JSON object a line, compressed."""
-    return folder / "rows" / task / f"{split}.jsonl.gz"
+    return folder / "rows" / task / f"{split}.jsonl.xz"
 
 
 def describe_rows(task: str, split: str, revision: str, folder: Path = HERE) -> SplitRows:
@@ -50,14 +49,10 @@ def read_rows(task: str, split: str, revision: str, folder: Path = HERE) -> list
     """Return the rows of a split, checked against the manifest; errors as for `describe_rows`."""
     expected, path = describe_rows(task, split, revision, folder), rows_path(task, split, folder)
     try:
-        content = gzip.decompress(path.read_bytes())
+        content = lzma.decompress(path.read_bytes())
     except FileNotFoundError as error:
-        if not expected.ships:
-            raise DataError(
-                f"The rows of mini/{task}, split {split!r}, are not part of the package; a checkout of grue has them."
-            ) from error
         raise _damaged_rows(task, f"{path} is missing") from error
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, lzma.LZMAError) as error:
         raise _damaged_rows(task, f"{path} cannot be read ({error})") from error
     if hashlib.sha256(content).hexdigest() != expected.sha256:
         raise _damaged_rows(task, f"the sha256 of the rows in {path} is not the manifest's")

@@ -31,13 +31,11 @@ class SplitRows:
     """The rows of one split.
 
     Attributes:
-        sha256: Of the unpacked file, since another zlib may pack it into other bytes.
-        ships: Whether they are in the package; those that are not are in a checkout alone.
+        sha256: Of the unpacked file, since another version of the library may pack it into other bytes.
     """
 
     rows: int
     sha256: str
-    ships: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class SmallModel:
 
 @dataclass(frozen=True, slots=True)
 class MiniManifest:
-    """What lies beside it: `rows/<task>/<split>.jsonl.gz`, and `models/<name>`, which transformers loads alone."""
+    """What lies beside it: `rows/<task>/<split>.jsonl.xz`, and `models/<name>`, which transformers loads alone."""
 
     schema: int
     rows: Mapping[str, TaskRows]
