@@ -29,8 +29,7 @@ def write_rows(folder: Path, log: Callable[[str], None], only: Collection[str] =
     made = dict(recorded(folder).rows) if only else {}
     for task in only or TASKS:
         splits = {
-            name: _write_split(rows_path(task, name, folder), rows)
-            for name, rows in TASKS[task](REVISION).items()
+            name: _write_split(rows_path(task, name, folder), rows) for name, rows in TASKS[task](REVISION).items()
         }
         made[task] = TaskRows(REVISION, SEEDS[REVISION], splits)
         log(f"{task}: {', '.join(f'{split.rows} {name}' for name, split in splits.items())}")

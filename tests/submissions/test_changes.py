@@ -79,7 +79,7 @@ def test_a_new_submission_is_fine_and_only_what_the_branch_changes_is_checked(ho
 def test_code_boards_and_records_do_not_come_with_a_submission_but_from_a_maintainer(home):
     write_good(home / OURS)
     places = ("code.py", "leaderboard/mini.md", ".github/workflows/x.yml", "submissions/mini/ours.trust.json")
-    strange = ("submissions/mini/ranked-before-verification.toml", "submissions/x\ny", "submissions/.git_/a/b")
+    strange = ("submissions/mini/notes.toml", "submissions/x\ny", "submissions/.git_/a/b")
     for place in (*places, *strange):
         (home / place).parent.mkdir(parents=True, exist_ok=True)
         (home / place).write_text("{}\n")
@@ -87,11 +87,11 @@ def test_code_boards_and_records_do_not_come_with_a_submission_but_from_a_mainta
     changed = changed_since(home / "submissions", "main")
     assert systems_in(changed) == ["mini/ours"]
     expected = {"../code.py", "../leaderboard/mini.md", "../.github/workflows/x.yml", "mini/ours.trust.json"}
-    expected |= {"mini/ranked-before-verification.toml", "x\ny", ".git_/a/b"}
+    expected |= {"mini/notes.toml", "x\ny", ".git_/a/b"}
     told = check_paths(home / "submissions", changed)
     assert codes(told) == {40} and len(told) == len(expected)
     (home / OURS).with_name("ours.trust.json").unlink()
-    (home / OURS).with_name("ranked-before-verification.toml").unlink()
+    (home / OURS).with_name("notes.toml").unlink()
     commit(home)
     assert {number for number, _ in reported()} == {40}
     assert reported("--maintainer", code=0) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from grue import files
-from grue.errors import ConfigError, DataError, SubmissionError
+from grue.errors import DataError, SubmissionError
 from grue.records import Result
 from grue.submissions.folder import MANIFEST, place_of
 from grue.submissions.reading import refuse_strange
@@ -22,11 +22,6 @@ SCHEMA_VERSION = 4
 Rung = Literal["reproduced", "verified"]
 NEARLY_ALL = 0.99
 """Share of the public texts that must come out again: rounding on another machine seldom draws another token."""
-EARLIER = "ranked-before-verification.toml"
-"""Rows of a suite that were ranked before there was a fresh draw, each by the sha256 of its manifest.
-
-They keep their ranks until they change, or the file goes with the suite's next edition.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +75,6 @@ class Trust:
     def rung(self) -> Rung:
         """The rung that its runs support if there are no `faults`."""
         return "verified" if all(run.fresh is not None for run in self.reruns) else "reproduced"
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """The content of `EARLIER`: system → sha256 of its manifest."""
-
-    manifests: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +152,12 @@ def standing_of(system: Path, suite: str, results: Collection[Result]) -> Standi
     """Return how far a row with these results can be trusted.
 
     Raises:
-        DataError: The record, the list of earlier rows, or the manifest cannot be read.
+        DataError: The record or the manifest cannot be read.
     """
     trust = read_trust(system)
     void = "" if trust is None else _why_void(system, trust, results)
     rung = None if trust is None or void else trust.rung
-    unverified = suite in GENERATED and rung != "verified" and not _is_earlier(system)
+    unverified = suite in GENERATED and rung != "verified"
     why = f"{record_of(system).name} {void}" if void else "has not been verified" if unverified else ""
     reruns = frozenset((run.task, run.seed) for run in trust.reruns) if trust is not None and rung else frozenset()
     return Standing(rung, why, unverified, reruns)
@@ -194,14 +182,3 @@ def _why_void(system: Path, trust: Trust, results: Collection[Result]) -> str:
         return f"is void: {refusal}"
     failed = "; ".join(faults(trust.reruns))
     return f"is of runs that failed: {failed}" if failed else ""
-
-
-def _is_earlier(system: Path) -> bool:
-    path = place_of(system).with_name(EARLIER)
-    if not path.is_file():
-        return False
-    try:
-        earlier = files.load_toml(path, Earlier)
-    except ConfigError as error:
-        raise DataError(str(error)) from error
-    return earlier.manifests.get(place_of(system).name) == manifest_sha256(system)
