@@ -44,12 +44,12 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
-demo: $(READY)  ## Train a supervised model and NLPO from it on mini IMDB, evaluate them and print the board (4 to 8 minutes).
-	$(GRUE) train --task imdb --algo supervised+nlpo --runs .demo/runs
-	$(GRUE) evaluate --task imdb --baseline zero-shot --runs .demo/runs
-	$(GRUE) evaluate --checkpoint .demo/runs/mini/imdb/supervised/seed-1
-	$(GRUE) evaluate --checkpoint .demo/runs/mini/imdb/supervised+nlpo/seed-1
-	$(GRUE) leaderboard --task imdb --runs .demo/runs
+demo: $(READY)  ## Train a supervised model and NLPO from it on mini CommonGen, evaluate them and print the board (4 to 8 minutes).
+	$(GRUE) train --task commongen --algo supervised+nlpo --runs .demo/runs
+	$(GRUE) evaluate --task commongen --baseline zero-shot --runs .demo/runs
+	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised/seed-1
+	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised+nlpo/seed-1
+	$(GRUE) leaderboard --task commongen --runs .demo/runs
 
 check: $(READY)  ## Lint, check types, task files, generated pages and committed boards (1 minute, less once mypy has its cache).
 	@$(MAKE) --no-print-directory --jobs 2 types lint tasks pages boards
@@ -110,9 +110,9 @@ notebooks: $(READY)  ## Run docs/notebooks again and keep what their cells print
 bench: $(READY)  ## Run the benchmarks; each takes minutes, and measures what it compares side by side.
 	for file in $(filter-out benchmarks/cost.py benchmarks/memory.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || exit 1; done
 
-findings: $(READY)  ## Run the grids of experiments/findings and print their tables (hours).
-	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
-	$(BIN)/python experiments/findings.py --runs runs
+findings: $(READY)  ## Train the rows of mini (12 hours of one core), and print whether the board tells methods apart.
+	$(GRUE) sweep --config experiments/mini.toml
+	$(BIN)/python experiments/acceptance.py
 
 leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/, and the pages that quote it (seconds).
 	$(GRUE) leaderboard --publish leaderboard

@@ -125,7 +125,7 @@ def objective(name: str) -> str:
 
 def how_to_run(name: str) -> Iterator[str]:
     """Yield the commands that train, and the presets."""
-    command = f"grue train --task commongen --algo {system(name)}"
+    command = f"grue train --task commongen --algo {chain(name)}"
     lines = [command, *(f"{command} --preset {one} --system {name}-{one}" for one in describe_algorithm(name).presets)]
     lines += [f"{command} --set data=FILE --system {name}-file"] * reads(name, "data")
     yield "```\n" + "\n".join([*lines, f"grue algorithms show {name}"]) + "\n```"
@@ -228,20 +228,22 @@ def _kind(settings: type) -> str:
 
 def results(name: str, board: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the board of mini says of an algorithm after supervised training, and how to get it again."""
-    row = next((row for row in board["rows"] if row["system"] == system(name)), None)
-    if row is None:
-        yield f"The board has no row yet of `{system(name)}`."
+    rows = [row for row in board["rows"] if row["about"]["algorithm"] == chain(name)]
+    if not rows:
+        yield f"The board has no row yet of `{chain(name)}`."
         return
-    axes = (f"{axis} {_score(row[axis], row[key])}" for axis, key in zip(AXES, INTERVALS, strict=True))
-    seeds, level = min(len(cell["seeds"]) for cell in row["cells"].values()), 100 * board["level"]
     yield (
-        f"`{system(name)}`, mean over {len(row['cells'])} tasks and {seeds} seeds with {level:.0f} % intervals: "
-        f"{', '.join(axes)}; [each task](../../../leaderboard/mini.md). To train it, and to repeat a run:"
+        f"Means over tasks with {100 * board['level']:.0f} % intervals ([each task](../../../leaderboard/mini.md)):\n"
+        + "".join(f"\n- `{row['system']}`: {_axes(row)}" for row in rows)
     )
     yield (
-        f"```\ngrue sweep --algos {system(name)} --seeds 1-5\n"
-        f"grue submit retrain submissions/mini/{system(name)} --task imdb --seed 1\n```"
+        "To train them, and to repeat a run:\n\n```\ngrue sweep --config experiments/mini.toml\n"
+        f"grue submit retrain submissions/mini/{rows[0]['system']} --task imdb --seed 1\n```"
     )
+
+
+def _axes(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{axis} {_score(row[axis], row[key])}" for axis, key in zip(AXES, INTERVALS, strict=True))
 
 
 def _score(mean: float | None, interval: Mapping[str, float] | None) -> str:
@@ -254,8 +256,8 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(f"`{one}`" for one in names)
 
 
-def system(name: str) -> str:
-    """Return the system that an algorithm is tried as."""
+def chain(name: str) -> str:
+    """Return the chain that an algorithm is tried in."""
     return name if name == SUPERVISED else f"{SUPERVISED}+{name}"
 
 
