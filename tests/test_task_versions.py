@@ -56,7 +56,7 @@ def test_all_suites_are_listed_and_valid_and_on_record():
 
 def test_a_change_that_affects_scores_needs_a_version(checkout):
     path, old = checkout / "mini" / "imdb.toml", load_task("imdb")
-    edit(path, "max_tokens = 32", "max_tokens = 31")
+    edit(path, "max_tokens = 40", "max_tokens = 39")
     told = tasks("validate", code=2)
     assert f"mini/imdb, version {old.version}: its hash is" in told and f"but {old.hash} is recorded" in told
     tasks("freeze", code=2)  # the recorded hash stays
@@ -69,25 +69,26 @@ def test_a_change_that_affects_scores_needs_a_version(checkout):
 
 
 def test_another_chat_prompt_needs_a_version_of_its_own(checkout):
-    path, old = checkout / "mini" / "imdb.toml", load_task("imdb")
+    path, old, versions = checkout / "mini" / "imdb.toml", load_task("imdb"), record(checkout, "chat-versions.json")
     edit(path, "You continue film reviews.", "Continue film reviews.")
     assert load_task("imdb").hash == old.hash
     told = tasks("validate", code=2)
-    assert f"mini/imdb, chat prompt version 1: its hash is {load_task('imdb').chat_hash}, but" in told
+    assert f"mini/imdb, chat prompt version 2: its hash is {load_task('imdb').chat_hash}, but" in told
     assert "the chat prompt has changed" in told and "Raise the prompt.chat.version" in told
     tasks("freeze", code=2)  # the recorded hash stays
-    edit(path, "outside the task's hash\nversion = 1", "outside the task's hash\nversion = 2")
+    edit(path, "outside the task's hash\nversion = 2", "outside the task's hash\nversion = 3")
     assert f"mini/imdb, version {old.version}: recorded" in tasks("freeze")
     tasks("validate")
-    assert record(checkout, "chat-versions.json") == {"1": old.chat_hash, "2": load_task("imdb").chat_hash}
+    assert versions["2"] == old.chat_hash
+    assert record(checkout, "chat-versions.json") == versions | {"3": load_task("imdb").chat_hash}
 
 
 def test_prose_and_recipes_need_none(checkout, refused):
     path = checkout / "mini/imdb.toml"
     edit(path, 'licence = "Apache-2.0"', 'licence = "MIT"')
-    edit(path, "learning_rate = 1e-3", "learning_rate = 2e-3")
+    edit(path, "learning_rate = 2e-3", "learning_rate = 1e-3")
     tasks("validate")
-    edit(path, 'format = "imdb"', 'format = "imbd"')
+    edit(path, 'format = "asked_imdb"', 'format = "asked_imbd"')
     refused.command("tasks", "validate", path, code=2)
 
 
@@ -98,10 +99,10 @@ def test_show_renders_examples_with_their_tokens():
     assert shown.count("\n  reference  ") == 8
     lengths = r"Prompts have \d+ tokens \(median; 95 of 100 at most \d+, the longest \d+\); \d+\.\d % of them"
     assert re.search(lengths, shown)
-    # Summed up by hand, cut to 32 on the left.
+    # Summed up by hand, cut to 40 on the left.
     assert length_summary([*range(1, 31), *range(33, 103)], load_task("imdb")) == (
         "Prompts have 53 tokens (median; 95 of 100 at most 98, the longest 102); "
-        "70.0 % of them are cut to 32, on the left."
+        "62.0 % of them are cut to 40, on the left."
     )
 
 

@@ -68,9 +68,9 @@ data.splits.test = {begin = 0.8, end = 0.2}
 data.splits.test = {begin = 90.0, end = 100.0}
 data.splits.test = {begin = 0.5, end = 0.5}
 data.splits.test.source = "train"
-data.splits.rl = {source = "train", begin = 0.9}
+data.splits.rl = {source = "train", begin = 0.4}
 data.splits = {train = {end = 0.9}, rl = {source = "train", begin = 0.9}, test = {source = "train", begin = 0.95}}
-data.splits.test = {source = "train", begin = 0.9}
+data.splits.test = {source = "train", begin = 0.4}
 prompt.truncation = "lft"
 prompt.max_tokens = "8"
 data.sources.0.kind = "hb"
@@ -79,7 +79,7 @@ data.splits.train.without = ["train"]
 data.splits = {train = {without = ["test"]}, test = {without = ["train"]}}
 data.evaluation = "tset"
 data.sources = []
-metrics.1.name = "sentiment"
+metrics.1.name = "asked_sentiment"
 metrics.0.range = "(gone)"
 metrics.0.reference = 1.0
 metrics.0.axis = "diversity"
@@ -101,7 +101,7 @@ search = {max_new_tokens = 48, samples = 4}
 search = {max_new_tokens = 48, do_sample = true}
 search = {max_new_tokens = 0}
 rollout.num_beams = 4
-decoding.num_beams = 4
+decoding = {do_sample = true, num_beams = 4}
 prompt.chat.user = "Go on: {prompt} {title}"
 prompt.chat.user = "{}"
 prompt.chat.user = "{prompt.__class__}"
@@ -221,7 +221,7 @@ def test_a_chat_prompt_has_a_hash_of_its_own(changed):
     assert asked.chat_hash == hashlib.sha256(identity.encode()).hexdigest()
     assert (asked.hash, a_task().chat_hash) == (a_task().hash, "")
     assert chat == Chat(1, "{prompt}", "", chat.examples, 0, 0, "", "", 0)
-    changes = ("version = 2", 'user = "{prompt}!"', 'system = ""', "shots = 1", "seed = 2", "lines = 1", 'marker = "x"')
+    changes = ("version = 3", 'user = "{prompt}!"', 'system = ""', "shots = 1", "seed = 2", "lines = 1", 'marker = "x"')
     found = {load_task(str(changed(f"prompt.chat.{change}"))).chat_hash for change in changes}
     assert len(found) == len(changes) and not found & {"", load_task("imdb").chat_hash}
 
