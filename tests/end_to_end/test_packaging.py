@@ -88,12 +88,12 @@ def run(command, folder, path=""):
 
 
 def expected(tree):
-    """Return name in the wheel → content: tasks, the boards' data, the package without other sizes' backbones and rl."""
+    """Return name in the wheel → content: tasks, the boards' data, the package without other sizes' backbones."""
     patterns = ("grue/**/*", "tasks/*.json", "tasks/*/*.toml", "leaderboard/*.json")
     models = json.loads((tree / "grue/mini/manifest.json").read_text())["models"]
     absent = {tree / "grue/mini/models" / name for name, model in models.items() if not model["ships"]}
     paths = {path for pattern in patterns for path in tree.glob(pattern) if path.is_file()}
-    paths = {path for path in paths if absent.isdisjoint(path.parents) and path.name != "rl.jsonl.gz"}
+    paths = {path for path in paths if absent.isdisjoint(path.parents)}
     names = {path: str(path.relative_to(tree)) for path in paths}
     return {
         (f"grue/_{name}" if name.startswith(("tasks/", "leaderboard/")) else name): path.read_bytes()

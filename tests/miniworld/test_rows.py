@@ -3,9 +3,11 @@
 import errno
 import gzip
 import json
+import lzma
 import shutil
 from collections import Counter
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -37,7 +39,7 @@ def drawn(tmp_path_factory):
 
 
 def packed(folder):
-    return {str(path.relative_to(folder)): path for path in (folder / "rows").rglob("*.jsonl.gz")}
+    return {str(path.relative_to(folder)): path for path in (folder / "rows").rglob("*.jsonl.xz")}
 
 
 def test_the_rows_that_ship_are_drawn_byte_for_byte(drawn):
@@ -48,7 +50,7 @@ def test_the_rows_that_ship_are_drawn_byte_for_byte(drawn):
     )
     assert packed(folder).keys() == packed(HERE).keys() and len(packed(HERE)) == 28
     for name, path in packed(HERE).items():
-        assert gzip.decompress(packed(folder)[name].read_bytes()) == gzip.decompress(path.read_bytes()), name
+        assert lzma.decompress(packed(folder)[name].read_bytes()) == lzma.decompress(path.read_bytes()), name
     assert (folder / "manifest.json").read_bytes() == (HERE / "manifest.json").read_bytes()
 
 
@@ -56,13 +58,13 @@ def test_one_task_drawn_later_is_packed_alike_and_leaves_the_others_and_the_mode
     shutil.copy(HERE / "manifest.json", tmp_path)
     changed = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
     for task in ("imdb", "wmt16"):
-        changed["rows"][task]["splits"]["test"] = {"rows": 1, "sha256": "0", "ships": True}
+        changed["rows"][task]["splits"]["test"] = {"rows": 1, "sha256": "0"}
     (tmp_path / "manifest.json").write_text(json.dumps(changed), encoding="utf-8")
     monkeypatch.setattr("time.time", lambda: 2e9)
     said = miniworld("rows", "--only", "imdb", "--out", tmp_path)
     assert said == "imdb: 8000 train, 500 validation, 1000 test, 3000 rl\n"
     later = packed(tmp_path)
-    assert later.keys() == {f"rows/imdb/{split}.jsonl.gz" for split in ("train", "validation", "test", "rl")}
+    assert later.keys() == {f"rows/imdb/{split}.jsonl.xz" for split in ("train", "validation", "test", "rl")}
     assert all(path.read_bytes() == packed(drawn[0])[name].read_bytes() for name, path in later.items())
     before, after = (json.loads((folder / "manifest.json").read_text()) for folder in (HERE, tmp_path))
     assert after["rows"].pop("wmt16") == changed["rows"]["wmt16"]
@@ -174,7 +176,7 @@ def test_a_draw_that_cannot_be_written_leaves_what_is_there(tmp_path, monkeypatc
     def full(self, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(gzip.GzipFile, "write", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(DataError, match="secret.jsonl.gz"):
         write_held_back(path, "imdb", 5, 3, force=True)
     assert (path.read_bytes(), [*tmp_path.iterdir()]) == (b"an earlier draw", [path])
