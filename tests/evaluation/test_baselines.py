@@ -81,13 +81,14 @@ def test_a_lookup_sees_the_training_split_and_neither_references_nor_labels(monk
         seen.update(train=train, asked=asked, seed=seed)
         return ["Lovely."] * len(asked)
 
-    monkeypatch.setattr(evaluate, "find_lookup", lambda task, name: spy)
-    task = load_task("imdb")
+    monkeypatch.setattr(find, "LOOKUPS_OF", {"dailydialog": {"best-of-n": spy}})
+    task = load_task("dailydialog")
     result = evaluate.evaluate(task, systems.baseline_system(task, "best-of-n", 4), tmp_path / "run", limit=3)
     train = load_examples(task, "train")
     assert list(seen["train"]) == list(train.examples)
     assert [example.id for example in seen["asked"]] == [e.id for e in load_examples(task, "test").examples[:3]]
-    assert all(example.references == () and "label" not in example.meta for example in seen["asked"])
+    assert "intent" in train.examples[0].meta
+    assert all(example.references == () and "intent" not in example.meta for example in seen["asked"])
     assert seen["seed"] == result.seed == 4
     read = {"split": "train", "examples": len(train.examples), "ids_sha256": train.ids_sha256}
     assert result.system == {"name": "best-of-n", "algorithm": "best-of-n", "read": read, "weights": "best-of-n"}
@@ -128,12 +129,15 @@ def test_training_without_a_reference_is_one_error_and_leaves_what_is_there(tmp_
 # --- a file of rows as the split -------------------------------------------------------------------------------------
 
 
+ASKED = {"asked": 1, "positive_continuation": "I would see it again.", "negative_continuation": "I left early."}
+
+
 @pytest.fixture
 def held_back(tmp_path):
     """Three rows of reviews that no split has."""
     text = "The {} in the middle is the best I have seen, although the beginning took its time, and nobody minds. "
     path = tmp_path / "held-back.jsonl"
-    files.write_jsonl(path, [{"text": text.format(what) * 2, "label": 1} for what in ("chase", "song", "dance")])
+    files.write_jsonl(path, [{**ASKED, "text": text.format(what) * 2} for what in ("chase", "song", "dance")])
     return path
 
 
@@ -154,6 +158,6 @@ def test_a_file_is_evaluated_as_a_split_and_its_result_is_neither_packed_nor_ran
     refused.message("\n".join(board.notes))
     grue("score", tmp_path / "run/predictions.jsonl", *options, "--metrics", "mean_length")
     with held_back.open("a") as file:
-        file.write(json.dumps({"text": "Another one. " * 30, "label": 0}) + "\n")
+        file.write(json.dumps({**ASKED, "text": "Another one. " * 30}) + "\n")
     again = CliRunner().invoke(main, [*map(str, command)])
     assert again.exit_code == 2 and "holds an evaluation with file = " in again.stderr

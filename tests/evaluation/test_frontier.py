@@ -136,7 +136,7 @@ def finished(tmp_path_factory):
     manifest |= {"seed": 1, "update": 2, "config_sha256": "", "validation": {}, "training": {}}
     files.write_json(folder / "checkpoint/grue.json", manifest)
     files.write_json(folder / "final/grue.json", manifest | {"update": 4, "kept": "final"})
-    files.write_toml(folder / "config.toml", {"reward": "sentiment", "backbone_weights": began})
+    files.write_toml(folder / "config.toml", {"reward": "asked_sentiment", "backbone_weights": began})
     lines = [
         {"update": n, "validation/kl": kl, "validation/sampled_reward": reward, "validation/reward": 0.1}
         for n, kl, reward in [(0, 0.0, 0.5), (2, 0.25, 0.52), (4, 90.0, 0.4)]
@@ -169,7 +169,7 @@ def found(path):
 
 def test_the_command_prints_curves_and_what_runs_gained(written, found, run):
     said, _ = written
-    assert "mini/imdb  reward sentiment, 4 prompts of validation, 8 samples each at temperature 1" in said
+    assert "mini/imdb  reward asked_sentiment, 4 prompts of validation, 8 samples each at temperature 1" in said
     assert re.search(r"the start has 0\.\d{3} ± 0\.\d{3} \(standard error over prompts\)", said)
     assert re.search(r"seed-1  \+0\.020 at 0\.25 nats after update 2: \d+% of what could be gained there", said)
     assert (found.task, found.samples, len(found.optimal) > 10) == ("imdb", 8, True)
@@ -222,4 +222,4 @@ def test_the_frontier_is_drawn_with_runs_on_it(tmp_path, path, run):
     pytest.importorskip("matplotlib")
     grue("plot", "frontier", path, "--run", run, "-o", tmp_path / "frontier.svg")
     said = (tmp_path / "frontier.svg").read_text()
-    assert all(text in said for text in ("KL from the start (nats a response)", "gain in sentiment", ">ppo<"))
+    assert all(text in said for text in ("KL from the start (nats a response)", "gain in asked_sentiment", ">ppo<"))

@@ -20,7 +20,7 @@ FILES = [found.name for found in pkgutil.iter_modules(lookups.__path__)]
 def test_a_task_has_those_of_its_format_or_the_nearest_of_any(monkeypatch, refused):
     task = load_task("imdb")
     assert dict(lookups_of(replace(task, data=replace(task.data, format="examples")))) == {"nearest": nearest}
-    monkeypatch.setattr(find, "LOOKUPS_OF", {"imdb": {"nearest": nearest, "best-of-n": nearest}})
+    monkeypatch.setattr(find, "LOOKUPS_OF", {"asked_imdb": {"nearest": nearest, "best-of-n": nearest}})
     assert find_lookup(task, "best-of-n") is nearest
     with refused(ConfigError):
         find_lookup(task, "mbr")

@@ -120,13 +120,14 @@ def test_a_mask_restricts_no_validation_and_supervised_training_is_asked_as_the_
     assert opened.observer.validations[0] == closed.observer.validations[0]
     task = load_task("commongen", "mini")
     assert validation.answering(task, make_config(task, "supervised", {"validate_on": "rollouts"})) == task.rollout
-    assert task.rollout.temperature == 0.7 != task.decoding.temperature
-    assert validation.answering(task, make_config(task, "ppo", {"validate_on": "rollouts"})).temperature == 1.0
+    assert task.rollout.temperature == 0.6 != task.decoding.temperature
+    hotter = make_config(task, "ppo", {"validate_on": "rollouts", "rollout_temperature": 0.9})
+    assert validation.answering(task, hotter).temperature == 0.9
 
 
 def test_by_default_answers_are_decoded_as_before_and_the_record_is_what_it_was():
-    task = load_task("commongen", "mini")
-    assert (task.decoding.num_beams, task.rollout.do_sample) == (4, True)
+    task = load_task("commongen", "grue")
+    assert (task.decoding.num_beams, task.rollout.do_sample) == (5, True)
     for algorithm in ("ppo", "supervised"):
         config = make_config(task, algorithm, {})
         assert validation.answering(task, config) == task.decoding

@@ -198,6 +198,6 @@ def test_the_command_prints_figures_meanings_and_cures(tmp_path, monkeypatch):
     monkeypatch.setattr("grue.api.train.diagnose", lambda *given, **more: kept[-1])
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 0, done.output
-    assert "mini/imdb  reinforce from mini:causal, reward sentiment, seed 1" in done.output
+    assert "mini/imdb  reinforce from mini:causal, reward asked_sentiment, seed 1" in done.output
     assert "McCandlish et al. 2018" in done.output and "all of one length" in done.output
     assert not [*tmp_path.iterdir()]

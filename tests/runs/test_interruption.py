@@ -11,7 +11,9 @@ import time
 
 import pytest
 from support.late import late
+from support.paths import ROOT
 
+from grue import files
 from grue.errors import DataError
 from grue.exchange.measured import read_measured
 from grue.lm.checkpoint import read_manifest
@@ -31,8 +33,16 @@ def train(runs, **changes):
     return commands.here(*commands.train_command(runs, **changes))
 
 
-def evaluate(output, *options, batch_size=4):
-    what = ["--baseline", "zero-shot", "--task", "imdb", "--limit", LIMIT, "--batch-size", str(batch_size)]
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory):
+    """The file of mini's IMDB with answers that are sampled."""
+    path, table = tmp_path_factory.mktemp("task") / "imdb.toml", files.read_toml(ROOT / "tasks/mini/imdb.toml")
+    files.write_toml(path, table | {"suite": "own", "decoding": table["rollout"]})
+    return str(path)
+
+
+def evaluate(task, output, *options, batch_size=4):
+    what = ["--baseline", "zero-shot", "--task", task, "--limit", LIMIT, "--batch-size", str(batch_size)]
     return commands.here("evaluate", *what, "--output", str(output), *options)
 
 
@@ -162,10 +172,10 @@ def test_a_last_line_that_is_torn_finishes_no_run(copied, refused):
 
 
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory):
+def evaluated(sampled, tmp_path_factory):
     """The folder of an evaluation that nobody disturbed."""
     folder = tmp_path_factory.mktemp("evaluated")
-    done = evaluate(folder)
+    done = evaluate(sampled, folder)
     assert done.exit_code == 0, done.output
     return folder
 
@@ -176,7 +186,9 @@ def result(folder):
     return {key: value for key, value in found.items() if key not in ("timing", "grue")}
 
 
-def test_an_evaluation_that_was_interrupted_or_killed_goes_on_to_the_same_predictions(evaluated, tmp_path, monkeypatch):
+def test_an_evaluation_that_was_interrupted_or_killed_goes_on_to_the_same_predictions(
+    sampled, evaluated, tmp_path, monkeypatch
+):
     answered, predictions = [], tmp_path / "predictions.jsonl"
     original = predicting.predict
 
@@ -188,13 +200,13 @@ def test_an_evaluation_that_was_interrupted_or_killed_goes_on_to_the_same_predic
 
     with monkeypatch.context() as patch:
         patch.setattr(evaluating, "predict", pressed)
-        stopped = evaluate(tmp_path)
+        stopped = evaluate(sampled, tmp_path)
     assert stopped.exit_code == 130
     assert "Interrupted. What was saved stays; the same command resumes." in stopped.stderr
     assert [json.loads(line)["id"] for line in predictions.read_text().split("\n")[:-1]] == answered
     assert not (tmp_path / "result.json").exists()
     predictions.write_bytes(predictions.read_bytes()[:-10])  # a last line that a kill tore in the middle
-    again = evaluate(tmp_path)
+    again = evaluate(sampled, tmp_path)
     assert again.exit_code == 0, again.output
     assert predictions.read_bytes() == (evaluated / "predictions.jsonl").read_bytes()
     assert result(tmp_path) == result(evaluated)
@@ -226,18 +238,19 @@ def test_batches_are_the_same_after_an_interruption(tmp_path, monkeypatch):
         assert (tmp_path / "torn.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
-def test_seeds_decide_predictions_and_batches_do_not(evaluated, tmp_path):
+def test_seeds_decide_predictions_and_batches_do_not(sampled, evaluated, tmp_path):
     for name, options, batch_size in (("64", [], 64), ("seed", ["--seed", "2"], 64)):
-        done = evaluate(tmp_path / name, *options, batch_size=batch_size)
+        done = evaluate(sampled, tmp_path / name, *options, batch_size=batch_size)
         assert done.exit_code == 0, done.output
         same = (tmp_path / name / "predictions.jsonl").read_bytes() == (evaluated / "predictions.jsonl").read_bytes()
         assert same == (name == "64")
 
 
-def test_other_weights_are_not_mixed_with_old_predictions(whole, evaluated):
-    before = commands.contents(evaluated)
+def test_other_weights_are_not_mixed_with_old_predictions(whole, tmp_path):
+    assert evaluate("imdb", tmp_path).exit_code == 0
+    before = commands.contents(tmp_path)
     checkpoint = str(commands.run_folder(whole))
-    other = commands.here("evaluate", "--checkpoint", checkpoint, "--limit", LIMIT, "--output", str(evaluated))
+    other = commands.here("evaluate", "--checkpoint", checkpoint, "--limit", LIMIT, "--output", str(tmp_path))
     assert other.exit_code == 2
-    assert f"{evaluated}: holds an evaluation with weights = '" in other.stderr
-    assert commands.contents(evaluated) == before
+    assert f"{tmp_path}: holds an evaluation with weights = '" in other.stderr
+    assert commands.contents(tmp_path) == before

@@ -44,7 +44,7 @@ def plan(runs, **asked):
 def test_a_run_is_known_by_the_code_of_its_reward_and_algorithm(here):
     (here / "liking.py").write_text(REWARD.format(name="liked", value=1.0))
     (here / "method.py").write_text(ALGORITHM)
-    asked = {"reward": "0.5*sentiment + liking:liked", "algorithm": "method:MINE"}
+    asked = {"reward": "0.5*asked_sentiment + liking:liked", "algorithm": "method:MINE"}
     mine = plan(here, **asked)
     assert mine.record()["code_sha256"] == {
         "liking:liked": sha256_file(here / "liking.py"),
@@ -54,9 +54,11 @@ def test_a_run_is_known_by_the_code_of_its_reward_and_algorithm(here):
     (here / "liking.py").write_text(REWARD.format(name="liked", value=-7.0))
     with pytest.raises(ConfigError, match="holds a run with code_sha256.liking:liked = "):
         claim_folder(plan(here, **asked))
-    assert "code_sha256" not in plan(here, reward="sentiment").record()
-    with pytest.raises(ConfigError, match=r"with reward = .*, not 'sentiment' \(and other values of .*code_sha256"):
-        claim_folder(plan(here, **asked | {"reward": "sentiment", "settings": {"gamma": 0.5}}))
+    assert "code_sha256" not in plan(here, reward="asked_sentiment").record()
+    with pytest.raises(
+        ConfigError, match=r"with reward = .*, not 'asked_sentiment' \(and other values of .*code_sha256"
+    ):
+        claim_folder(plan(here, **asked | {"reward": "asked_sentiment", "settings": {"gamma": 0.5}}))
 
 
 def test_scores_of_a_metric_that_was_changed_are_made_again(here):

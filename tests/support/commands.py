@@ -15,6 +15,7 @@ SETTINGS = {
     "validation_examples": 8,
     "validate_every": 2,
     "save_every": 1,
+    "keep": "best",
     "learning_rate": 3e-3,
     "kl_coefficient": 0.001,
     "kl_target": 0.5,

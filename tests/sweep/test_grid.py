@@ -100,7 +100,7 @@ def test_what_depends_on_no_seed_runs_once(monkeypatch):
     names = ("lead", "copy", "null", "oracle", "zero-shot")
     wanted = [*(f"imdb/{name}/seed-3" for name in names), "imdb/zero-shot/seed-4"]
     assert ids(grid(*names, seeds="3-4")) == wanted
-    monkeypatch.setattr("grue.lookups.find.LOOKUPS_OF", {"imdb": {"nearest": None, "best-of-n": None}})
+    monkeypatch.setattr("grue.lookups.find.LOOKUPS_OF", {"asked_imdb": {"nearest": None, "best-of-n": None}})
     found = ids(grid("nearest", "best-of-n", seeds=(1, 2)))
     assert found == ["imdb/nearest/seed-1", "imdb/best-of-n/seed-1", "imdb/best-of-n/seed-2"]
 
@@ -265,7 +265,7 @@ kl_target = "none"
 algorithm = "nlpo"
 system = "nlpo-{top_p}-{preset}-{value_clip}"
 tasks = ["imdb"]
-reward = "sentiment"
+reward = "asked_sentiment"
 set = { updates = 3 }
 vary = { top_p = [0.5, 0.9], preset = ["none", "paper"], value_clip = ["none", 0.2] }
 """
@@ -273,7 +273,7 @@ NLPO = GridEntry(
     algorithm="nlpo",
     system="nlpo-{top_p}-{preset}-{value_clip}",
     tasks=("imdb",),
-    reward="sentiment",
+    reward="asked_sentiment",
     set={"updates": 3},
     vary={"top_p": (0.5, 0.9), "preset": (None, "paper"), "value_clip": (None, 0.2)},
 )
@@ -364,8 +364,8 @@ def test_a_system_of_ones_own_algorithm_has_the_name_of_its_module(tmp_path, mon
 EDITS = {
     "a metric": ("reference = 2.600", "reference = 2.700"),
     "the decoding": ("[decoding]\nmax_new_tokens = 24", "[decoding]\nmax_new_tokens = 25"),
-    "the version": ("version = 3", "version = 4"),
-    "a recipe": ("kl_coefficient = 0.1", "kl_coefficient = 0.2"),
+    "the version": ("version = 4", "version = 5"),
+    "a recipe": ("kl_coefficient = 0.02", "kl_coefficient = 0.2"),
 }
 
 
@@ -388,7 +388,7 @@ def test_a_run_is_not_finished_once_its_task_file_says_something_else(own_suite,
         with pytest.raises(ConfigError) as caught:
             refuse_other_runs([job for job in jobs if not record.finished(job)], record.runs)
         other = (
-            "with config.kl_coefficient = 0.1, not 0.2" if edit == "a recipe" else "for another version of the task ("
+            "with config.kl_coefficient = 0.02, not 0.2" if edit == "a recipe" else "for another version of the task ("
         )
         assert f"imdb/ppo/seed-1/config.toml: holds a run {other}" in str(caught.value)
     path.write_text(text)
