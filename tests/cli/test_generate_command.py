@@ -34,6 +34,12 @@ def train():
     return load_examples(TASK, "train").examples
 
 
+@pytest.fixture(scope="module")
+def rewarded():
+    """The examples whose prompts are learned from by reward."""
+    return load_examples(TASK, "rl").examples
+
+
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -67,21 +73,21 @@ def test_predictions_are_written_and_neither_kept_nor_mixed_with_those_of_anothe
     assert (tmp_path / "out.jsonl").read_bytes() == before
 
 
-def test_scored_samples_of_a_checkpoint(checkpoint, train, tmp_path, refused):
+def test_scored_samples_of_a_checkpoint(checkpoint, rewarded, tmp_path, refused):
     asked = (*SCORED, "--temperature", 0.5)
     assert generate(checkpoint, *asked) == ""
-    found = read_scored(tmp_path / "out.jsonl", TASK, train)
-    assert [group.example for group in found.groups] == list(train[:3])
+    found = read_scored(tmp_path / "out.jsonl", TASK, rewarded)
+    assert [group.example for group in found.groups] == list(rewarded[:3])
     made = found.made
-    assert (made.seed, made.system, made.samples, made.reward, made.split) == (3, "ppo", 2, "mean_length", "train")
+    assert (made.seed, made.system, made.samples, made.reward, made.split) == (3, "ppo", 2, "mean_length", "rl")
     assert made.generation == replace(TASK.rollout, temperature=0.5)
     generate(checkpoint, *asked)
-    assert read_scored(tmp_path / "out.jsonl", TASK, train) == found
+    assert read_scored(tmp_path / "out.jsonl", TASK, rewarded) == found
     refused.command(*command(checkpoint, *asked, "--seed", 4), code=2)
 
     done = grue("data", "check", "out.jsonl").stdout  # the header names the task
     assert done.startswith("out.jsonl: fine, rewards for mini/commongen\n")
-    assert "  made      2 samples a prompt of train from ppo (" in done
+    assert "  made      2 samples a prompt of rl from ppo (" in done
     assert ", seed 3, temperature 0.5, reward mean_length\n  took      3 prompts, 6 reward calls, " in done
     refused.command("data", "check", "out.jsonl", "--task", "imdb", code=3)
     header, *rest = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines())
@@ -104,9 +110,9 @@ def test_files_of_one_name_with_other_rows_are_told_apart(checkpoint, tmp_path):
     assert (tmp_path / "out.jsonl").read_bytes() == before
 
 
-def test_a_system_is_named_with_its_task(train, tmp_path, refused):
+def test_a_system_is_named_with_its_task(rewarded, tmp_path, refused):
     generate("zero-shot", "--task", "commongen", *SCORED, "--seed", 5)
-    made = read_scored(tmp_path / "out.jsonl", TASK, train).made
+    made = read_scored(tmp_path / "out.jsonl", TASK, rewarded).made
     assert (made.system, made.seed, made.prompts) == ("zero-shot", 5, 3)
     refused.command(*command("lead", "--task", "commongen", *SCORED), code=2)
 
@@ -154,7 +160,7 @@ def test_answers_to_the_test_split_are_no_training_data(checkpoint, refused):
     grue("data", "check", "out.jsonl", "--split", "train", code=2)
     command = "train --task commongen --algo rft --set updates=1 --set data=out.jsonl".split()
     said = grue(*command, code=3).stderr
-    assert "is of no training example of mini/commongen" in said
+    assert "is of no example of the split 'rl' of mini/commongen" in said
     assert "The header says that the split 'test' was answered." in said
 
 

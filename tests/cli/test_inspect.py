@@ -51,7 +51,7 @@ def test_the_doctor_finds_what_there_is_and_says_what_the_machine_is(monkeypatch
     read = []
     monkeypatch.setattr(assets, "read_rows", lambda *which: read.append(which))  # tests/mini reads them all
     said = grue("tools", "doctor").stdout
-    assert len(read) == 7 * 3
+    assert len(read) == 7 * 4
     for name in ("torch", "transformers", "rows of mini/imdb", "mini:causal", "mini:seq2seq"):
         assert f"ok  {name}" in said
     assert f"{platform.python_version()} at {sys.executable}\n" in said

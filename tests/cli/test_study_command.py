@@ -30,9 +30,9 @@ def synthetic():
 
 @pytest.fixture(scope="module")
 def systems(tmp_path_factory):
-    """Three systems' predictions: the references, praise, and scorn."""
+    """Three systems' predictions where praise is asked for: the references, praise, and scorn."""
     folder = tmp_path_factory.mktemp("systems")
-    found = examples("imdb")[:FEW]
+    found = [example for example in examples("imdb") if example.meta["asked"]][:FEW]
     words = ("a", "the", "this", "that")
     texts = {
         "whole": [example.references[0] for example in found],
@@ -55,7 +55,7 @@ def make(systems, study, *more, code=0):
 def answered(synthetic, study, **how):
     """Put synthetic answers into a study's folder, by sentiment; return its key."""
     key = read_key(study)
-    for answers in synthetic.answer(key, "sentiment", seed=0, **how):
+    for answers in synthetic.answer(key, "asked_sentiment", seed=0, **how):
         files.write_json(study / "answers" / f"{answers.annotator}.json", answers)
     return key
 
@@ -81,8 +81,8 @@ def test_the_whole_road(systems, synthetic, tmp_path):
     assert [system.files[""] for system in key.systems] == [
         files.sha256_file(systems / f"{system.name}.jsonl") for system in key.systems
     ]
-    of_metric = key.items[0].scores["sentiment"]
-    assert key.metrics["sentiment"] == "higher" and of_metric[1] > of_metric[2]
+    of_metric = key.items[0].scores["asked_sentiment"]
+    assert key.metrics["asked_sentiment"] == "higher" and of_metric[1] > of_metric[2]
 
     said = analyse(study, "-o", tmp_path / "study.png").stdout
     for part in (
@@ -97,7 +97,7 @@ def test_the_whole_road(systems, synthetic, tmp_path):
     means = {one["system"]: one["mean"] for one in found["scales"][0]["systems"]}
     assert means["praise"] > means["scorn"] + 1
     agreement = {one["metric"]: one["kendall"]["value"] for one in found["agreement"] if one["question"] == "coherence"}
-    assert agreement["sentiment"] == max(agreement.values()), "they were made from it"
+    assert agreement["asked_sentiment"] == max(agreement.values()), "they were made from it"
     assert found["scales"][0]["alpha"][0]["value"] > 0.5 and found["scales"][0]["within_items_p"] < 0.01
 
 

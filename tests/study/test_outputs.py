@@ -27,11 +27,11 @@ def examples():
 
 @pytest.fixture
 def runs(tmp_path, examples):
-    """A finished run with the texts of the submission; its evaluation says that sentiment is the example's place."""
+    """A finished run with the texts of the submission; its evaluation says that its sentiment is the example's place."""
     folder = tmp_path / "runs/mini/imdb/mine/seed-1"
     folder.mkdir(parents=True)
     (folder / PREDICTIONS).write_bytes(gzip.decompress((ROW / "imdb/seed-1.predictions.jsonl.gz").read_bytes()))
-    scores = ({"id": one.id, "sentiment": place, "distinct1": 0.5} for place, one in enumerate(examples))
+    scores = ({"id": one.id, "asked_sentiment": place, "distinct1": 0.5} for place, one in enumerate(examples))
     files.write_jsonl(folder / SCORES, scores)
     record = json.loads((ROW / "imdb/seed-1.result.json").read_text())
     record["system"]["name"] = "mine"
@@ -54,16 +54,18 @@ def test_texts_and_scores_are_those_of_the_items(read, runs):
     predictions = [record["text"] for _, record in files.read_jsonl(runs / "mini/imdb/mine/seed-1" / PREDICTIONS)]
     assert [one.name for one in (mine, theirs)] == ["mine", "supervised@1"]
     assert mine.runs[0].texts == theirs.runs[0].texts == [predictions[place] for place in PLACES]
-    assert mine.runs[0].scores == {"sentiment": [3.0, 0.0, 7.0]}, "what the evaluation wrote, without corpus figures"
-    assert all(0 <= value <= 1 for value in theirs.runs[0].scores["sentiment"]), "computed"
-    assert theirs.runs[0].directions == {"sentiment": "higher", "perplexity:bounded": "lower"}
+    assert mine.runs[0].scores == {"asked_sentiment": [3.0, 0.0, 7.0]}, (
+        "what the evaluation wrote, without corpus figures"
+    )
+    assert all(0 <= value <= 1 for value in theirs.runs[0].scores["asked_sentiment"]), "computed"
+    assert theirs.runs[0].directions == {"asked_sentiment": "higher", "perplexity:bounded": "lower"}
     assert theirs.runs[0].sha256 == files.sha256_file(ROW / "imdb/seed-1.predictions.jsonl.gz")
     (whole,) = read("supervised", places=PLACES[:1])
     assert [run.seed for run in whole.runs] == ["1", "2", "3", "4", "5"] and whole.name == "supervised"
     path = runs / "mini/imdb/mine/seed-1" / SCORES
-    path.write_text(path.read_text().replace('"sentiment":3', '"sentiment":9'))
+    path.write_text(path.read_text().replace('"asked_sentiment":3', '"asked_sentiment":9'))
     (mine,) = read("mine")
-    assert all(0 <= value <= 1 for value in mine.runs[0].scores["sentiment"]), "changed, and computed anew"
+    assert all(0 <= value <= 1 for value in mine.runs[0].scores["asked_sentiment"]), "changed, and computed anew"
 
 
 def test_a_name_of_both_says_which(read, runs, refused):

@@ -20,7 +20,7 @@ tiny_row, collect, packing = (
     late("grue.submissions.packing.pack"),
 )
 plan, checkpoint, load = late("grue.runs.plan"), late("grue.lm.checkpoint"), late("grue.lm.load")
-TASK, OTHER = "narrativeqa", "mini:causal"  # its recipe keeps the encoder fixed
+TASK, OTHER = "narrativeqa", "mini:causal"
 SEEDS = (1, 2)
 
 
@@ -90,7 +90,9 @@ def test_a_fixed_encoder_cannot_be_asked_of_a_model_without_one(refused):
     from grue.runs.request import RunRequest
     from grue.task_files import load_task
 
-    request = RunRequest(task=load_task(TASK), algorithm="ppo", backbone=OTHER)
+    task = load_task(TASK)
+    fixed = replace(task, recipes={**task.recipes, "rl": {**task.recipes["rl"], "freeze_encoder": True}})
+    request = RunRequest(task=fixed, algorithm="ppo", backbone=OTHER)
     (usual,) = plan.stages_of(request)
     assert usual.config.freeze_encoder is False and usual.start.family == "causal"
     (own,) = plan.stages_of(replace(request, backbone=None))

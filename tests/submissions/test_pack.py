@@ -213,7 +213,9 @@ def test_a_failed_run_of_another_task_is_of_that_task():
     assert failed_beside([chat], COMMONGEN, 2, MADE).result.generation == asked
     other = failed_beside([chat], IMDB, 2, MADE).result
     assert other.system["backbone"] == "a/model"
-    assert other.generation == {"prompting": {"kind": "chat", "version": 1, "hash": IMDB.chat_hash}}
+    assert other.generation == {
+        "prompting": {"kind": "chat", "version": IMDB.prompt.chat.version, "hash": IMDB.chat_hash}
+    }
     assert IMDB.chat_hash != COMMONGEN.chat_hash
 
 

@@ -155,7 +155,7 @@ def test_a_models_figure_may_differ_in_its_last_digits_and_the_axes_follow_from_
     (sentiment,) = [spec for spec in task.metrics if spec.axis == "preference"]
 
     def score(of):
-        return Score("sentiment", "preference", of, sentiment.scale(of), 4, "higher", "v1")
+        return Score("asked_sentiment", "preference", of, sentiment.scale(of), 4, "higher", "v1")
 
     def wrong(value, preference=None):
         truth = Scored("test", (score(0.9825),), (), {}, 98.25, None, {}, {})
@@ -164,7 +164,7 @@ def test_a_models_figure_may_differ_in_its_last_digits_and_the_axes_follow_from_
         return [problem.message for problem in check_scores(Path("x"), made, truth, task)]
 
     assert wrong(0.9825 + 9e-5) == []
-    assert wrong(0.9825 + 2e-4) == ["sentiment: states 0.9827; computed: 0.9825."]
+    assert wrong(0.9825 + 2e-4) == ["asked_sentiment: states 0.9827; computed: 0.9825."]
     assert wrong(0.9825, preference=99.22) == ["preference: states 99.22; follows: 98.25."]
     assert wrong(0.9825, preference=98.2501) == ["preference: states 98.2501; follows: 98.25."]
 

@@ -272,7 +272,7 @@ def test_a_row_is_retrained_to_the_same_bytes_and_other_texts_are_judged_by_the_
     command = ("retrain", row, "--seed", 2, "--runs", "again")
     done = grue(*command)
     assert done.stdout.startswith("imdb seed 2: equal texts (equal weights, 100.0% equal texts)")
-    assert f"about 16,640 texts; {row / 'imdb/config.json'}" in done.stderr
+    assert f"about 8,640 texts; {row / 'imdb/config.json'}" in done.stderr
     before = {path: path.stat().st_mtime_ns for path in Path("again").rglob("*.safetensors")}
     rewrite(row, 2, "Nothing.")
     done = grue(*command)  # as the seeds of the row are

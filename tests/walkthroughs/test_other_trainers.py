@@ -55,7 +55,7 @@ def test_trl_trains_on_our_rewards_and_the_board_has_the_result(tmp_path):
     (state,) = [json.loads(line) for line in run(tmp_path, "-c", LOOK_AT_TRL).splitlines()]
     assert state == {"changed": True, "shapes": True}
     trained = printed["python train_trl.py"]
-    assert "'reward/sentiment':" in trained and "'rewards/sentiment/mean':" in trained, trained
+    assert "'reward/asked_sentiment':" in trained and "'rewards/asked_sentiment/mean':" in trained, trained
     assert trained.count("'grue/preference':") == 3 and (tmp_path / "trl/grue/best/model.safetensors").exists()
     result = json.loads((tmp_path / "runs/mini/imdb/trl-model/seed-1/result.json").read_text())
     assert result["status"] == "complete" and result["counts"]["scored"] == 1000
