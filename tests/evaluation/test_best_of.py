@@ -176,14 +176,15 @@ def test_a_function_sees_no_reference():
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_tasks_reward_picks_where_it_is_no_oracle(suite):
     usual = {name: best_of.choose_best_of(load_task(name, suite), 8).pick_by for name in task_names(suite)}
-    assert usual == {name: "sentiment" if name == "imdb" else LIKELIHOOD for name in task_names(suite)}
+    sentiment = load_task("imdb", suite).reward
+    assert usual == {name: sentiment if name == "imdb" else LIKELIHOOD for name in task_names(suite)}
 
 
 @pytest.mark.parametrize(
     ("task", "pick_by", "name"),
     [
         ("imdb", None, "best-of-8"),
-        ("imdb", "sentiment", "best-of-8"),
+        ("imdb", "asked_sentiment", "best-of-8"),
         ("imdb", "likelihood", "best-of-8-by-likelihood"),
         ("commongen", "likelihood", "best-of-8"),
         ("commongen", "consensus", "best-of-8-by-consensus"),
