@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import shutil
+from statistics import fmean
 from xml.etree import ElementTree
 
 import pytest
@@ -97,16 +98,21 @@ def test_a_baseline_stops_what_is_significantly_worse(tmp_path, monkeypatch):
     """The start against five seeds of PPO, and one seed the other way round; JUnit and Markdown say the same."""
     start, ppo = MINI / "supervised", MINI / "supervised+ppo"
     asked = ("tools", "check", "--task", "imdb", "--junit", tmp_path / "j.xml", "--markdown", tmp_path / "m.md")
+
+    def mean(row, axis, seeds=range(1, 6)):
+        return fmean(files.read_json(row / f"imdb/seed-{n}.result.json")[axis] for n in seeds)
+
     worse = grue(*asked, start, "--baseline", ppo, code=1).stdout.splitlines()
     assert worse[0] == "mini/imdb, 5 files"
-    assert re.match(
-        r"FAIL preference 88\.15 \(.*\), significantly below the baseline's 95\.9 \(difference -7", worse[1]
-    )
-    assert re.match(r"FAIL naturalness 87\.75 \(.*\), significantly below the baseline's 90\.25 ", worse[2])
+    for line, axis in zip(worse[1:3], ("preference", "naturalness"), strict=True):
+        below, above = mean(start, axis), mean(ppo, axis)
+        said = rf"FAIL {axis} {below:.4g} \(.*\), significantly below the baseline's {above:.4g} \(difference "
+        assert re.match(f"{said}{below - above:.3g}", line)
     one = "imdb/seed-1.result.json"
     better = grue(*asked, ppo / one, "--baseline", start / one).stdout
-    assert "ok   preference 96.78, at least the baseline's 89.41" in better
-    assert "ok   naturalness 86.32, not significantly below the baseline's 86.4" in better
+    first = {axis: [f"{mean(row, axis, [1]):.4g}" for row in (ppo, start)] for axis in ("preference", "naturalness")}
+    assert "ok   preference {}, at least the baseline's {}".format(*first["preference"]) in better
+    assert "ok   naturalness {}, not significantly below the baseline's {}".format(*first["naturalness"]) in better
     assert "One seed in FILE and in --baseline: " in better
     suite = ElementTree.parse(tmp_path / "j.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "0")
@@ -114,8 +120,9 @@ def test_a_baseline_stops_what_is_significantly_worse(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files.write_json(tmp_path / "only.json", STATED[0])
     by_sd = ("tools", "check", MINI / "supervised/imdb/seed-1.result.json", "--baseline", ppo, "--task", "imdb")
-    assert "FAIL preference 89.41, below the required" in grue(*by_sd, "--tolerance", "2sd", code=1).stdout
-    grue(*by_sd, "--tolerance", "8")
+    alone = mean(start, "preference", [1])
+    assert f"FAIL preference {alone:.4g}, below the required" in grue(*by_sd, "--tolerance", "2sd", code=1).stdout
+    grue(*by_sd, "--tolerance", f"{mean(ppo, 'preference') - alone + 1:.0f}")
 
 
 def test_predictions_from_standard_input_are_tested_by_examples(tmp_path):
