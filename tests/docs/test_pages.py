@@ -14,9 +14,13 @@ import time
 import click
 from click.testing import CliRunner
 from shoot_images import IMAGES, MADE_FROM, RECORD, state
+from support.late import late
 from support.paths import ROOT, TESTS
 
-from grue.records import BASELINES
+from grue.leaderboard.published import read_board
+
+acceptance = late("acceptance")
+LOOKUPS = {"nearest", "template", "lexicon", "extract", "mbr"}
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")])
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -178,22 +182,22 @@ def test_pictures_are_of_the_files_of_today():
     assert all((IMAGES / name).is_file() for name in MADE_FROM)
 
 
-def test_the_first_table_of_the_findings_is_the_boards_with_the_gains_of_the_second_in_bold():
-    board = json.loads(text("leaderboard/mini.json"))
-    trained = ("supervised+ppo", "supervised+nlpo", "supervised+grpo")
-    cells = {row["system"]: row["cells"] for row in board["rows"]}
-    page = text("docs/background/findings.md")
-    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
-    shown = {row[0].strip("`"): row[1:] for row in lines if len(row) == 7}
-    assert sorted(shown) == sorted(task["name"] for task in board["tasks"])
-    pattern = r"^\| (\w+) \| `(supervised\+\w+)` \| [^|]+ \| [^|]+ \| (\*\*)?\+"
-    gains = re.findall(pattern, page, re.MULTILINE)[:21]
-    sure = {(task, system) for task, system, bold in gains if bold}
-    for task, (unlearned, *others) in shown.items():
-        means = {system: f"{of[task]['preference']['mean']:.1f}" for system, of in cells.items() if task in of}
+def test_the_table_of_the_findings_is_the_boards_with_the_decided_gains_in_bold():
+    board = read_board(ROOT / "leaderboard/mini.json")
+    rows = {row.system: row for row in board.rows}
+    lines = [line.strip("| ").split(" | ") for line in text("docs/background/findings.md").splitlines()]
+    (columns,) = [line[1:] for line in lines if line[0] == "preference"]
+    shown = {
+        line[0].strip("`"): line[1:] for line in lines if line[0].startswith("`") and len(line) == len(columns) + 1
+    }
+    assert sorted(shown) == sorted(task.name for task in board.tasks) and columns[0] == "best lookup"
+    systems = [re.search(r"`(.+)`", column)[1] for column in columns[1:]]
+    ranked = [row for row in board.rows if row.standing == "ranked"]
+    for task, (unlearned, *means) in shown.items():
+        mean = {system: f"{row.cells[task].preference.mean:.1f}" for system, row in rows.items() if task in row.cells}
         highest, name = re.fullmatch(r"([\d.]+) \(`(.+)`\)", unlearned).groups()
-        candidates = {*means} & {*BASELINES} - {"zero-shot", "oracle"}
-        assert means[name] == highest == max((means[one] for one in candidates), key=float)
-        assert [cell.strip("*") for cell in others] == [means[one] for one in ("zero-shot", "supervised", *trained)]
-        bold = {(task, system) for system, cell in zip(trained, others[2:], strict=True) if cell.startswith("**")}
-        assert bold == {one for one in sure if one[0] == task}
+        assert mean[name] == highest == max((mean[one] for one in {*mean} & LOOKUPS), key=float)
+        assert [cell.strip("*") for cell in means] == [mean[system] for system in systems]
+        gains = {b if a == "supervised" else a: -sign if a == "supervised" else sign
+                 for (a, b), sign in acceptance.signs(board, ranked, [task]).items() if "supervised" in (a, b)}  # fmt: skip
+        assert [cell.startswith("**") for cell in means] == [gains.get(system, 0) == 1 for system in systems], task
