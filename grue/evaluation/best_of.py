@@ -30,7 +30,7 @@ from grue.metrics.registry import METRICS, is_metric
 from grue.records import CONSENSUS, LIKELIHOOD, Example, Prediction
 from grue.tasks import Generation, Task
 
-OF_THE_REFERENCE = ("intent", "emotion", "label")  # keys of examples' meta that describe the reference
+OF_THE_REFERENCE = ("intent", "emotion", "label", "facts")  # keys of examples' meta that describe the reference
 
 Judge = Callable[[Rollout, Sequence[Example], Sequence[Response]], Sequence[float]]
 """A rollout, its examples and its responses → a value for each response; the highest is kept."""
@@ -81,17 +81,28 @@ def is_oracle(pick_by: str) -> bool:
     Raises:
         UnknownName: A term is neither a metric nor a function.
     """
-    return pick_by not in (LIKELIHOOD, CONSENSUS) and any(_reads_references(name) for _, name in parse_reward(pick_by))
+    return pick_by not in (LIKELIHOOD, CONSENSUS) and any(_hidden(name) for _, name in parse_reward(pick_by))
 
 
-def _reads_references(name: str) -> bool:
+def reads_descriptions(reward: str, examples: Sequence[Example]) -> bool:
+    """Whether a reward reads what some examples' meta says of the reference, which other references do not change.
+
+    Raises:
+        UnknownName: A term is neither a metric nor a function.
+    """
+    read = set[str]().union(*(_hidden(name) for _, name in parse_reward(reward)))
+    return any(f"meta.{key}" in read for example in examples for key in example.meta)
+
+
+def _hidden(name: str) -> set[str]:
+    """Return what a term reads that systems do not see: "references", "meta.intent"."""
+    hidden = {"references", *(f"meta.{key}" for key in OF_THE_REFERENCE)}
     name = "model" if name.startswith(MODEL) else name
     if name in CARDS:
-        hidden = {"references", *(f"meta.{key}" for key in OF_THE_REFERENCE)}
-        return not hidden.isdisjoint(CARDS[name].terms)
+        return hidden.intersection(CARDS[name].terms)
     if name not in REWARDS and not is_metric(name) and ":" not in name:
         METRICS[name]  # raises UnknownName
-    return is_metric(name)
+    return hidden if is_metric(name) else set()
 
 
 def without_references(example: Example) -> Example:

@@ -17,7 +17,7 @@ import torch
 
 from grue import files
 from grue.errors import ConfigError, DataError
-from grue.evaluation.best_of import OF_THE_REFERENCE, draws, is_oracle, without_references
+from grue.evaluation.best_of import draws, is_oracle, reads_descriptions, without_references
 from grue.evaluation.predict import Response, plain_sampling, reward_inputs
 from grue.evaluation.rewards import Reward, make_reward
 from grue.evaluation.systems import System, require_plain
@@ -42,8 +42,8 @@ class Frontier:
         error: Standard error of the start's mean reward, over prompts; None from a single one.
         optimal: The best policy at a KL, by the reward itself.
         oracle: Whether the reward reads references: no policy then reaches `optimal`.
-        attainable: The same, weighted by what a policy could know; None if `optimal` can be reached, and if the
-            examples' meta describes the reference (DailyDialog's act), which the weights would then know.
+        attainable: The same, weighted by what a policy could know; None if `optimal` can be reached, and if the reward
+            reads what the examples' meta says of the reference (DailyDialog's act), which the weights would then know.
         how: "cross-fitted" or "minimum Bayes risk", of `attainable`.
         best_of: k → keeping the best of k samples by the reward; k is a string, as JSON has it.
     """
@@ -119,7 +119,7 @@ def measure(
     function = make_reward(reward, task, train)
     oracle = is_oracle(reward)
     several = all(len(example.references) > 1 for example in examples)
-    hinted = any(key in example.meta for example in examples for key in OF_THE_REFERENCE)
+    hinted = reads_descriptions(reward, examples)
     needed = FEWEST + (AS_REFERENCES if oracle and not hinted and not several else 0)
     if samples < needed:
         apart = f", of which {AS_REFERENCES} stand in for references" if needed > FEWEST else ""

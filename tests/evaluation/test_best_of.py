@@ -154,7 +154,7 @@ READ_NONE = [
 ]
 READ_REFERENCES = [
     *("meteor", "bertscore", "spice", "parent", "evaluate:exact_match", "rouge_combined", "coverage + 0.1*meteor"),
-    *("tiny:share_of_the + rouge1", "intent"),  # the dialogue act of the reference
+    *("tiny:share_of_the + rouge1", "intent", "facts"),  # the reference's dialogue act, the facts that it states
 ]
 
 
@@ -163,7 +163,7 @@ def test_what_reads_references_is_an_oracle():
 
 
 def test_a_function_sees_no_reference():
-    secret = {"intent": 2, "emotion": 0, "label": 1}
+    secret = {"intent": 2, "emotion": 0, "label": 1, "facts": {"expected": [["dog"]]}}
     asked = [replace(e, meta={**e.meta, **secret}) for e in tiny.examples(3)]
     SEEN.clear()
     best("causal", 2, COUNT, asked)

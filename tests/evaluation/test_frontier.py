@@ -34,7 +34,7 @@ def silent(done, total):
 def measured(examples, reward="rouge1", samples=16, **asked):
     return frontier.measure(
         *(tiny.task("causal"), asked.pop("of", None) or system(), examples, "train"),
-        train=tiny.examples(12),
+        train=asked.pop("train", None) or tiny.examples(12),
         reward=reward,
         samples=samples,
         temperature=1.0,
@@ -96,11 +96,28 @@ def test_what_a_policy_could_know_of_references_stands_beside_the_oracle():
     one = [replace(example, references=example.references[:1]) for example in two]
     found = measured(one, samples=24)
     assert found.how == "minimum Bayes risk" and found.attainable[-1].kl <= math.log(16) - 1
-    # DailyDialog's act stands in the examples, so that weights from other samples would know it too.
-    told = [replace(example, meta={**example.meta, "intent": 1}) for example in two]
-    found = measured(told)
+    # Facts stand in the examples, so that weights from other samples would know them too, if the reward reads them.
+    facts = {"expected": [["dog"], ["the house"]], "wrong": ["cat"]}
+    told = [replace(example, meta={**example.meta, "facts": facts}) for example in two]
+    found = measured(told, "facts", train=told)
     assert (found.oracle, found.attainable, found.how) == (True, None, None)
     assert found.curve == found.optimal
+    assert measured(told) == measured(two)
+
+
+def test_a_reward_may_read_what_examples_say_of_the_reference():
+    plain = tiny.examples(2)
+    acts, facts = (
+        [replace(example, meta={**example.meta, key: 1}) for example in plain] for key in ("intent", "facts")
+    )
+    for reward, readable in {
+        "0.25*meteor + 0.75*intent": (False, True, False),
+        "facts": (False, False, True),
+        "meteor": (False, False, False),
+        "evaluate:exact_match": (False, True, True),  # has no card, so that it may read anything
+        "tiny:share_of_the": (False, False, False),
+    }.items():
+        assert tuple(best_of.reads_descriptions(reward, some) for some in (plain, acts, facts)) == readable, reward
 
 
 def test_what_has_no_frontier(refused):
