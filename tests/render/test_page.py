@@ -12,7 +12,17 @@ import pytest
 from support import page_boards
 from support.boards import five, row
 from support.factories import entries
-from support.page_boards import REVIEWS, STORIES, crowded_board, empty_board, hostile_board, small_board, trained_board
+from support.page_boards import (
+    REVIEWS,
+    STORIES,
+    another_reward,
+    crowded_board,
+    empty_board,
+    hostile_board,
+    marked_board,
+    small_board,
+    trained_board,
+)
 from support.paths import ROOT
 
 from grue.leaderboard.board import Estimate
@@ -410,6 +420,11 @@ def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():
 
 def test_forty_systems_on_seven_tasks_with_five_seeds_take_less_than_310_kilobytes():
     assert len(html.render(crowded_board(40)).encode()) <= 310_000
+
+
+def test_held_out_metrics_are_named_once_and_again_only_where_they_are_others():
+    (held,) = data_of(html.render(another_reward(marked_board())))["held"]
+    assert held == ["coverage", [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, [11.0, "meteor, rougeL"]]]
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ from support.page_boards import (
     HOSTILE,
     REVIEWS,
     STORIES,
+    another_reward,
     crowded_board,
     empty_board,
     hostile_board,
+    marked_board,
     small_board,
     trained_board,
 )
@@ -212,6 +214,17 @@ def test_a_systems_page_says_that_a_rank_is_shared_and_gives_spreads_the_decimal
     refused.message(text_of(page, "#system .figures"))
     go(page, "system=supervised")
     assert text_of(page, "#system .lead").startswith("Rank 3 among 3 ranked systems")
+
+
+def test_a_systems_page_names_what_its_held_out_preference_is_of(opened):
+    board = another_reward(marked_board())
+    for name, said in (("nlpo", "held-out 19.0 coverage"), ("done", "held-out 11.0 meteor, rougeL")):
+        page = opened(board, f"system={name}")
+        assert said in " ".join(text_of(page, "#system .figures").split())
+    go(page, "task-texts")
+    for _ in range(2):  # from the lowest
+        script(page, "document.querySelector('table[data-table=texts] [data-key=held_out] button').click()")
+    assert names(page, "texts")[::6] == ["done §", "ppo"]
 
 
 def test_a_record_that_leads_out_of_the_repository_is_no_link(opened):

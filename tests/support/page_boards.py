@@ -106,6 +106,13 @@ def marked_board() -> Board:
     return rank(found, [task])
 
 
+def another_reward(board: Board) -> Board:
+    """`marked_board` whose last row is held out by other metrics."""
+    *rows, last = board.rows
+    cell = replace(last.cells["texts"], held_out_metrics=("meteor", "rougeL"))
+    return replace(board, rows=(*rows, replace(last, cells={"texts": cell})))
+
+
 def a_paper() -> Reported:
     source = Publication("doe2020", "Jane Doe", "On <writing>", "ACL", 2020, "https://example.org/doe", "version 1")
     columns = (ReportedColumn("liked", "higher", "Counted on <another> set."), ReportedColumn("length", "none"))

@@ -32,6 +32,13 @@ for (const system of board.systems) {
     return { rank, seeds, failed, preference: liked, naturalness: natural };
   });
 }
+// A system's preference on the metrics that its training on a task did not raise, as [value, their names].
+function heldOut(index, task) {
+  const [names, values] = board.held[task] ?? [];
+  const held = values?.[index] ?? null;
+  return typeof held === "number" ? [held, names] : held;
+}
+
 // What a system's runs on a task took until the kept update, as [tokens, reward calls, seconds, updates kept, parameters,
 // prompts, generated tokens, steps], or 0, where nulls at the end are left out; a cost is the sum over all seeds, or [sum,
 // how many seeds state it], or null; the updates are one number if all seeds have the same. What the whole runs took, as
@@ -136,7 +143,7 @@ function sortValue(index, table, key) {
   if (key === "system") return system.system.toLowerCase();
   if (key.startsWith("t:")) return meanOf(cellOf(system, key.slice(2))?.preference);
   if (key.startsWith("m:")) return raw[taskIndex.get(table)].get(String(index))?.[key.slice(2)] ?? null;
-  if (key === "held_out") return system.held?.[taskIndex.get(table)]?.[0] ?? null;
+  if (key === "held_out") return heldOut(index, taskIndex.get(table))?.[0] ?? null;
   if (key === "searched") return system.searched?.[taskIndex.get(table)] ?? null;
   if (key === "learned" || key === "iqm") return system[key] ?? null;
   if (key.startsWith("c:")) return costOf(index, table, key.slice(2))?.mean ?? null;

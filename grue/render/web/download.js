@@ -19,7 +19,7 @@ const bibtex = () => `${document.getElementById("bibtex").textContent}\n`;
 // The systems with all keys, the raw metrics as in the tables, and what a run took, the mean over
 // seeds: until the kept update, and the whole run.
 function spelledOut() {
-  return board.systems.map(({ cells, about, fixed, seeds, spread, held, ...system }, index) => ({
+  return board.systems.map(({ cells, about, fixed, seeds, spread, ...system }, index) => ({
     ...system,
     tasks: Object.fromEntries(
       board.tasks.flatMap((task, i) => {
@@ -32,7 +32,7 @@ function spelledOut() {
 }
 
 function json() {
-  const { quantiles, pairs, apart, spent, whole, shown, ...numbers } = board;
+  const { quantiles, pairs, apart, held, spent, whole, shown, ...numbers } = board;
   return `${JSON.stringify({ ...numbers, systems: spelledOut() }, null, 1)}\n`;
 }
 

@@ -20,6 +20,7 @@ from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
 from grue.leaderboard.lineage import Starts, are_pairs, starts_on
 from grue.leaderboard.made import reward_calls, whole_calls
 from grue.leaderboard.places import significantly_above
+from grue.leaderboard.trained_on import held_out_names
 from grue.records import Cost
 from grue.render.text import named, printable
 from grue.render.web.words import family_of
@@ -43,6 +44,7 @@ def embedded(board: Board, shown: Collection[str] = (), is_local: bool = False) 
         "tasks": [_task(task) for task in board.tasks],
         "shown": [task.name for task in board.tasks if task.name in shown],
         "systems": [_system(row, board) for row in board.rows],
+        "held": [_held_out(board.rows, task) for task in board.tasks],
         "spent": [_spent(board.rows, task.name) for task in board.tasks],
         "whole": [_whole(board.rows, task.name) for task in board.tasks],
         "pairs": [_pairs(board.rows, task.name, starts.get(task.name, {})) for task in board.tasks],
@@ -84,6 +86,19 @@ def _digits(table: NDArray[np.bool_]) -> list[str]:
         return []
     digits = np.pad(table, ((0, 0), (0, -len(table) % 4))).reshape(len(table), -1, 4) @ np.array([8, 4, 2, 1])
     return ["".join(f"{digit:x}" for digit in row).rstrip("0") for row in digits.tolist()]
+
+
+def _held_out(rows: Sequence[Row], task: BoardTask) -> list[Any]:
+    """Return the held-out metrics and each row's preference on them, with its own if they are others; [] without any."""
+    names = held_out_names(task)
+    held_by_row: list[Any] = [None] * len(rows)
+    for i, row in enumerate(rows):
+        cell = row.cells.get(task.name)
+        if cell is not None and cell.held_out is not None:
+            value = _short(cell.held_out.mean)
+            held_by_row[i] = value if cell.held_out_metrics == names else [value, ", ".join(cell.held_out_metrics)]
+    values = _without_last(held_by_row, 0)
+    return [", ".join(names), values] if values else []
 
 
 def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
@@ -173,11 +188,6 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
     machines = sorted({text for cell in row.cells.values() for text in cell.machines})
     points = {i: scaled for i, cell in enumerate(cells) if cell and (scaled := _points(cell, board.tasks[i]))}
-    held_out = {
-        i: [_short(cell.held_out.mean), ", ".join(cell.held_out_metrics)]
-        for i, cell in enumerate(cells)
-        if cell and cell.held_out
-    }
     searched = {i: _short(cell.searched.mean) for i, cell in enumerate(cells) if cell and cell.searched}
     presets = dict.fromkeys(preset for cell in row.cells.values() for preset in cell.presets)
     seeds = _first_seeds(row)
@@ -198,7 +208,6 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "naturalness": _short(row.naturalness),
         "learned": _short(row.learned),
         "iqm": _short(row.iqm),
-        "held": held_out or None,
         "searched": searched or None,
         "preset": printable(", ".join(presets)) or None,
         "size": row.about.parameters or None,

@@ -113,7 +113,7 @@ function trainingTable(system, index) {
 function figures(system, index, task, i) {
   const cell = system.cells[i];
   const rows = AXES.flatMap((axis) => (cell[axis] ? [[axis, meanText(cell[axis]), "", seedsText(cell, axis)]] : []));
-  const held = system.held?.[i];
+  const held = heldOut(index, i);
   if (held) rows.push(["held-out", held[0].toFixed(1), "", held[1]]);
   const printed = texts[i].get(String(index)) ?? {};
   const scored = task.metrics.filter(([, axis]) => axis !== "diversity");
