@@ -89,7 +89,7 @@ def _digits(table: NDArray[np.bool_]) -> list[str]:
 
 
 def _held_out(rows: Sequence[Row], task: BoardTask) -> list[Any]:
-    """Return the held-out metrics and each row's preference on them, with its own if they are others; [] without any."""
+    """Return the held-out metrics and each row's preference on them, with its own if they are others; [] if empty."""
     names = held_out_names(task)
     held_by_row: list[Any] = [None] * len(rows)
     for i, row in enumerate(rows):
