@@ -2,13 +2,14 @@
 
 A reward is given as for `grue train --reward`: a metric, a weighted sum, "module:function" or a function of
 (examples, texts); None for the task's. The files of `grue data export --format …` have the ids by which these functions
-find their examples. Metrics are prepared on the training split, as in `grue train`, and texts are scored without
-invisible characters and surrounding white space, so that a reward has the same value everywhere.
+find their examples. Metrics are prepared on the split that `grue train` takes prompts from, and texts are scored
+without invisible characters and surrounding white space, so that a reward has the same value everywhere.
 
 All functions here take:
     reward: The reward.
     task: A task, its name in `suite`, or the path of its file.
-    split: The split of the prompts, or several: ("train", "validation").
+    split: The split of the prompts, or several: ("rl", "validation"). [default: the one that policies learn from with a
+        reward, rl if the task has it, else train; verl and OpenRLHF also validate, so for them with validation]
     data_dir: A folder with the data set in its original layout, instead of the task's sources.
     offline: Open no connection for data.
 
@@ -39,7 +40,7 @@ def for_trl(
     *,
     task: AnyTask | None = None,
     suite: str = "mini",
-    split: Splits = "train",
+    split: Splits | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
 ) -> Callable[..., list[float | None]]:
@@ -55,7 +56,7 @@ def for_trl(
     Arguments and errors as for all functions of this module. A reward may use `token_ids` and `step`, which TRL
     provides, but not `truncated`.
     """
-    if task is None and (suite, split, data_dir) != ("mini", "train", None):
+    if task is None and (suite, split, data_dir) != ("mini", None, None):
         raise ConfigError("suite, split and data_dir say where a task's examples are; name the task with task=….")
     scorer = (
         make_scorer_of_references(reward) if task is None else _scorer(reward, task, suite, split, data_dir, offline)
@@ -112,7 +113,7 @@ def for_verl(
     *,
     task: AnyTask,
     suite: str = "mini",
-    split: Splits = ("train", "validation"),
+    split: Splits | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
 ) -> Callable[..., dict[str, float]]:
@@ -128,7 +129,7 @@ def for_verl(
     Arguments and errors as for all functions of this module. verl validates with the same function, so `split` names
     the splits of both files. A response to which no term applies is an error, since verl needs a number.
     """
-    scorer = _scorer(reward, task, suite, split, data_dir, offline, rows_name_their_split=True)
+    scorer = _scorer(reward, task, suite, split, data_dir, offline, validates=True, rows_name_their_split=True)
 
     def compute_score(
         data_source: str,
@@ -160,7 +161,7 @@ def for_openrlhf(
     task: AnyTask,
     tokenizer: str | Path,
     suite: str = "mini",
-    split: Splits = ("train", "validation"),
+    split: Splits | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
 ) -> Callable[..., dict[str, Any]]:
@@ -184,7 +185,7 @@ def for_openrlhf(
     from grue.interop.queries import response_of
     from grue.lm.load import load_tokenizer
 
-    scorer = _scorer(reward, task, suite, split, data_dir, offline)
+    scorer = _scorer(reward, task, suite, split, data_dir, offline, validates=True)
     tokens = load_tokenizer(str(tokenizer))
 
     def reward_func(
@@ -209,7 +210,7 @@ def for_verifiers(
     *,
     task: AnyTask,
     suite: str = "mini",
-    split: Splits = "train",
+    split: Splits | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
 ) -> type[Any]:
@@ -236,15 +237,19 @@ def _scorer(
     reward: "str | RewardFunction | None",
     task: AnyTask,
     suite: str,
-    split: Splits,
+    split: Splits | None,
     data_dir: str | Path | None,
     offline: bool,
+    validates: bool = False,
     rows_name_their_split: bool = False,
 ) -> Scorer:
+    of_task = as_task(task, suite)
+    if split is None:
+        split = (of_task.data.reward_split, "validation") if validates else of_task.data.reward_split
     splits = (split,) if isinstance(split, str) else tuple(split)
     if not splits:
         raise ConfigError("split is empty: name the split of the prompts, such as split='train'.")
-    scorer = make_scorer(reward, as_task(task, suite), splits, None if data_dir is None else Path(data_dir), offline)
+    scorer = make_scorer(reward, of_task, splits, None if data_dir is None else Path(data_dir), offline)
     if not rows_name_their_split:
         scorer.lookup.refuse_shared_ids()
     return scorer

@@ -65,7 +65,7 @@ def pairs_from_predictions(
     task: AnyTask,
     *,
     suite: str = "mini",
-    split: str = "train",
+    split: str | None = None,
     reward: str | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
@@ -78,7 +78,7 @@ def pairs_from_predictions(
     """Write preference pairs of two predictions files, judged by a reward, as `grue tools pairs from-predictions` does.
 
     Args:
-        split: The split that was answered; a policy can learn only from pairs of "train".
+        split: The split that was answered. [default: what policies learn from: rl if the task has it, else train]
         reward: As for training. [default: the task's]
 
     Other arguments and errors as for `pairs_from_samples`, and SubmissionError if predictions do not fit the split.
@@ -87,7 +87,9 @@ def pairs_from_predictions(
 
     choice = _choice(pairs, noise, ties, seed, shares)
     of_task = as_task(task, suite)
-    answered, train = (examples(of_task, name, data_dir=data_dir, offline=offline) for name in (split, "train"))
+    learned = of_task.data.reward_split
+    split = split or learned
+    answered, train = (examples(of_task, name, data_dir=data_dir, offline=offline) for name in (split, learned))
     return from_predictions(
         Path(a), Path(b), of_task, answered, train, choice, Path(output), split=split, reward=reward
     )
@@ -157,7 +159,8 @@ def train_reward(
     Args:
         task: The task. [default: the file's]
         backbone: A folder, a hub id or `mini:<name>`. [default: the task's]
-        split: The split of the prompts; a header that names another is refused. [default: the header's, or train]
+        split: The split of the prompts; a header that names another is refused. [default: the header's, or
+            rl if the task has it, else train]
         progress: Called with (done, total) steps, and the figures of a validation.
         stop: Called after every step; True saves the state and raises `Interrupted`.
         settings: See `grue.preferences.settings.RewardModelConfig`.
@@ -252,4 +255,5 @@ def task_and_split(
             f"{path}: has no header that names a task of ours; name its task with --task NAME, or "
             'task="NAME" in Python.'
         )
-    return as_task(task, suite), answered_split(path, header, split)
+    of_task = as_task(task, suite)
+    return of_task, answered_split(path, of_task, header, split)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 )
 @options.suite
 @options.option(
-    "--split", help="Split whose prompts are answered; policies learn from train only. [default: the file's, or train]"
+    "--split",
+    help="Split whose prompts are answered. [default: the file's, or what policies learn from: rl if the task has it, "
+    "else train; without FILE train]",
 )
 @options.data
 @options.as_json

@@ -76,7 +76,10 @@ def from_samples(samples: Path, output: Path, task_name: str | None, **arguments
 @click.argument("b", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", required=True, help="Task.")
 @options.suite
-@options.option("--split", default="train", help="Whose prompts were answered; policies learn from train only.")
+@options.option(
+    "--split",
+    help="Whose prompts were answered. [default: what policies learn from: rl if the task has it, else train]",
+)
 @options.option("--reward", help="Reward that judges, as for training. [default: the task's]")
 @_noise
 @_choice
@@ -85,8 +88,8 @@ def from_predictions(a: Path, b: Path, output: Path, task_name: str, **arguments
     """Make pairs of two systems' predictions, judged by a reward.
 
     \b
-    grue generate --checkpoint RUN_A --split train --output a.jsonl
-    grue generate --checkpoint RUN_B --split train --output b.jsonl
+    grue generate --checkpoint RUN_A --split rl --output a.jsonl
+    grue generate --checkpoint RUN_B --split rl --output b.jsonl
     grue tools pairs from-predictions a.jsonl b.jsonl --task imdb --output pairs.jsonl
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api

@@ -20,7 +20,7 @@ def reward() -> None:
 @options.option("--backbone", help="A folder, a hub id, or mini:encoder, say. [default: the task's]")
 @options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's]")
 @options.suite
-@options.option("--split", help="Whose prompts are answered. [default: the file's, or train]")
+@options.option("--split", help="Whose prompts are answered. [default: the file's, or rl or train]")
 @options.option("--seed", type=int, default=1, help="Seed of the head's initial weights and the order of the pairs.")
 @options.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, such as epochs=2; repeat for several."
@@ -73,7 +73,7 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
 )
 @options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's, or the model's]")
 @options.suite
-@options.option("--split", help="Whose prompts are answered. [default: the file's, or train]")
+@options.option("--split", help="Whose prompts are answered. [default: the file's, or rl or train]")
 @options.data
 @options.as_json
 def evaluate(folder: Path, pairs: Path, task_name: str | None, as_json: bool, **arguments: Any) -> None:

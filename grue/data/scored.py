@@ -36,7 +36,7 @@ class ScoredGroup:
     """The responses of a line, to one prompt.
 
     Attributes:
-        example: The task's training example that they answer.
+        example: The task's example that they answer.
         responses: At least one; in pairs and rankings only the order of the scores is meaningful.
         part: The part that the line names for its prompt; None if it names none.
     """
@@ -102,13 +102,13 @@ class ScoredData:
         return ScoredBudget(len(self.groups), None, sum(len(group.texts) for group in self.groups), None)
 
 
-def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str = "train") -> ScoredData:
+def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str | None = None) -> ScoredData:
     """Read scored responses to prompts of a task.
 
     Args:
-        examples: The task's training examples: each line must answer one of them. If a line has only a prompt, the
-            first example with that prompt is used.
-        split: The split of the examples.
+        examples: Those of the split: each line must answer one of them. If a line has only a prompt, the first example
+            with that prompt is used.
+        split: The split of the prompts. [default: the one that policies learn from with a reward]
 
     Raises:
         DataError: The file is missing, empty, cut off, in another format or of another task; the message names the line
@@ -118,7 +118,7 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
     made, numbered = _read(path)
     if made is not None:
         _check_task(made, f"{path}, line 1", task)
-    example_of = _finder(task, examples, made, [line for _, line in numbered], split)
+    example_of = _finder(task, examples, made, [line for _, line in numbered], split or task.data.reward_split)
     located = [(f"{path}, line {number}", line) for number, line in numbered]
     groups = tuple(
         ScoredGroup(example_of(line, where), tuple(line.judged()), line.part if isinstance(line, PairLine) else None)

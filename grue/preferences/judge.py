@@ -52,14 +52,14 @@ def evaluate_reward_model(
     examples: Sequence[Example],
     part: Chosen | None = None,
     *,
-    split: str = "train",
+    split: str | None = None,
 ) -> Evaluation:
     """Evaluate a reward model on the pairs of a file.
 
     Args:
         examples: Those of the split of the prompts.
         part: Of the file. [default: test if it was trained on the file or the file names parts, else all]
-        split: The name of that split.
+        split: The name of that split. [default: the one that policies learn from with a reward]
 
     Raises:
         ConfigError: The file's header names another split.

@@ -87,20 +87,24 @@ class Candidate:
 
 
 def from_samples(
-    path: Path, task: Task, examples: Sequence[Example], choice: Choice, output: Path, *, split: str = "train"
+    path: Path, task: Task, examples: Sequence[Example], choice: Choice, output: Path, *, split: str | None = None
 ) -> PairsHeader:
     """Write pairs of the responses of a file with rewards, which `grue generate --samples N --score` writes.
+
+    Args:
+        examples: Those of the split that was answered.
+        split: Its name. [default: the one that policies learn from with a reward]
 
     Raises:
         ConfigError: The choice is invalid, or there are fewer pairs than requested; or the output holds something else.
         DataError: The file cannot be read, or states only an order.
     """
-    annotator = choice.check()
+    annotator, split = choice.check(), split or task.data.reward_split
     data = read_scored(path, task, examples, split)
     if not data.rewards:
         raise DataError(f"{path}: states no rewards, but an order already: learn from it as it is.")
     source, budget = data.made if isinstance(data.made, ScoredHeader) else None, data.budget
-    split = answered_split(path, source, split)
+    split = answered_split(path, task, source, split)
     lines, dropped = _judged(chain.from_iterable(map(_of_group, data.groups)), choice, annotator, path)
     return _write(
         output,
@@ -147,7 +151,7 @@ def from_predictions(
 
     Args:
         examples: Those of the split.
-        train: The training examples, on which the reward is prepared.
+        train: The examples that policies learn from, on which the reward is prepared.
         reward: As for training. [default: the task's]
 
     Raises:

@@ -53,16 +53,21 @@ def read_pairs(
     examples: Sequence[Example],
     seed: int,
     *,
-    split: str = "train",
+    split: str | None = None,
 ) -> PairsFile:
     """Read a file of pairs; if it names no parts, its prompts are divided at random by the seed: 60, 20 and 20 %.
+
+    Args:
+        examples: Those of the split of the prompts.
+        split: Its name. [default: the one that policies learn from with a reward]
 
     Raises:
         ConfigError: The file's header names another split.
         DataError: As `read_scored`, or the file holds no pairs.
     """
+    split = split or task.data.reward_split
     data = read_scored(path, task, examples, split)
-    answered_split(path, data.made, split)
+    answered_split(path, task, data.made, split)
     if not data.rewards and any(len(group.texts) > 2 for group in data.groups):
         raise DataError(
             f"{path}: holds rankings, and a reward model learns from pairs: write each two of a ranking as a line with "
@@ -79,8 +84,8 @@ def read_pairs(
     return PairsFile(tuple(pairs), data.sha256, header, len(both), named)
 
 
-def answered_split(path: Path, header: Header | None, chosen: str | None) -> str:
-    """Return the split whose prompts a file answers: that of its header, or else the chosen one.
+def answered_split(path: Path, task: Task, header: Header | None, chosen: str | None) -> str:
+    """Return the split whose prompts a file answers: the chosen, or its header's, or what policies learn from.
 
     Raises:
         ConfigError: They contradict.
@@ -91,7 +96,7 @@ def answered_split(path: Path, header: Header | None, chosen: str | None) -> str
             f"{path}: its header says that it answers prompts of the split {escaped(repr(stated))}, not of {chosen!r}; "
             "leave --split out, or choose another file."
         )
-    return chosen or stated or "train"
+    return chosen or stated or task.data.reward_split
 
 
 def _pair(group: ScoredGroup, seed: int) -> PreferencePair:

@@ -129,7 +129,7 @@ def train_reward_model(
     *,
     backbone: str,
     revision: str = "",
-    split: str = "train",
+    split: str | None = None,
     progress: Progress = lambda done, total, figures: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> RewardManifest:
@@ -139,7 +139,8 @@ def train_reward_model(
 
     Args:
         examples: Those of the split of the prompts.
-        split: Its name, or the path of a file of rows; the folder states it.
+        split: Its name, or the path of a file of rows; the folder states it. [default: the one that policies learn from
+            with a reward]
         progress: Called with (done, total) steps and the figures of a validation, if there was one.
         stop: Called after every step; True saves the state and raises `Interrupted`.
 
@@ -150,6 +151,7 @@ def train_reward_model(
         TrainingError: The loss is not a number, or all texts end with the same score.
         Interrupted: A stop was asked for; the state is saved.
     """
+    split = split or task.data.reward_split
     claim = _claim(path, task, config, backbone, revision, split)
     folder = folder.absolute()
     if not folder.name:

@@ -167,7 +167,7 @@ def start(trainer: Trainer, config: ScoredConfig, reference: bool = True) -> Tra
 def read_data(config: ScoredConfig, task: Task, examples: Sequence[Example]) -> ScoredData:
     """Return the part to learn from of the file that the settings name; errors as for `start`."""
     assert config.data is not None
-    data = learnable(read_scored(Path(config.data), task, examples, task.data.reward_split))
+    data = learnable(read_scored(Path(config.data), task, examples))
     if config.needs_rewards and not data.rewards:
         raise DataError(
             f"{config.data}: orders its responses but has no rewards, which this algorithm needs; "

@@ -30,11 +30,6 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def train():
-    return load_examples(TASK, "train").examples
-
-
-@pytest.fixture(scope="module")
 def rewarded():
     """The examples whose prompts are learned from by reward."""
     return load_examples(TASK, "rl").examples
@@ -172,28 +167,28 @@ def checked(path, *lines):
     return grue("data", "check", path.name, "--task", "commongen").stdout
 
 
-def test_a_file_of_ones_own_is_looked_at(train, tmp_path, refused):
+def test_a_file_of_ones_own_is_looked_at(rewarded, tmp_path, refused):
     path = tmp_path / "own.jsonl"
     responses = [[("a b c", 1), ("", 3)], [("d", 2), ("d", 2)]]
     lines = [
         {"id": one.id, "responses": [{"text": text, "reward": reward} for text, reward in some]}
-        for one, some in zip(train, responses, strict=False)
+        for one, some in zip(rewarded, responses, strict=False)
     ]
     shown = checked(path, *lines)
-    digest = read_scored(path, TASK, train).sha256
+    digest = read_scored(path, TASK, rewarded).sha256
     assert f"  sha256    {digest}\n" in shown
     refused.message(shown.replace(digest, "<sha256>"))
-    ranking = {"id": train[2].id, "ranking": ["a", "b", "c"]}
+    ranking = {"id": rewarded[2].id, "ranking": ["a", "b", "c"]}
     assert checked(path, ranking).startswith("own.jsonl: fine, rankings for")
-    files.write_jsonl(path, ({"prompt": train[2].prompt, "chosen": "a", "rejected": bad} for bad in ("b", "c")))
+    files.write_jsonl(path, ({"prompt": rewarded[2].prompt, "chosen": "a", "rejected": bad} for bad in ("b", "c")))
     found = printed_json("data", "check", path.name, "--task", "commongen")
     assert (found["form"], found["prompts"], found["groups"], found["rewards"]) == ("pairs", 1, 2, None)
 
 
-def test_what_training_cuts_and_what_it_reads_as_text_is_said(train, tmp_path):
+def test_what_training_cuts_and_what_it_reads_as_text_is_said(rewarded, tmp_path):
     path, long = tmp_path / "own.jsonl", "the dog " * 14
     pairs = [(long, f"{long}the dog"), ("a<eos>", "b <pad> c<eos>"), (long, "a")]
-    ids = [one.id for one in train[:3]]
+    ids = [one.id for one in rewarded[:3]]
     shown = checked(path, *({"id": i, "chosen": a, "rejected": b} for i, (a, b) in zip(ids, pairs, strict=True)))
     assert "  targets   3 of 6 responses are cut to 24 tokens, of up to 32, and learnt without their end; 0 " in shown
     equal = f"equal     1 lines have responses of unequal worth that are equal once they are cut (in {ids[0]!r})"
@@ -201,6 +196,7 @@ def test_what_training_cuts_and_what_it_reads_as_text_is_said(train, tmp_path):
     files.write_jsonl(path, [{"id": ids[0], "responses": [{"text": "a", "reward": 1, "truncated": True}]}])
     found = printed_json("data", "check", path.name, "--task", "commongen")["cuts"]
     assert (found["truncated"], found["responses"]["longest"], found["prompts"]["texts"]) == (1, 1, 1)
+    assert "mini/commongen train: 800 examples" in grue("data", "check", "--task", "commongen").stdout
     shown = grue("data", "check", "--task", "commongen", "--split", "test").stdout
     assert " references are cut to 24 tokens" in shown and "equal" not in shown
     assert "with --task the task" in grue("data", "check", code=2).stderr

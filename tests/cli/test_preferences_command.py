@@ -15,10 +15,10 @@ QUICK = "--set epochs=1 --set max_tokens=24 --set validations=1".split()
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
-    """Scored responses to some training prompts of mini's imdb."""
+    """Scored responses to some prompts of mini's imdb that policies learn from."""
     path = tmp_path_factory.mktemp("preferences") / "samples.jsonl"
     lines = []
-    for n, example in enumerate(examples("imdb", "train")[:40]):
+    for n, example in enumerate(examples("imdb", "rl")[:40]):
         worth = {"I loved all of it.": 1, f"It was bad, {n} times.": 0, "Nothing more.": 0.5}
         responses = [{"text": text, "reward": reward} for text, reward in worth.items()]
         lines.append({"id": example.id, "responses": responses})
@@ -40,7 +40,7 @@ def test_from_samples_to_a_judged_reward_model(samples, tmp_path):
     for part in (
         "fine, pairs for mini/imdb",
         "0.0% of the pairs are ties; 0 pairs of texts were judged both",
-        "of samples, prompts of train, judged by an unknown reward, noise none, seed 1",
+        "of samples, prompts of rl, judged by an unknown reward, noise none, seed 1",
     ):
         assert part in said
     trained = grue("tools", "reward", "train", pairs, "-o", folder, *QUICK)
@@ -71,8 +71,20 @@ def test_the_split_is_the_headers_and_no_other(samples, tmp_path, refused):
     files.write_jsonl(bare, [line for line in lines_of(bare) if line["part"] != "test"])
     said = grue(*train, tmp_path / "unknown").stderr
     assert "accuracy          unknown: the file has no pairs in the part test" in said
+    assert "fine, rewards for mini/imdb" in grue("data", "check", samples, "--task", "imdb").stdout
     said = grue("data", "check", samples, "--task", "imdb", "--split", "test", code=3).stderr
     assert "is of no example of the split 'test' of mini/imdb" in said and "--split test` shows them all" in said
+
+
+def test_pairs_of_predictions_are_of_the_prompts_that_policies_learn_from(tmp_path):
+    a, b, pairs = (tmp_path / f"{name}.jsonl" for name in "abp")
+    make = ("tools", "pairs", "from-predictions", a, b, "--task", "imdb", "--reward", "rouge1", "-o", pairs)
+    for split, made in (("rl", 0), ("train", 1)):
+        for path, text in ((a, "the film"), (b, "a movie")):
+            files.write_jsonl(path, [{"id": one.id, "text": text} for one in examples("imdb", split)])
+        grue(*make, code=made)
+    (_, header), *_ = files.read_jsonl(pairs)
+    assert header["split"] == "rl"
 
 
 @pytest.mark.parametrize(

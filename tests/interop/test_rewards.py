@@ -108,6 +108,19 @@ def test_trl_finds_examples_by_ids_else_by_prompts(animals):
     assert of_a_file(prompts=["", ""], completions=["the sea", "x"], id=[8, "8"]) == [1, 0]  # some make ids numbers
 
 
+def test_prompts_are_those_that_policies_learn_from(tmp_path, tokenizer):
+    path = task(tmp_path, "earned", {**ROWS, "rl": [("a8", "the sea", "the sea")]})
+    path.write_text(path.read_text().replace("files = {", 'files = { rl = "rl.jsonl",'))
+    assert rewards.for_trl(number, task=path)(prompts=["the sea"], completions=["x"]) == [8]
+    verl = rewards.for_verl(number, task=path)
+    assert [verl("own/earned", "x", [], {"id": name})["score"] for name in ("a8", "a3")] == [8, 3]
+    openrlhf = rewards.for_openrlhf(number, task=path, tokenizer=tokenizer)
+    prompts = ["the sea", "the house"]
+    assert openrlhf([f"{prompt} x<eos>" for prompt in prompts], prompts, ["a8", ""])["rewards"].tolist() == [8, 3]
+    with pytest.raises(TrainingError, match="no example of own/earned rl and validation"):
+        verl("own/earned", "x", [], {"id": "a1"})
+
+
 def test_trl_is_told_of_each_term_and_of_the_step(animals):
     def stepped(examples, texts, step, token_ids):
         return [10.0 * step + len(ids) for ids in token_ids]

@@ -131,7 +131,7 @@ from verifiers.v1.utils.loaders import load_taskset
 
 taskset = load_taskset(vf.TasksetConfig(id="grue-commongen"))
 task = next(iter(taskset.skip(3).take(1)))
-example = grue.examples("commongen", "train")[3]
+example = grue.examples("commongen", "rl")[3]
 trace = vf.Trace.model_construct(root_reply=example.references[0], rewards={}, metrics={})
 asyncio.run(task.score(trace))
 (reward,) = trace.rewards.values()
