@@ -44,7 +44,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
-demo: $(READY)  ## Train a supervised model and NLPO from it on mini CommonGen, evaluate them and print the board (4 to 8 minutes).
+demo: $(READY)  ## Train a supervised model and NLPO from it on mini CommonGen, evaluate them and print the board (2 minutes).
 	$(GRUE) train --task commongen --algo supervised+nlpo --runs .demo/runs
 	$(GRUE) evaluate --task commongen --baseline zero-shot --runs .demo/runs
 	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised/seed-1

@@ -38,7 +38,7 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
 
 SHOTS: Mapping[str, tuple[str, str]] = {
     "leaderboard.png": ("#overview", "#panel-overview .beside"),
-    "leaderboard-system.png": ("#system=supervised+nlpo", "#system .figures section:nth-child(1)"),
+    "leaderboard-system.png": ("#system=supervised+nlpo_stable", "#system .figures section:nth-child(1)"),
     "leaderboard-examples.png": ("#examples&task=imdb", "#gallery article:nth-child(2)"),
 }
 """Picture of the board's page → its address, and the last element that is to be seen whole."""
@@ -114,7 +114,7 @@ def shoot_board(browser: Any, name: str) -> None:
 
 def shoot_study(browser: Any, folder: Path) -> None:
     """Take a picture of a page of a study, one of its questions answered."""
-    systems = "supervised,supervised+ppo,supervised+nlpo,nearest"
+    systems = "supervised,supervised+ppo,supervised+nlpo_stable,nearest"
     grue(f"tools study make --task commongen --systems {systems} --annotators 1 -o {folder / 'study'} --runs {folder}")
     size(browser, 900, 700)
     browser.get((folder / "study" / "pages" / "annotator-1.html").as_uri())

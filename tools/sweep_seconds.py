@@ -1,16 +1,15 @@
 """Write grue/sweep/seconds.toml, by which `grue sweep --dry-run` knows how long a mini run takes on one core.
 
-    grue sweep --algos zero-shot,supervised,ppo,nlpo,supervised+ppo,supervised+nlpo --seeds 1-5 --runs runs
+    grue sweep --algos zero-shot,supervised,supervised+ppo,supervised+nlpo --seeds 1-5 --runs runs
     python tools/sweep_seconds.py runs
 
-It takes the median over the seeds of the recorded seconds, evaluation included, and keeps the figures of systems that
+It takes the fastest seed, since a busy machine only adds, evaluation included, and keeps the figures of systems that
 the sweep does not have. `--stages` prints how long each stage of the sweep took instead.
 """
 
 import argparse
 from collections import defaultdict
 from pathlib import Path
-from statistics import median
 
 import tomli_w
 
@@ -29,14 +28,14 @@ def finished(runs: Path) -> list[SweepEvent]:
 
 
 def measured(runs: Path) -> dict[str, dict[str, dict[str, float]]]:
-    """Return suite → task → system → median seconds of a run."""
+    """Return suite → task → system → seconds of the fastest run."""
     seconds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for event in finished(runs):
         suite, task, system, _ = event.job.split("/")
         seconds[suite, task, system].append(sum((event.seconds or {}).values()))
     table: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for (suite, task, system), values in seconds.items():
-        table[suite][task][system] = round(median(values), 1)
+        table[suite][task][system] = round(min(values), 1)
     return table
 
 
