@@ -268,6 +268,12 @@ class Result:
     notes: tuple[str, ...] = ()
     searched: Searched | None = field(default=None, metadata=LATER)
 
+    @property
+    def steering(self) -> Mapping[str, Any]:
+        """What chose among its texts or tokens, `best_of` or `guided` of its decoding; empty if nothing did."""
+        stated = (self.generation.get(key) for key in ("best_of", "guided"))
+        return next((each for each in stated if isinstance(each, Mapping)), {})
+
 
 def other_examples(hashes: Mapping[str, str], other_hashes: Mapping[str, str]) -> str | None:
     """Return in words which hash shows that two results are of different examples; None if no hash of both differs."""

@@ -36,12 +36,13 @@ def update(trainer: Trainer, state: TrainState, config: DPOConfig, n: int) -> di
     if config.pairs == "extremes":
         groups = groups.columns(torch.stack([groups.best(), groups.worst()], 1))
     loss = partial(pair_loss, config)
-    return {**figures, **improve(trainer, state, config, groups, loss, n, differ.float(), reference=True)}
+    reference = not config.reference_free
+    return {**figures, **improve(trainer, state, config, groups, loss, n, differ.float(), reference=reference)}
 
 
 def pair_loss(config: DPOConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:
     """Return the mean loss of each group's pairs [b], and figures of the pairs."""
-    ratios = batch.log_ratios
+    ratios = batch.log_probs if config.reference_free else batch.log_ratios
     better = better_pairs(batch.scores, batch.counts)
     figures = pair_figures(ratios, better)
     if config.per_token:

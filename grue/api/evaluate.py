@@ -61,7 +61,8 @@ def evaluate(
         search: Whether a model also answers by the task's `[search]`, if it has one.
         progress: Called with (done, total) examples.
         warn: Called if a finished evaluation is scored again because its files were changed.
-        about: Arguments of `grue.api.evaluate.subject`: seed, suite, best_of, pick_by, chat, endpoint, system, runs.
+        about: Arguments of `grue.api.evaluate.subject`: seed, suite, best_of, pick_by, decode, chat, endpoint, system,
+            runs.
 
     Raises:
         ConfigError: The task is not named, a seed is invalid, the folder holds another evaluation, or an argument is
@@ -110,6 +111,7 @@ def subject(
     suite: str = "mini",
     best_of: int | None = None,
     pick_by: str | None = None,
+    decode: str | None = None,
     chat: bool | None = None,
     endpoint: "Endpoint | None" = None,
     system: str | None = None,
@@ -122,6 +124,7 @@ def subject(
         best_of: Draw so many samples a prompt and keep the best.
         pick_by: "likelihood", "consensus" (the sample that the others agree with most) or a reward. [default: the
             task's reward, or likelihood if that would be an oracle]
+        decode: Guide its decoding: "NAME" or "NAME:KEY=VALUE,…", of `grue/decoders`.
         chat: Use the task's chat prompt, in the model's own template; this is another system, NAME+chat. [default:
             only for a model that answers over HTTP]
         endpoint: How a model is asked over HTTP, and where, if `what` is only its name at the server.
@@ -134,6 +137,8 @@ def subject(
     best_of = None if best_of is None else check_number("best_of", best_of)
     if pick_by is not None and best_of is None:
         raise ConfigError("pick_by says how the best of several samples is picked; say how many with best_of.")
+    if decode is not None and best_of is not None:
+        raise ConfigError("Guided decoding gives one answer; leave best_of (--best-of) or decode (--decode) out.")
     of_task, checkpoint = locate(what, task, suite)
     name = str(what).removeprefix(BASELINE)
     is_baseline = checkpoint is None and (name != str(what) or name in BASELINES)
@@ -153,7 +158,18 @@ def subject(
             evaluated = systems.external_system(of_task, name, seed, chat=local_chat, endpoint=endpoint, name=system)
         place = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
         prepared = Subject(of_task, evaluated, place)
-    return prepared if best_of is None else _picking(replace(prepared, run=None), best_of, pick_by, Path(runs))
+    if best_of is None and decode is None:
+        return prepared
+    from grue.evaluation.best_of import choose_best_of
+    from grue.evaluation.guided import choose_guided
+
+    if Path(prepared.system.name).name != prepared.system.name:  # it is read from a checkpoint and names a folder
+        check_system_name(prepared.system.name)
+    if best_of is not None:
+        decoded = systems.with_best_of(prepared.system, choose_best_of(of_task, best_of, pick_by), of_task)
+    else:
+        decoded = systems.with_guide(prepared.system, choose_guided(of_task, str(decode)), of_task)
+    return _beside(prepared, decoded, Path(runs))
 
 
 BASELINE = "baseline:"
@@ -203,19 +219,13 @@ def behind(name: str, endpoint: "Endpoint | None", chat: bool | None) -> "tuple[
 ADDRESS = ("http://", "https://")
 
 
-def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject:
-    """Return the system that picks the best of n; its folder is beside the plain system's if that is a run's."""
-    from grue.evaluation.best_of import choose_best_of
-    from grue.evaluation.systems import with_best_of
-
-    if Path(plain.system.name).name != plain.system.name:  # it is read from a checkpoint and names a folder
-        check_system_name(plain.system.name)
+def _beside(plain: Subject, decoded: "System", runs: Path) -> Subject:
+    """Return a system that decodes otherwise; its folder is beside the plain system's if that is a run's."""
     task = plain.task
-    system = with_best_of(plain.system, choose_best_of(task, n, pick_by), task)
-    place = Path(task.suite) / task.name / plain.system.name / f"seed-{system.seed}"
+    place = Path(task.suite) / task.name / plain.system.name / f"seed-{decoded.seed}"
     home = plain.folder.absolute()
     root = home.parents[3] if home.parts[-4:] == place.parts else runs
-    return Subject(task, system, root / task.suite / task.name / system.name / f"seed-{system.seed}")
+    return Subject(task, decoded, root / task.suite / task.name / decoded.name / f"seed-{decoded.seed}")
 
 
 def generate(

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     "NAME+best-of-N. [default BY: the task's reward, or likelihood where that would be an oracle]",
 )
 @options.option(
+    "--decode",
+    metavar="NAME[:KEY=VALUE,…]",
+    help="Guide decoding by a reward or other models: deal, transfer_q, genarm, rast; the result is another system's, "
+    "NAME+deal.",
+)
+@options.option(
     "--chat/--completions",
     default=None,
     help="Ask a model by the task's chat prompt, or let the plain prompt be completed; the system is then called "
@@ -81,6 +87,7 @@ def evaluate(
     suite: str,
     seeds: tuple[str, ...],
     best_of: str | None,
+    decode: str | None,
     chat: bool | None,
     system: str | None,
     api_key_env: str,
@@ -135,6 +142,7 @@ def evaluate(
             seed=seed,
             suite=suite,
             **_parse_best_of(best_of),
+            decode=decode,
             chat=chat,
             endpoint=Endpoint("", "", False, api_key_env, concurrency, prices, key_over_http)
             if subject.startswith(api.ADDRESS)
@@ -143,11 +151,11 @@ def evaluate(
             runs=runs,
         )
         evaluated, folder = prepared.system, output or prepared.folder
-        if evaluated.best_of is not None and evaluated.best_of.oracle:
+        decoded = evaluated.best_of or evaluated.guided
+        if decoded is not None and decoded.oracle:
             click.echo(
-                f"Warning: {evaluated.best_of.pick_by} reads the references, so picking by it is an oracle: the result "
-                f"({evaluated.name}) shows what the best of {evaluated.best_of.n} samples could be, not what a system "
-                "reaches.",
+                f"Warning: {decoded.pick_by} reads the references, so picking by it is an oracle: the result "
+                f"({evaluated.name}) shows what could be picked, not what a system reaches.",
                 err=True,
             )
         with evaluation_progress(f"{evaluated.name} on {prepared.task.suite}/{prepared.task.name}") as progress:

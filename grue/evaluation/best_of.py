@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from grue.errors import ConfigError
-from grue.evaluation.predict import Response, as_predictions, as_responses, reward_inputs
+from grue.evaluation.predict import Response, Spent, as_predictions, as_responses, reward_inputs
 from grue.evaluation.rewards import REWARDS, make_reward, parse_reward
 from grue.lm import distributions
 from grue.lm.forward import encode, forward
@@ -34,6 +34,8 @@ OF_THE_REFERENCE = ("intent", "emotion", "label", "facts")  # keys of examples' 
 
 Judge = Callable[[Rollout, Sequence[Example], Sequence[Response]], Sequence[float]]
 """A rollout, its examples and its responses → a value for each response; the highest is kept."""
+Worth = Callable[[Sequence[Example], Sequence[Response]], list[float]]
+"""Examples and a response to each → their values; −inf where the reward does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,9 @@ def sampling(task: Task) -> Generation:
     return replace(task.decoding, samples=1) if task.decoding.do_sample else task.rollout
 
 
-def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example]) -> Judge | None:
+def make_judge(
+    best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example], spent: Spent | None = None
+) -> Judge | None:
     """Return the function that values responses; None for consensus, where they are judged by each other.
 
     A response that the reward does not apply to is kept only if it applies to none.
@@ -131,14 +135,26 @@ def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Se
         return None
     if best_of.pick_by == LIKELIHOOD:
         return lambda rollout, examples, responses: likelihoods(model, rollout, sampling(task).temperature)
-    see: Callable[[Example], Example] = (lambda example: example) if best_of.oracle else without_references
-    reward = make_reward(best_of.pick_by, task, list(map(see, examples)))
+    worth = make_worth(best_of.pick_by, best_of.oracle, task, examples, spent)
+    return lambda rollout, examples, responses: worth(examples, responses)
 
-    def judge(rollout: Rollout, examples: Sequence[Example], responses: Sequence[Response]) -> list[float]:
-        values = reward(list(map(see, examples)), **reward_inputs(responses))
+
+def make_worth(reward: str, oracle: bool, task: Task, examples: Sequence[Example], spent: Spent | None = None) -> Worth:
+    """Return the function that values responses by a reward; arguments and errors as in `make_judge`.
+
+    Args:
+        spent: Counts what it scores.
+    """
+    see: Callable[[Example], Example] = (lambda example: example) if oracle else without_references
+    function = make_reward(reward, task, list(map(see, examples)))
+
+    def worth(examples: Sequence[Example], responses: Sequence[Response]) -> list[float]:
+        if spent is not None:
+            spent.reward_calls += len(responses)
+        values = function(list(map(see, examples)), **reward_inputs(responses))
         return [-math.inf if value is None else value for value in values]
 
-    return judge
+    return worth
 
 
 @torch.no_grad()
@@ -158,7 +174,13 @@ def likelihoods(model: PreTrainedModel, rollout: Rollout, temperature: float) ->
 
 @torch.no_grad()
 def predict_best_of(
-    loaded: LoadedModel, task: Task, examples: Sequence[Example], seed: int, n: int, judge: Judge | None
+    loaded: LoadedModel,
+    task: Task,
+    examples: Sequence[Example],
+    seed: int,
+    n: int,
+    judge: Judge | None,
+    spent: Spent | None = None,
 ) -> list[Prediction]:
     """Answer a batch of examples with the best of n samples each; among equals, the first."""
     drawn: list[list[Prediction]] = []
@@ -167,6 +189,10 @@ def predict_best_of(
         drawn.append(as_predictions(examples, responses))
         if judge is not None:
             worth.append(judge(rollout, examples, responses))
+        if spent is not None:
+            spent.tokens += int(rollout.responses.mask.sum())
+    if spent is not None:
+        spent.answers += len(examples)
     of_each = list(zip(*drawn, strict=True))
     if judge is None:
         return [responses[most_central([response.text for response in responses])] for responses in of_each]

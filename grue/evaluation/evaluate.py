@@ -27,7 +27,8 @@ from grue.evaluation.by_endpoint import (
 from grue.evaluation.chat import chatting, unbounded
 from grue.evaluation.client import Client
 from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, SEARCHED, claim, discard, seal, withdraw
-from grue.evaluation.predict import Answer, predict, predict_file
+from grue.evaluation.guided import Place, guiding, make_guides, predict_guided
+from grue.evaluation.predict import Answer, Spent, predict, predict_file
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.prompting import CHAT, SHOTS, Asking, Question, asked_hash, by_chat
 from grue.evaluation.scoring import (
@@ -109,7 +110,7 @@ def evaluate(
     if finished is None:
         for note in uncut:
             warn(f"{note} The result is never ranked.")
-    plain = system.model is not None and system.best_of is None and not system.chat
+    plain = system.model is not None and system.best_of is None and system.guided is None and not system.chat
     searches = search and task.search is not None and plain
     if finished is not None and (finished.searched is not None or not searches):
         return _at_prices(finished, system, folder, identity)
@@ -135,6 +136,7 @@ def evaluate(
     _refuse_unscored(task, scored, folder / PREDICTIONS)
     scored = replace(scored, notes=(*uncut, *scored.notes))
     timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
+    timing |= {f"{key}_per_answer": value for key, value in ready.spent.per_answer().items()}
     searched = None
     if searches:
         began = time.monotonic()
@@ -191,11 +193,13 @@ def _identity(task: Task, system: System, split: str, limit: int | None, data_di
     read = [split, *(["train"] if _reads_training(task, system) else [])]
     if local := local_data_id(task, data_dir, *read):
         identity["data_sha256"] = local
+    if system.guided is not None:
+        identity["guided"] = files.plain(system.guided)
     if code := own_code([spec.name for spec in task.metrics], task.folder):
         identity[CODE] = code
     if system.record.get(UNFINISHED):
         identity[UNFINISHED] = True
-    if system.best_of is not None and "reward_models" in system.record:
+    if (system.best_of or system.guided) and "reward_models" in system.record:
         identity["reward_models"] = system.record["reward_models"]
     return identity
 
@@ -218,6 +222,7 @@ class _Ready:
     Attributes:
         prompted: The examples as a model reads them, after the shots if it is shown some.
         answer, search: How a model answers a batch of them: by its decoding, and by the task's `[search]`.
+        spent: What answers cost so far that are picked from samples or guided.
     """
 
     system: System
@@ -230,6 +235,7 @@ class _Ready:
     search: Answer | None
     client: Client | None
     questions: Mapping[str, Question]
+    spent: Spent
 
 
 def _make_ready(
@@ -262,6 +268,7 @@ def _make_ready(
     search: Answer | None = None
     client: Client | None = None
     questions: dict[str, Question] = {}
+    spent = Spent()
     if system.model is not None and system.chat:
         assert asking is not None and prompting is not None
         chat = chatting(system.name, *system.loaded, task, asking, system.seed)
@@ -275,16 +282,19 @@ def _make_ready(
         answer = partial(by, settings=task.decoding)
         search = None if task.search is None else partial(by, settings=task.search)
         if system.best_of is not None:
-            judge = make_judge(system.best_of, task, system.model, examples)
+            judge = make_judge(system.best_of, task, system.model, examples, spent)
             n = system.best_of.n
-            answer = partial(predict_best_of, system.loaded, task, seed=system.seed, n=n, judge=judge)
+            answer = partial(predict_best_of, system.loaded, task, seed=system.seed, n=n, judge=judge, spent=spent)
+        elif system.guided is not None:
+            place = Place(system.loaded, task, examples, guiding(task), system.seed, spent)
+            answer = partial(predict_guided, place, make_guides(system.guided, place))
     elif system.endpoint is not None:
         assert asking is not None
         client = Client(system.endpoint, settings_for(task, system.seed, system.chat), warn)
         questions = {example.id: asking.question(example.prompt) for example in examples}
     if prompting is not None:
         system = replace(system, prompting=prompting)
-    return _Ready(system, loaded, examples, train, asking, prompted, answer, search, client, questions)
+    return _Ready(system, loaded, examples, train, asking, prompted, answer, search, client, questions, spent)
 
 
 def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
@@ -364,6 +374,9 @@ def _generation(task: Task, system: System) -> dict[str, Any]:
     if system.endpoint is not None:
         settings = settings_for(task, system.seed, system.chat)
         return {"decoding": SAMPLED, **{key: settings[key] for key in settings if key != "seed"}, **prompting}
+    if system.guided is not None:
+        guided = {key: value for key, value in files.plain(system.guided).items() if key != "name"}
+        return {**files.plain(guiding(task)), "decoding": system.guided.name, "guided": guided}
     if system.best_of is None:
         decoding = task.decoding if system.model is not None else replace(task.decoding, samples=1)
         return {**files.plain(unbounded(decoding) if system.chat else decoding), **prompting}

@@ -201,10 +201,10 @@ def with_frontier(system: System, path: Path, run: Path) -> System:
     """Return the system of a run's checkpoint with its share of a frontier, which `grue tools frontier -o` wrote.
 
     Raises:
-        ConfigError: The system is not a checkpoint of a run, or picks the best of several samples.
+        ConfigError: The system is not a checkpoint of a run, or decodes in a way of its own.
         DataError: The file is not a frontier of the run's start.
     """
-    if system.best_of is not None or "update" not in system.record:
+    if system.best_of or system.guided or "update" not in system.record:
         raise ConfigError(f"{system.name}: a frontier places checkpoints of runs as they are; leave --frontier out.")
     frontier = files.load_json(path, Frontier)
     placed = place(frontier, run, system.record["update"])

@@ -35,6 +35,25 @@ class Response:
     truncated: bool
 
 
+@dataclass(slots=True)
+class Spent:
+    """What answers cost that are picked from samples or guided.
+
+    Attributes:
+        answers: Texts answered.
+        reward_calls: Texts that a reward scored.
+        tokens: Tokens that models read or drew after the prompts, those of the answers included.
+    """
+
+    answers: int = 0
+    reward_calls: int = 0
+    tokens: int = 0
+
+    def per_answer(self) -> dict[str, float]:
+        """Return reward calls and tokens an answer; nothing if nothing was answered."""
+        return {key: getattr(self, key) / self.answers for key in ("reward_calls", "tokens") if self.answers}
+
+
 def predict(
     loaded: LoadedModel, task: Task, examples: Sequence[Example], settings: Generation, seed: int
 ) -> list[Prediction]:

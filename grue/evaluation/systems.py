@@ -13,6 +13,7 @@ from grue.errors import ConfigError, UnknownName, instead
 from grue.evaluation import reward_models
 from grue.evaluation.best_of import BestOf
 from grue.evaluation.endpoint import Endpoint, checked
+from grue.evaluation.guided import Guided, folder_of
 from grue.evaluation.prompting import CHAT, ENDPOINT, chat_prompt, require_shots
 from grue.lm import checkpoint
 from grue.lm.chat import chat_template
@@ -34,6 +35,7 @@ class System:
         seed: The seed that it was trained with, and that its sampling draws from.
         weights: sha256 of the weights, so that predictions of other weights are not mistaken for its own.
         best_of: How it picks one of several samples; None if it decodes as the task says.
+        guided: How its decoding is guided; None if it is not.
         chat: Whether it gets the task's chat prompt.
         shots: Whether it is shown examples of the training split before each prompt.
         endpoint: Its address if it answers elsewhere; it then has no model and no weights.
@@ -47,6 +49,7 @@ class System:
     model: PreTrainedModel | None = None
     tokenizer: PreTrainedTokenizerBase | None = None
     best_of: BestOf | None = None
+    guided: Guided | None = None
     chat: bool = False
     shots: bool = False
     endpoint: Endpoint | None = None
@@ -243,14 +246,39 @@ def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
     Raises:
         ConfigError: It has no model to draw from.
     """
+    return replace(_decoded(system, best_of, task, "--best-of"), best_of=best_of)
+
+
+def with_guide(system: System, guided: Guided, task: Task) -> System:
+    """Return the system whose decoding is guided; it is another system with its own name.
+
+    It is optimised for what its guides were trained on, too.
+
+    Raises:
+        ConfigError: It has no model whose decoding could be guided.
+    """
+    rewards = {value for key in ("reward", "aligned_to") if (value := guided.settings.get(key))}
+    models = list(system.record.get("reward_models", ()))
+    for folder in map(Path, map(folder_of, guided.weights)):
+        if checkpoint.is_checkpoint(folder):
+            trained = _trained_on(folder, checkpoint.read_manifest(folder))
+            rewards |= {trained["reward"]} if trained.get("reward") else set()
+            models += [model for model in trained.get("reward_models", ()) if model not in models]
+    record = {**system.record, "reward_models": models} if models else system.record
+    guided = replace(guided, rewards=tuple(sorted(rewards)))
+    return replace(_decoded(replace(system, record=record), guided, task, "--decode"), guided=guided)
+
+
+def _decoded(system: System, how: BestOf | Guided, task: Task, option: str) -> System:
+    """Return a system with the name and the reward models of a way to decode."""
     if system.chat or system.endpoint is not None:
-        raise ConfigError(f"{system.name}: of a chat model or an endpoint, one reply is taken; leave --best-of out.")
+        raise ConfigError(f"{system.name}: of a chat model or an endpoint, one reply is taken; leave {option} out.")
     require_plain(system)
     if system.model is None:
-        raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave --best-of out.")
-    name = f"{system.name}+{best_of.name}"
+        raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave {option} out.")
+    name = f"{system.name}+{how.name}"
     record = {**system.record, "name": name}
-    if models := reward_models.recorded(best_of.pick_by, task):
+    if models := reward_models.recorded(how.pick_by, task):
         earlier = [model for model in record.get("reward_models", ()) if model not in models]
         record["reward_models"] = [*earlier, *models]
-    return replace(system, name=name, record=record, best_of=best_of)
+    return replace(system, name=name, record=record)

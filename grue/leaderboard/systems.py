@@ -125,8 +125,8 @@ def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[st
 
 
 def _made_by(entry: Entry, algorithm: str) -> bool:
-    """Whether training by an algorithm made a result's system, without best-of-n."""
-    return entry.result.system.get("algorithm") == algorithm and "best_of" not in entry.result.generation
+    """Whether training by an algorithm made a result's system, decoded plainly."""
+    return entry.result.system.get("algorithm") == algorithm and not entry.result.steering
 
 
 def entries_in(folder: Path) -> list[Entry]:

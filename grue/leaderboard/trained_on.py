@@ -46,19 +46,22 @@ def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, 
             terms.update(default)
         elif isinstance(reward := result.system.get("reward"), str) and reward:
             terms.update(terms_of(reward))
-        best_of = result.generation.get("best_of")
-        picked = best_of.get("pick_by") if isinstance(best_of, Mapping) else None
         judges = [str(model.get("judge", "")) for model in models_of(result)]  # optimised with the learned reward
         terms.update(term for judge in judges if judge not in ("", PEOPLE) for term in terms_of(judge))
-        if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
-            terms.update(terms_of(picked))
+        for picked in (result.steering.get("pick_by"), *listed(result.steering.get("rewards"))):
+            if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
+                terms.update(terms_of(picked))
     return tuple(sorted(terms))
 
 
 def models_of(result: Result) -> list[Mapping[str, Any]]:
     """Return the reward models that a result records, as far as they are well formed."""
-    models = result.system.get("reward_models")
-    return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list | tuple) else []
+    return [model for model in listed(result.system.get("reward_models")) if isinstance(model, Mapping)]
+
+
+def listed(value: Any) -> Sequence[Any]:
+    """Return a list of a result as it is; nothing for anything else."""
+    return value if isinstance(value, list | tuple) else ()
 
 
 def names_no_reward(result: Result) -> bool:

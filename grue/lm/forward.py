@@ -6,6 +6,7 @@ V is the number of rows of the language head, which may exceed the tokenizer's s
 extra ids are actions like any other and decode to nothing, as in Hugging Face's `generate`.
 """
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -162,6 +163,16 @@ class Steps:
         caches = (self.cache.self_attention_cache, self.cache.cross_attention_cache) if both else (self.cache,)
         return all(type(layer) in INDEXED for cache in caches for layer in getattr(cache, "layers", [None]))
 
+    def fork(self, rows: Tensor) -> "Steps":
+        """Return steps that go on from here with these rows, [b] indices that may repeat; these steps stay as they are.
+
+        Keys and values are copied once.
+        """
+        other = copy(self)
+        other.cache = _shallow(self.cache)
+        other.keep(rows)
+        return other
+
     def keep(self, rows: Tensor) -> None:
         """Continue with only these rows of the batch, [b] indices."""
         self.cache.batch_select_indices(rows)
@@ -170,3 +181,15 @@ class Steps:
             states = self.encoder.last_hidden_state
             assert states is not None
             self.encoder = BaseModelOutput(last_hidden_state=states[rows])
+
+
+def _shallow(cache: Any) -> Any:
+    """Return a cache whose layers can be indexed without changing the other's."""
+    other = copy(cache)
+    if isinstance(cache, EncoderDecoderCache):
+        other.self_attention_cache = _shallow(cache.self_attention_cache)
+        other.cross_attention_cache = _shallow(cache.cross_attention_cache)
+        other.is_updated = dict(cache.is_updated)
+    else:
+        other.layers = [copy(layer) for layer in cache.layers]
+    return other

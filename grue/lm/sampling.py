@@ -7,7 +7,7 @@ top-p, a minimum length, NLPO's mask and the model's own constraints (`lm/constr
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -43,6 +43,39 @@ class Mask:
     model: PreTrainedModel | None
     rule: Callable[[Tensor], Tensor]
     always_open: tuple[int, ...] = ()
+
+
+class Guide(Protocol):
+    """Changes the logits of the next token while responses are drawn."""
+
+    @property
+    def droppable(self) -> bool:
+        """Whether rows can leave the batch."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Continue with only these rows of the batch, [b] indices."""
+
+    def __call__(self, logits: Tensor, drawn: Tensor | None, running: Tensor) -> Tensor:
+        """Return other logits [B, V].
+
+        Args:
+            logits: Of the policy, minus infinity where it may not draw.
+            drawn: The tokens drawn last, [B]; None at the first step.
+            running: [B], False where a response has ended; the logits of such rows are not used.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Responses that are continued.
+
+    Attributes:
+        steps: A decoder that has seen all tokens but the last.
+        tokens: [B, t], with t ≥ 1; none has ended before its last token.
+    """
+
+    steps: Steps
+    tokens: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +129,8 @@ def sample_responses(
     encoded: Tensor | None = None,
     keep: KeptScores | None = None,
     stops: Stops | None = None,
+    guide: Guide | None = None,
+    begun: Begun | None = None,
 ) -> Rollout:
     """Draw a response to every prompt.
 
@@ -108,16 +143,18 @@ def sample_responses(
         keep: What to keep in `sampler_scores`.
         stops: The stop strings of `settings` for the policy's tokenizer. The token that completes one ends the response
             and is part of it; tokens that contain one are closed before `min_new_tokens`.
+        guide: Changes the policy's logits; what is kept in the rollout is of the changed ones.
+        begun: Responses to continue up to `max_new_tokens`, those tokens included; only the others are returned.
 
     Raises:
         TrainingError: No token can be drawn; see `broken_logits`.
     """
     assert (stops.texts if stops else ()) == settings.stop, "the stop strings must be those of the settings"
-    step = Steps(policy, prompts, states=keep == "states", encoded=encoded)
+    step = begun.steps if begun else Steps(policy, prompts, states=keep == "states", encoded=encoded)
     mask_step = None
     if mask is not None and mask.model is not None:
         mask_step = Steps(mask.model, prompts, encoded=encoded)
-    steps = [step] if mask_step is None else [step, mask_step]
+    steps: list[Steps | Guide] = [each for each in (step, mask_step, guide) if each is not None]
     size, uniforms = len(prompts.ids), uniforms.to(prompts.ids.device)
     rows = torch.arange(size, device=uniforms.device)  # the prompts that are still computed
     running = torch.ones_like(rows, dtype=torch.bool)
@@ -127,6 +164,12 @@ def sample_responses(
     ending = torch.tensor(closing, device=rows.device)
     vocabulary, wide = vocabulary_size(policy), is_wide(policy)
     allowed_at = openings(policy, closing, settings.min_new_tokens, vocabulary)
+    before = torch.empty(size, 0, dtype=torch.long, device=rows.device)
+    if begun is not None:
+        before, drawn = begun.tokens, begun.tokens[:, -1]
+        running = ~torch.isin(drawn, ending)
+        if stops is not None and stops.spread:
+            running = running & ~stops.spelled(before)
     tokens, counts, supports, sizes, disagreements, sampler_scores = [], [], [], [], [], []
 
     def spread(values: Tensor, fill: float = 0) -> Tensor:
@@ -135,15 +178,18 @@ def sample_responses(
             return values
         return values.new_full((size, *values.shape[1:]), fill).index_copy_(0, rows, values)
 
-    for t in range(settings.max_new_tokens):
+    for t in range(before.shape[1], settings.max_new_tokens):
         raw, state = step(drawn)
         raw = raw.float()
+        broken = distributions.broken(raw)
+        allowed = allowed_at(t)
+        if guide is not None:
+            raw = guide(distributions.restrict(raw, allowed), drawn, running)
+            broken = broken | distributions.broken(raw)
         logits = raw if settings.temperature == 1.0 else raw / settings.temperature
         mask_logits = mask_step(drawn)[0].float() if mask_step else raw
-        broken = distributions.broken(raw)
         if mask_step:
             broken = broken | distributions.broken(mask_logits)
-        allowed = allowed_at(t)
         opened = _mask_support(mask_logits, running, mask, ends, allowed)
         support = _support(logits, opened, settings, allowed)
         chosen = distributions.sample(distributions.restrict(logits, support), uniforms[rows, t])
@@ -163,7 +209,7 @@ def sample_responses(
             sampler_scores.append([spread(score) for score in scores])
         broken, running = broken & running, running & ~torch.isin(drawn, ending)
         if stops is not None and stops.spread:
-            running = running & ~stops.spelled(torch.stack(tokens, 1)[rows])
+            running = running & ~stops.spelled(torch.cat([before, torch.stack(tokens, 1)], 1)[rows])
         stopped, going = torch.stack([broken.any(), running.sum()]).tolist()  # one synchronisation with the GPU
         if stopped:
             raise broken_logits(policy)

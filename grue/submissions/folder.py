@@ -196,9 +196,8 @@ def stated(results: Iterable[Result], key: str) -> str:
 
 def does_not_compete(result: Result) -> bool:
     """Whether a result is a reference's: what learned nothing, or what the references chose among several answers."""
-    best_of = result.generation.get("best_of")
     unlearned = result.system.get("algorithm") in (*LOOKUPS, "zero-shot", "few-shot")
-    return unlearned or (isinstance(best_of, Mapping) and bool(best_of.get("oracle")))
+    return unlearned or (bool(result.steering.get("oracle")))
 
 
 # --- submission.toml -------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from grue import files
 from grue.data.cache import cache_folder
@@ -211,7 +210,9 @@ def _load(target: Target, place: Place) -> System:
 
 def _as_the_row_answers(target: Target, system: System) -> System:
     """Return the system that picks the best of several samples, if the row does, and by means of grue's own."""
-    best_of: Any = target.result.generation.get("best_of")
+    best_of, guided = (target.result.generation.get(key) for key in ("best_of", "guided"))
+    if guided is not None:
+        raise SubmissionError(f"{target}: its decoding is guided, which is not done again here.")
     if best_of is None:
         return system
     n, pick_by = (best_of.get("n"), best_of.get("pick_by")) if isinstance(best_of, Mapping) else (None, None)
