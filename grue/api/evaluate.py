@@ -124,7 +124,7 @@ def subject(
         best_of: Draw so many samples a prompt and keep the best.
         pick_by: "likelihood", "consensus" (the sample that the others agree with most) or a reward. [default: the
             task's reward, or likelihood if that would be an oracle]
-        decode: Guide its decoding: "NAME" or "NAME:KEY=VALUE,…", of `grue/decoders`.
+        decode: Guide its decoding: "NAME" or "NAME:KEY=VALUE,…", of `grue/evaluation/decoders`.
         chat: Use the task's chat prompt, in the model's own template; this is another system, NAME+chat. [default:
             only for a model that answers over HTTP]
         endpoint: How a model is asked over HTTP, and where, if `what` is only its name at the server.
@@ -158,18 +158,10 @@ def subject(
             evaluated = systems.external_system(of_task, name, seed, chat=local_chat, endpoint=endpoint, name=system)
         place = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
         prepared = Subject(of_task, evaluated, place)
-    if best_of is None and decode is None:
-        return prepared
-    from grue.evaluation.best_of import choose_best_of
-    from grue.evaluation.guided import choose_guided
-
-    if Path(prepared.system.name).name != prepared.system.name:  # it is read from a checkpoint and names a folder
-        check_system_name(prepared.system.name)
+    plain = replace(prepared, run=None)
     if best_of is not None:
-        decoded = systems.with_best_of(prepared.system, choose_best_of(of_task, best_of, pick_by), of_task)
-    else:
-        decoded = systems.with_guide(prepared.system, choose_guided(of_task, str(decode)), of_task)
-    return _beside(prepared, decoded, Path(runs))
+        return _picking(plain, best_of, pick_by, Path(runs))
+    return prepared if decode is None else _guiding(plain, decode, Path(runs))
 
 
 BASELINE = "baseline:"
@@ -219,13 +211,31 @@ def behind(name: str, endpoint: "Endpoint | None", chat: bool | None) -> "tuple[
 ADDRESS = ("http://", "https://")
 
 
-def _beside(plain: Subject, decoded: "System", runs: Path) -> Subject:
+def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject:
+    """Return the system that picks the best of n."""
+    from grue.evaluation.best_of import choose_best_of
+    from grue.evaluation.systems import with_best_of
+
+    return _beside(plain, lambda: with_best_of(plain.system, choose_best_of(plain.task, n, pick_by), plain.task), runs)
+
+
+def _guiding(plain: Subject, decode: str, runs: Path) -> Subject:
+    """Return the system whose decoding is guided."""
+    from grue.evaluation.decoding import choose_guided
+    from grue.evaluation.systems import with_guide
+
+    return _beside(plain, lambda: with_guide(plain.system, choose_guided(plain.task, decode), plain.task), runs)
+
+
+def _beside(plain: Subject, decoded: "Callable[[], System]", runs: Path) -> Subject:
     """Return a system that decodes otherwise; its folder is beside the plain system's if that is a run's."""
-    task = plain.task
-    place = Path(task.suite) / task.name / plain.system.name / f"seed-{decoded.seed}"
+    if Path(plain.system.name).name != plain.system.name:  # it is read from a checkpoint and names a folder
+        check_system_name(plain.system.name)
+    task, system = plain.task, decoded()
+    place = Path(task.suite) / task.name / plain.system.name / f"seed-{system.seed}"
     home = plain.folder.absolute()
     root = home.parents[3] if home.parts[-4:] == place.parts else runs
-    return Subject(task, decoded, root / task.suite / task.name / decoded.name / f"seed-{decoded.seed}")
+    return Subject(task, system, root / task.suite / task.name / system.name / f"seed-{system.seed}")
 
 
 def generate(

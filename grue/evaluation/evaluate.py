@@ -26,8 +26,9 @@ from grue.evaluation.by_endpoint import (
 )
 from grue.evaluation.chat import chatting, unbounded
 from grue.evaluation.client import Client
+from grue.evaluation.decoding import make_guides
 from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, SEARCHED, claim, discard, seal, withdraw
-from grue.evaluation.guided import Place, guiding, make_guides, predict_guided
+from grue.evaluation.guided import Place, guiding, predict_guided
 from grue.evaluation.predict import Answer, Spent, predict, predict_file
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.prompting import CHAT, SHOTS, Asking, Question, asked_hash, by_chat

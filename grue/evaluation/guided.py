@@ -3,10 +3,8 @@
 B = batch, T = response time, V = vocabulary.
 """
 
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from grue import decoders, files
 from grue.errors import ConfigError
 from grue.evaluation.best_of import Worth, is_oracle, make_worth
 from grue.evaluation.predict import Response, Spent, as_predictions, as_responses
@@ -22,7 +19,7 @@ from grue.lm import checkpoint
 from grue.lm.constraints import end_ids
 from grue.lm.device import scoring_device
 from grue.lm.forward import Steps, encode
-from grue.lm.load import LoadedModel, family_of, load_language_model, weights_id
+from grue.lm.load import LoadedModel, family_of, load_language_model
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.reward_folder import REWARD
 from grue.lm.sampling import Begun, Guide, sample_responses
@@ -30,9 +27,9 @@ from grue.lm.seeds import derived_seed, example_uniforms, sample_seed
 from grue.lm.stops import Stops, find_stops
 from grue.lm.tokens import Tokens, encode_prompts
 from grue.records import Example, Prediction
-from grue.registry import Registry
-from grue.shapes import from_dict
 from grue.tasks import Generation, Task
+
+SEPARATOR = ";"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +98,17 @@ Guides = Callable[[Batch], Guide]
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """A way to guide decoding; a file in `grue/decoders` each.
+    """A way to guide decoding; a file in `grue/evaluation/decoders` each.
 
     Attributes:
         settings: A dataclass of its settings. "reward" is a reward, "" for the task's.
         make: Settings and place → what makes the guide of a batch.
-        models: The settings that name models; each names one, or several, separated by os.pathsep.
+        models: The settings that name models; each names one, or several, separated by SEPARATOR.
     """
 
     settings: type
     make: Callable[[Any, Place], Guides]
     models: tuple[str, ...] = ()
-
-
-DECODERS = Registry[Decoder]("decoder", modules={name: f"grue.decoders.{name}:DECODER" for name in decoders.BUILT_IN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,57 +134,6 @@ class Guided:
     def pick_by(self) -> str:
         """The reward that it reads, "" if none."""
         return str(self.settings.get("reward", ""))
-
-
-def choose_guided(task: Task, text: str) -> Guided:
-    """Read `NAME:KEY=VALUE,…`.
-
-    Raises:
-        ConfigError: A setting is unknown, malformed or invalid, or the task's reward cannot guide.
-        UnknownName: There is no such decoder.
-        DataError: A model that it names is not available.
-    """
-    name, _, rest = text.partition(":")
-    decoder = DECODERS[name]
-    default = {field.name: field.default for field in fields(decoder.settings)}
-    values: dict[str, Any] = {}
-    for pair in filter(None, rest.split(",")):
-        key, equals, value = pair.partition("=")
-        if not equals or key not in default:
-            raise ConfigError(f"--decode {text}: {pair!r} is no setting of {name}; it has {', '.join(default)}.")
-        values[key] = value if isinstance(default[key], str) else _number(text, value)
-    settings = files.plain(from_dict(decoder.settings, values, f"--decode {name}"))
-    if "reward" in settings and not settings["reward"]:
-        settings["reward"] = task.reward
-        if is_oracle(task.reward):
-            raise ConfigError(
-                f"--decode {name}: the reward of {task.suite}/{task.name}, {task.reward}, reads references, which no "
-                f"system has. Give one that reads the answer alone, as {name}:reward=model:DIR (`grue tools reward`)."
-            )
-    named = [each for key in decoder.models for each in str(settings[key]).split(os.pathsep)]
-    if missing := [key for key in decoder.models if not settings[key]]:
-        raise ConfigError(f"--decode {name}: say {' and '.join(missing)}, as in {name}:{missing[0]}=FOLDER.")
-    oracle = "reward" in settings and is_oracle(settings["reward"])
-    weights = {each: weights_id(folder_of(each)) for each in named}
-    return Guided(name, settings, oracle, weights, f"{name}{_suffix(settings, default, task, oracle)}")
-
-
-def _number(text: str, value: str) -> float | int:
-    try:
-        return int(value) if re.fullmatch(r"[+-]?\d+", value) else float(value)
-    except ValueError as error:
-        raise ConfigError(f"--decode {text}: {value!r} is not a number.") from error
-
-
-def _suffix(settings: Mapping[str, Any], default: Mapping[str, Any], task: Task, oracle: bool) -> str:
-    changed = [f"-{key}-{settings[key]:g}" for key, value in default.items() if _is_other(settings[key], value)]
-    reward = settings.get("reward", task.reward)
-    by = "" if reward == task.reward else "-by-" + re.sub(r"[^A-Za-z0-9_.]+", "-", reward).strip("-")
-    return ("-oracle" if oracle else "") + "".join(changed) + by
-
-
-def _is_other(value: Any, default: Any) -> bool:
-    return not isinstance(value, str) and value != default
 
 
 def folder_of(name: str) -> str:
@@ -220,12 +163,6 @@ def reach(length: int, place: Place) -> int:
     if length > longest:
         raise ConfigError(f"length={length}: a response of {place.task.name} has {longest} tokens at most.")
     return length or longest
-
-
-def make_guides(guided: Guided, place: Place) -> Guides:
-    """Return what makes the guide of a batch; errors as in `Place`, and those of the decoder's reward."""
-    decoder = DECODERS[guided.decoder]
-    return decoder.make(from_dict(decoder.settings, guided.settings, guided.decoder), place)
 
 
 @torch.no_grad()

@@ -27,7 +27,7 @@ def evaluated(monkeypatch, tmp_path):
 
     def subject(what, task, **more):
         asked.append(what)
-        system = SimpleNamespace(name=Path(what).parent.name, best_of=None)
+        system = SimpleNamespace(name=Path(what).parent.name, best_of=None, guided=None)
         return SimpleNamespace(task=IMDB, system=system, folder=Path(what))
 
     def evaluate(subject, **more):

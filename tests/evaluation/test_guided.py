@@ -1,14 +1,17 @@
 """Guided decoding against slow loops without caches: each token, what it cost, and what is refused."""
 
-import os
+import json
 
 import pytest
+from click.testing import CliRunner
 from support.late import late
+from support.own_task import OWN_TASK
 
+from grue.cli.main import main
 from grue.errors import ConfigError, UnknownName
 
 torch, tiny = late("torch"), late("support.tiny")
-guided, predict, systems = (late(f"grue.evaluation.{name}") for name in ("guided", "predict", "systems"))
+guided, decoding = late("grue.evaluation.guided"), late("grue.evaluation.decoding")
 forward, sampling = late("grue.lm.forward"), late("grue.lm.sampling")
 seeds, tokens, stops = late("grue.lm.seeds"), late("grue.lm.tokens"), late("grue.lm.stops")
 api = late("grue.api.evaluate")
@@ -27,10 +30,10 @@ def place_of(family, asked, sampled=False, **generation):
 def answers(place, text, asked, others=None, monkeypatch=None):
     """Texts by `--decode TEXT`; `others` are the models that names stand for."""
     if others:
-        monkeypatch.setattr(guided, "weights_id", str)
+        monkeypatch.setattr(decoding, "weights_id", str)
         monkeypatch.setattr(guided.Place, "model", lambda self, name: (others[name], self.loaded[1]))
-    chosen = guided.choose_guided(place.task, text)
-    return [each.text for each in guided.predict_guided(place, guided.make_guides(chosen, place), asked)]
+    chosen = decoding.choose_guided(place.task, text)
+    return [each.text for each in guided.predict_guided(place, decoding.make_guides(chosen, place), asked)]
 
 
 class Slow:
@@ -110,8 +113,8 @@ def test_genarm_multiplies_the_distributions_and_draws_from_them(family, monkeyp
             return draw((logs[0] + 0.5 * logs[1] + 0.25 * logs[2]) / 1.5, numbers[len(ids)])
 
         wanted.append(slow.text(slow.finish([], choose)))
-    models = os.pathsep.join(["one", "two"])
-    text = f"genarm:model={models},weight=0.5{os.pathsep}0.25"
+    models = "one;two"
+    text = f"genarm:model={models},weight=0.5;0.25"
     assert answers(place, text, asked, {"one": one, "two": two}, monkeypatch) == wanted
 
 
@@ -256,7 +259,7 @@ def sometimes(examples, texts):
         ("deal:top_k=1", "top_k: must be at least 2, found 1"),
         (f"deal:reward={COUNT},length=9", "a response of tiny has 8 tokens at most"),
         ("rast:trained=x", "say start, as in rast:start=FOLDER"),
-        ("genarm:model=/,weight=1:2", "give one number for each model"),
+        ("genarm:model=/,weight=1;2", "give one number for each model"),
         (f"transfer_q:policy=mini:causal,aligned_to={COUNT},reward={COUNT}", "weighs several rollouts"),
         ("rast:trained=mini:seq2seq,start=mini:seq2seq", "is of the family seq2seq"),
         ("rast:trained=mini:causal,start=mini:causal", "has another tokenizer than the model that it guides"),
@@ -265,7 +268,7 @@ def sometimes(examples, texts):
 def test_what_cannot_guide_is_refused(text, message):
     place = place_of("causal", tiny.examples(2))
     with pytest.raises(ConfigError) as error:
-        guided.make_guides(guided.choose_guided(place.task, text), place)
+        decoding.make_guides(decoding.choose_guided(place.task, text), place)
     assert message in str(error.value)
 
 
@@ -278,8 +281,58 @@ def test_a_reward_model_has_no_value_for_a_token(tmp_path):
 def test_names_settings_and_labels():
     task = tiny.task("causal")
     with pytest.raises(UnknownName, match="Did you mean 'deal'"):
-        guided.choose_guided(task, "dael")
-    plain, wide = (guided.choose_guided(task, f"deal:reward={COUNT}{more}") for more in ("", ",top_k=8"))
+        decoding.choose_guided(task, "dael")
+    plain, wide = (decoding.choose_guided(task, f"deal:reward={COUNT}{more}") for more in ("", ",top_k=8"))
     assert (plain.name, wide.name) == ("deal-by-support.rewards-count_the", "deal-top_k-8-by-support.rewards-count_the")
-    assert not plain.oracle and guided.choose_guided(task, "deal:reward=rouge2").oracle
-    assert guided.choose_guided(task, "deal:reward=rouge2").name == "deal-oracle-by-rouge2"
+    assert not plain.oracle and decoding.choose_guided(task, "deal:reward=rouge2").oracle
+    assert decoding.choose_guided(task, "deal:reward=rouge2").name == "deal-oracle-by-rouge2"
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """The command that evaluates mini's causal model on five prompts."""
+    folder = tmp_path_factory.mktemp("own")
+    rows = [{"id": f"e{n}", "prompt": f"The dog saw {n} cats", "references": ["It ran."]} for n in range(5)]
+    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "own.toml").write_text(OWN_TASK.format(metric="mean_length"))
+    return ["evaluate", "--baseline", "zero-shot", "--task", str(folder / "own.toml"), "--seed", "2"]
+
+
+def evaluated(command, folder, *more):
+    found = CliRunner().invoke(main, [*command, *more, "--output", str(folder)])
+    assert found.exit_code == 0, found.output
+    return json.loads((folder / "result.json").read_text()), found.output
+
+
+def test_a_guided_system_is_another_with_its_settings_its_costs_and_its_resumed_answers(command, tmp_path):
+    longest = ("--decode", "deal:reward=mean_length,length=2,top_k=3")
+    plain, _ = evaluated(command, tmp_path / "plain")
+    result, _ = evaluated(command, tmp_path / "guided", *longest)
+    assert result["system"]["name"] == "zero-shot+deal-top_k-3-length-2-by-mean_length"
+    told = result["generation"]["guided"]
+    assert told["settings"] == {"reward": "mean_length", "top_k": 3, "length": 2, "weight": 20.0}
+    assert (told["decoder"], told["oracle"], told["rewards"]) == ("deal", False, ["mean_length"])
+    assert result["scores"][0]["value"] >= plain["scores"][0]["value"]
+    assert result["timing"]["reward_calls_per_answer"] >= 3 and "tokens_per_answer" not in plain["timing"]
+    whole = (tmp_path / "guided/predictions.jsonl").read_bytes()
+    (tmp_path / "guided/result.json").unlink()
+    claim = json.loads((tmp_path / "guided/evaluation.json").read_text())
+    claim.pop("sha256")  # which only a finished evaluation has
+    (tmp_path / "guided/evaluation.json").write_text(json.dumps(claim))
+    (tmp_path / "guided/predictions.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    evaluated(command, tmp_path / "guided", *longest, "--batch-size", "2")
+    assert (tmp_path / "guided/predictions.jsonl").read_bytes() == whole
+    refused = CliRunner().invoke(
+        main, [*command, "--decode", "deal:reward=mean_length", "--output", str(tmp_path / "guided")]
+    )
+    assert refused.exit_code == 2 and "holds an evaluation with guided.setting" in refused.output
+
+
+def test_an_oracle_warns_and_one_answer_is_not_picked_from_several(command, tmp_path):
+    result, output = evaluated(command, tmp_path, "--decode", "deal:reward=rougeL,length=1", "--limit", "2")
+    assert "rougeL reads the references, so picking by it is an oracle" in output
+    assert result["system"]["name"] == "zero-shot+deal-oracle-length-1"  # the task's reward
+    both = CliRunner().invoke(main, [*command, "--decode", "deal", "--best-of", "2"])
+    assert both.exit_code == 2 and "leave best_of (--best-of) or decode (--decode) out" in both.output
+    copy = CliRunner().invoke(main, ["evaluate", "baseline:copy", "--task", "imdb", "--decode", "deal"])
+    assert copy.exit_code == 2 and "leave --decode out" in copy.output

@@ -151,6 +151,13 @@ def test_what_was_picked_by_a_reward_was_raised_by_it():
         assert cell_of(found).rewards == rewards
 
 
+def test_what_guided_decoding_was_raised_by_what_its_models_were_trained_on_too():
+    for rewards in (["rougeL", "coverage"], [], "rougeL"):
+        guided = {"guided": {"decoder": "transfer_q", "rewards": rewards}}
+        found = [replace(e, result=replace(e.result, generation=guided)) for e in trained("one", **UNTRAINED)]
+        assert cell_of(found).rewards == (tuple(sorted(rewards)) if isinstance(rewards, list) else ())
+
+
 def test_a_failed_seed_says_nothing_of_its_reward_and_counts_as_0():
     first, *others = trained("one", algorithm="ppo", reward="coverage")
     failed = replace(

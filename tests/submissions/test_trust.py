@@ -238,6 +238,8 @@ def test_a_row_that_picks_by_code_is_refused(row, place):
     for best_of in ({"n": 4, "pick_by": "os:system"}, {"n": 10**9, "pick_by": "likelihood"}, {"n": "4"}, 4):
         edit_result(row, 1, generation={"best_of": best_of})
         fails(1, "which is not done again here", "verify", row, "--seed", 1, "--checkpoint", place)
+    edit_result(row, 1, generation={"guided": {"decoder": "deal"}})
+    fails(1, "its decoding is guided, which is not done again here", "verify", row, "--seed", 1, "--checkpoint", place)
 
 
 def test_a_baseline_needs_no_checkpoint(row, tmp_path):

@@ -7,11 +7,10 @@ reference_free=true --set data=PAIRS`. Several are mixed by their weights.
 Difference from the paper: whether responses are sampled or the likeliest token is taken is the task's choice.
 """
 
-import os
 from dataclasses import dataclass
 
 from grue.errors import ConfigError
-from grue.evaluation.guided import AddedLogits, Decoder, Guides, Place
+from grue.evaluation.guided import SEPARATOR, AddedLogits, Decoder, Guides, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +18,8 @@ class GenarmSettings:
     """Settings of GenARM.
 
     Attributes:
-        model: The autoregressive reward model: a run, a folder or a hub id; several are separated by ":".
-        weight: 1/β; several are separated by ":", one for each model.
+        model: The autoregressive reward model: a run, a folder or a hub id; several are separated by ";".
+        weight: 1/β; several are separated by ";", one for each model.
     """
 
     model: str = ""
@@ -33,7 +32,7 @@ def make(settings: GenarmSettings, place: Place) -> Guides:
     Raises:
         ConfigError: There are not as many weights as models, or one is not a number.
     """
-    names, weights = settings.model.split(os.pathsep), settings.weight.split(os.pathsep)
+    names, weights = settings.model.split(SEPARATOR), settings.weight.split(SEPARATOR)
     try:
         parts = [(float(weight), name) for weight, name in zip(weights, names, strict=True)]
     except ValueError as error:
