@@ -12,7 +12,7 @@ from support.paths import ROOT
 
 ORDER = """
     errors registry bounds shapes records files claims provenance processes tasks task_packages task_files task_versions mini data lm metrics lookups stats evaluation rl
-    algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards callbacks conform cli __main__
+    algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards callbacks conform card cli __main__
 """.split()
 LEARNING = r"(lm|rl|algorithms(?!/cards/)|runs|preferences|evaluation|metrics/neural)/.*"
 AT_IMPORT = {

@@ -39,6 +39,7 @@ COMMANDS = {
 }
 TOOLS = {
     "frontier": ("grue.cli.frontier", "Show what training could gain at each KL from a start.", "frontier"),
+    "card": ("grue.cli.card", "Say whether a task can be learnt or hacked.", "card"),
     "pairs": ("grue.cli.pairs", "Make pairs of texts of which one is better.", "pairs"),
     "reward": ("grue.cli.reward", "Train a reward model on pairs, and judge it.", "reward"),
     "check": ("grue.cli.check", "Check results against a threshold or a row of the board.", "check"),

@@ -416,7 +416,7 @@ def _answer(
             warn(f"{folder / ANSWERS}: {problem}")
     else:
         described, train = {}, ready.train
-        predictions = _answer_without_model(task, system, examples, train.examples if train else ())
+        predictions = answer_without_model(task, system, examples, train.examples if train else ())
         if train is not None:
             read = {"split": "train", "examples": len(train.examples), "ids_sha256": train.ids_sha256}
             described = {"read": read}
@@ -424,9 +424,10 @@ def _answer(
     return replace(system, record={**system.record, **described}), predictions
 
 
-def _answer_without_model(
+def answer_without_model(
     task: Task, system: System, examples: Sequence[Example], train: Sequence[Example]
 ) -> list[Prediction]:
+    """Return a baseline's answers; those of `READING` need references in `train`."""
     if system.name == "copy":
         texts = [example.prompt for example in examples]
     elif system.name == "lead":

@@ -118,17 +118,51 @@ def measure(
         raise DataError(f"The split {split!r} of {task.name} has no examples to sample for.")
     function = make_reward(reward, task, train)
     oracle = is_oracle(reward)
-    several = all(len(example.references) > 1 for example in examples)
-    hinted = reads_descriptions(reward, examples)
-    needed = FEWEST + (AS_REFERENCES if oracle and not hinted and not several else 0)
+    check_samples(reward, examples, samples, oracle)
+    drawn = draw(task, system, examples, samples, temperature, progress)
+    values = rewards_of(function, examples if oracle else list(map(without_references, examples)), drawn)
+    return of_samples(task, system, examples, split, drawn, values, function, reward, temperature, oracle)
+
+
+def check_samples(reward: str, examples: Sequence[Example], samples: int, oracle: bool) -> None:
+    """Refuse too few samples a prompt; some may have to stand in for references.
+
+    Raises:
+        DataError: There are too few.
+    """
+    stand_in = oracle and not reads_descriptions(reward, examples) and not _several(examples)
+    needed = FEWEST + (AS_REFERENCES if stand_in else 0)
     if samples < needed:
         apart = f", of which {AS_REFERENCES} stand in for references" if needed > FEWEST else ""
         raise DataError(f"{samples} samples a prompt are too few for a curve; draw {needed} at least{apart}.")
-    drawn = draw(task, system, examples, samples, temperature, progress)
-    values = rewards_of(function, examples if oracle else list(map(without_references, examples)), drawn)
+
+
+def of_samples(
+    task: Task,
+    system: System,
+    examples: Sequence[Example],
+    split: str,
+    drawn: Sequence[Sequence[Response]],
+    values: FloatArray,
+    function: Reward,
+    reward: str,
+    temperature: float,
+    oracle: bool,
+) -> Frontier:
+    """Return the frontier of samples that are drawn and rewarded already.
+
+    Args:
+        drawn: The responses to each example.
+        values: Their rewards, [P, n].
+        function: The reward, which the attainable curve asks again with other references.
+        oracle: Whether it reads references.
+
+    Raises:
+        DataError: A reward is not finite.
+    """
     attainable = None
-    if oracle and not hinted:
-        attainable = cross_fitted(function, examples, drawn) if several else by_consensus(function, examples, drawn)
+    if oracle and not reads_descriptions(reward, examples):
+        attainable = (cross_fitted if _several(examples) else by_consensus)(function, examples, drawn)
     return Frontier(
         suite=task.suite,
         task=task.name,
@@ -136,15 +170,20 @@ def measure(
         split=split,
         reward=reward,
         prompts=len(examples),
-        samples=samples,
+        samples=values.shape[1],
         temperature=temperature,
         error=float(values.mean(axis=1).std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None,
         optimal=tuple(tilted(values)),
         oracle=oracle,
         attainable=None if attainable is None else tuple(attainable),
-        how=None if attainable is None else "cross-fitted" if several else "minimum Bayes risk",
+        how=None if attainable is None else "cross-fitted" if _several(examples) else "minimum Bayes risk",
         best_of={str(k): point for k, point in best_of(values).items()},
     )
+
+
+def _several(examples: Sequence[Example]) -> bool:
+    """Whether every example has several references."""
+    return all(len(example.references) > 1 for example in examples)
 
 
 def check_places_runs(split: str, temperature: float) -> None:

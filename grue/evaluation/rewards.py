@@ -162,9 +162,9 @@ def make_reward(expression: str, task: Task, examples: Sequence[Example]) -> Rew
         UnknownName: No metric has that name.
         ConfigError: The expression cannot be read, or names a function that cannot be imported.
     """
-    named = [(1.0, expression)] if expression in PASSED else parse_reward(expression)
     examples = ScoredExamples(examples)
-    return Reward(tuple(Term(weight, name, _values_of(name, task, examples)) for weight, name in named))
+    terms = parse_reward(expression)
+    return Reward(tuple(Term(weight, name, _values_of(name, task, examples)) for weight, name in terms))
 
 
 def check_reward(expression: str, task: Task) -> None:
@@ -195,9 +195,13 @@ def code_of(expression: str, task: Task) -> dict[str, str]:
 def parse_reward(expression: str) -> list[tuple[float, str]]:
     """Return the (weight, name) pairs of a weighted sum; a combination is replaced by its terms.
 
+    What `give_name` returned is a single term.
+
     Raises:
         ConfigError: It is not a weighted sum; the message shows where reading stopped.
     """
+    if expression in PASSED:
+        return [(1.0, expression)]
     terms: list[tuple[float, str]] = []
     position = 0
     while position < len(expression) or not terms:

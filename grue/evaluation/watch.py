@@ -26,7 +26,7 @@ from grue.evaluation.predict import batches_left, plain_sampling, predict
 from grue.evaluation.predictions import match
 from grue.evaluation.prompting import Asking, by_chat
 from grue.evaluation.rewards import PASSED, Reward, mean, parse_reward
-from grue.evaluation.scoring import prepared_once, score_predictions
+from grue.evaluation.scoring import Prepare, Scored, prepared_once, score_predictions
 from grue.lm.divergence import kl_divergence
 from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id
@@ -169,28 +169,10 @@ class Watch:
         """
         began = time.monotonic() if began is None else began
         predictions = match(self.examples, predictions)
-        found: list[OfMetric] = []
-        scored = score_predictions(
-            self.task,
-            "validation",
-            self.examples,
-            predictions,
-            prepare=self._prepare,
-            measured=lambda *metric: found.append(metric),
-        )
-        of_axis = {axis: [metric for metric in found if metric[0].axis == axis] for axis in AXES}
-        of_axis = {axis: metrics for axis, metrics in of_axis.items() if getattr(scored, axis) is not None}
-        others = [metric for metric in of_axis.get("preference", ()) if metric[0].name not in self.optimised]
-        measured: list[tuple[str, Sequence[OfMetric]]] = [*of_axis.items()]
-        if self.reward is not None:
-            measured.append((HELD_OUT, others))
-        figures: dict[str, float] = {axis: getattr(scored, axis) for axis in of_axis}
-        worths: dict[str, Worth] = {}
-        for name, metrics in measured:
-            with suppress(Unavailable):  # a metric that cannot be computed without one of the examples
-                if metrics and len(self.examples) > 1:
-                    worths[name] = worth_of(metrics)
-                    figures[name] = worths[name].score
+        optimised = None if self.reward is None else self.optimised
+        scored, worths = worths_of(self.task, self.examples, predictions, optimised, self._prepare)
+        figures: dict[str, float] = {axis: value for axis in AXES if (value := getattr(scored, axis)) is not None}
+        figures |= {name: worth.score for name, worth in worths.items()}
         if self.reward is not None:
             values = self._rewards(self.reward, predictions, step)
             if (value := mean(values)) is not None:
@@ -226,6 +208,39 @@ class Watch:
         """How a model is asked in text."""
         cut = text_cut(self.task)
         return by_chat(self.task, self.examples, self.train, cut) if self.chat else Asking(cut)
+
+
+def worths_of(
+    task: Task,
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    optimised: frozenset[str] | None,
+    prepare: Prepare,
+) -> tuple[Scored, dict[str, Worth]]:
+    """Score answers to validation examples, and return what each example is worth to the axes that have a score.
+
+    Args:
+        optimised: The metrics that a reward raises; preference by the others is then the held-out one. None leaves
+            that out.
+        prepare: Returns a prepared metric.
+    """
+    found: list[OfMetric] = []
+    scored = score_predictions(
+        task, "validation", examples, predictions, prepare=prepare, measured=lambda *metric: found.append(metric)
+    )
+    of_axis = {axis: [metric for metric in found if metric[0].axis == axis] for axis in AXES}
+    measured: dict[str, Sequence[OfMetric]] = {
+        axis: metrics for axis, metrics in of_axis.items() if getattr(scored, axis) is not None
+    }
+    if optimised is not None:
+        others = [metric for metric in measured.get("preference", ()) if metric[0].name not in optimised]
+        measured[HELD_OUT] = others
+    worths: dict[str, Worth] = {}
+    for name, metrics in measured.items():
+        with suppress(Unavailable):  # a metric that cannot be computed without one of the examples
+            if metrics and len(examples) > 1:
+                worths[name] = worth_of(metrics)
+    return scored, worths
 
 
 def optimised_by(reward: str, task: Task) -> frozenset[str]:

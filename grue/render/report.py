@@ -56,11 +56,11 @@ def as_markdown(title: str, parts: Sequence[Part]) -> str:
     return "\n\n".join(blocks()) + "\n"
 
 
-def as_page(title: str, parts: Sequence[Part], board: str) -> str:
+def as_page(title: str, parts: Sequence[Part], board: str = "") -> str:
     """Return the report as one self-contained page.
 
     Args:
-        board: The page of the board beside it, with all metrics.
+        board: The page of the board beside it, with all metrics; empty for none.
     """
     style = lean_style(source("report.css"))
     text = (

@@ -1,0 +1,199 @@
+"""A card in words: the verdict, by the rules that docs/how-to/train.md states, and the parts of its page."""
+
+from collections.abc import Iterator, Sequence
+
+from grue.card.measure import BEST, FIGURES, GREEDY, LATE, ORACLE, PICKED, SAMPLED, TaskCard
+from grue.evaluation.watch import HELD_OUT, REWARD
+from grue.render.figures import UNKNOWN, ends, figure
+from grue.render.layout import Heading, TextTable
+from grue.render.report import DrawnDifference, Part
+from grue.runs.remarks import MANY_FLAT
+from grue.stats.frontier import reward_at
+from grue.stats.intervals import Interval
+
+NEAR = 0.8
+"""Share of the oracle's preference from which on an output without learning is near it."""
+MANY_BEYOND = 0.05
+"""Share of the texts beyond the task's limit that is worth saying."""
+PROBED = (HELD_OUT, "naturalness")
+PUSHED = BEST.format(PICKED[-1])
+CALLED = {"empty": "An empty answer", "null": "A constant", "copy": "Copying the prompt", "lead": "The lead"}
+NOTHING = Interval(0.0, 0.0)
+KLS = (0.0, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # nats
+
+
+def verdict(card: TaskCard) -> list[str]:
+    """Return what the figures say: what needs no learning, what pushing the reward does, whether there is a signal."""
+    return [*_floor(card), *_pushing(card), _learning(card), *_beyond(card)]
+
+
+def _floor(card: TaskCard) -> Iterator[str]:
+    """Yield where outputs without learning are above the start, and how near the oracle."""
+    axes = (REWARD, "preference")
+    above = {each: [name for name in axes if card.answers[each].gains.get(name, NOTHING).low > 0] for each in card.lazy}
+    if any(above.values()):
+        best = max(
+            above, key=lambda each: [card.answers[each].scores.get(name, 0.0) for name in axes] if above[each] else []
+        )
+        of, start = card.answers[best], card.answers[GREEDY].scores
+        both = {name: f"{_shown(name, of.scores[name])} against {_shown(name, start[name])}" for name in above[best]}
+        said = [f"{name} ({values}; {_gain(name, of.gains[name])})" for name, values in both.items()]
+        yield f"{_named(best)} is above the {'trained' if card.trained else 'untrained'} start in {' and '.join(said)}."
+    most = card.answers[ORACLE].scores.get("preference", 0.0) if ORACLE in card.answers else 0.0
+    if most > 0:
+        got = {name: card.answers[name].scores.get("preference", 0.0) for name in card.lazy}
+        best = max(got, key=lambda name: got[name])
+        share = got[best] / most
+        says = "little is left to learn" if share >= NEAR else "the most without learning"
+        yield f"{_named(best)} gets {share:.0%} of the oracle's preference: {says}."
+
+
+def _pushing(card: TaskCard) -> Iterator[str]:
+    """Yield whether what the reward does not contain falls, stalls or follows as it is pushed."""
+    said, falls = [], False
+    for name in PROBED:
+        if (gain := card.answers[PUSHED].gains.get(name)) is not None:
+            turns = card.late.get(name, NOTHING).high < 0
+            falls |= gain.high < 0 or turns
+            verb = "falls" if gain.high < 0 else "follows" if gain.low > 0 else "stalls"
+            after = (
+                f", but falls after best of {LATE} ({_gain(name, card.late[name])})"
+                if turns and verb != "falls"
+                else ""
+            )
+            said.append(f"{_called(name)} {verb} ({_gain(name, gain)}){after}")
+    if said:
+        head = "It can be hacked: as" if falls else "As"
+        yield f"{head} the reward is pushed to {PUSHED}, {' and '.join(said)}."
+    if not card.metrics[HELD_OUT]:
+        yield "No metric of preference is held out: all are in the reward or move with it. Add one that does not."
+
+
+def _learning(card: TaskCard) -> str:
+    """Return whether there is something to learn from."""
+    gain, groups, gradient = card.answers[PUSHED].gains[REWARD], card.signal.rewards, card.signal.gradient
+    flat = f"{groups.flat:.0%} of the groups are flat at {groups.samples} samples"
+    reasons = [] if gain.low > 0 else [f"{PUSHED} gains no reward beyond chance ({_gain(REWARD, gain)})"]
+    reasons += [flat] if groups.flat >= MANY_FLAT else []
+    if gradient.noise_scale is None:
+        reasons.append(f"the gradient of {gradient.batch} rollouts cannot be told from noise")
+    if reasons:
+        return f"Little can be learnt from this start: {', and '.join(reasons)}."
+    way = ""
+    if ORACLE in card.answers:
+        start, most = (card.answers[name].scores[REWARD] for name in (SAMPLED, ORACLE))
+        reached = card.answers[PUSHED].scores[REWARD]
+        way = (
+            f", {(reached - start) / (most - start):.0%} of the way to the oracle"
+            if reached < most
+            else ", beyond the oracle"
+        )
+    return f"It can be learnt from this start: {PUSHED} gains reward ({_gain(REWARD, gain)}){way}, and {flat}."
+
+
+def _beyond(card: TaskCard) -> Iterator[str]:
+    """Yield which texts do not fit; references matter where the reward reads them."""
+    for kind, (_, limit, beyond) in card.lengths.items():
+        if beyond >= MANY_BEYOND and (kind == "prompt" or card.frontier.oracle):
+            yield f"{beyond:.0%} of the {kind}s are longer than the task's {limit} tokens."
+
+
+def _form(name: str) -> str:
+    return ".3f" if name == REWARD else ".1f"
+
+
+def _shown(name: str, value: float | None) -> str:
+    return figure(value, _form(name))
+
+
+def _gain(name: str, gain: Interval) -> str:
+    return f"{(gain.low + gain.high) / 2:+{_form(name)}}, 95 % interval {ends(gain, f'+{_form(name)}')}"
+
+
+def _called(name: str) -> str:
+    return "held-out preference" if name == HELD_OUT else name
+
+
+def _named(lazy: str) -> str:
+    return CALLED.get(lazy, f"The lookup {lazy}")
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def title_of(card: TaskCard) -> str:
+    """Return the page's title."""
+    return f"{card.signal.suite}/{card.signal.task}: can it be learnt, can it be hacked?"
+
+
+def parts_of(card: TaskCard) -> list[Part]:
+    """Return the page."""
+    missing = [Part("Not computed on this machine", items=card.missing)] if card.missing else []
+    first = Part(items=tuple(verdict(card)))
+    return [first, _answers(card), _pushed(card), _frontier(card), _signal(card), _about(card), *missing]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> TextTable:
+    headings = tuple(Heading(name, place >= texts) for place, name in enumerate(head))
+    return TextTable("", headings, tuple(map(tuple, rows)))
+
+
+def _answers(card: TaskCard) -> Part:
+    rows = [(name, *(_shown(key, of.scores.get(key)) for key in FIGURES)) for name, of in card.answers.items()]
+    line = (
+        "greedy and sampled: the start's likeliest answers and its samples; best of n: of n samples, the one with the "
+        "highest reward; oracle: the first reference. The others need no learning."
+    )
+    return Part("What answers get", table=_table(("answers", *map(_called, FIGURES)), rows), lines=(line,))
+
+
+def _pushed(card: TaskCard) -> Part:
+    """Return the over-optimisation probe."""
+    rows, drawn = [], []
+    for n in PICKED:
+        gains = card.answers[BEST.format(n)].gains
+        for name in ("preference", *PROBED):
+            if (gain := gains.get(name)) is not None:
+                value, pushed = (gain.low + gain.high) / 2, (gains[REWARD].low + gains[REWARD].high) / 2
+                rows.append((f"best of {n}, reward {pushed:+.3f}", _called(name), f"{value:+.1f}", ends(gain, "+.1f")))
+                drawn.append(DrawnDifference(value, gain, is_decided=gain.low > 0 or gain.high < 0))
+    table = _table(("pushed to", "metric", "gain", "95 % interval"), rows, texts=2)
+    line = "Gains over the start's samples, paired by example; a reward worth learning takes the others along."
+    return Part("When the reward is pushed", table=table, lines=(line,), drawn=drawn)
+
+
+def _frontier(card: TaskCard) -> Part:
+    of = card.frontier
+    curves = {"oracle, which knows the references" if of.oracle else "best policy": of.optimal}
+    curves |= {f"attainable ({of.how})": of.attainable} if of.attainable else {}
+    rows = [(f"{kl:g}", *(figure(reward_at(curve, kl), ".3f") for curve in curves.values())) for kl in KLS]
+    rows = [row for row in rows if {*row[1:]} != {UNKNOWN}]
+    line = "The mean reward that training could reach at a KL from the start, in nats a response."
+    return Part("What training could gain", table=_table(("KL", *curves), rows), lines=(line,))
+
+
+def _signal(card: TaskCard) -> Part:
+    signal, groups, gradient = card.signal, card.signal.rewards, card.signal.gradient
+    rows = [
+        (f"gradient's signal to noise, {gradient.batch} rollouts", figure(gradient.ratio, ".2g")),
+        ("its 95 % interval", f"[{figure(gradient.low, '.2g')}, {figure(gradient.high, '.2g')}]"),
+        (f"flat groups, {groups.prompts} prompts with {groups.samples} samples", f"{groups.flat:.0%}"),
+        ("variance of the reward within prompts", figure(groups.within, ".0%")),
+        *((f"one {name}", f"{1e3 * seconds:.3g} ms") for name, seconds in card.seconds.items()),
+        ("rollouts an hour, learning included", f"{3600 * gradient.batch / signal.move.seconds:,.0f}"),
+    ]
+    line = "Of GRPO with the task's recipe, as `grue diagnose` measures it; times are of the machine as it was."
+    return Part("Signal and cost", table=_table(("", ""), rows), lines=(line,))
+
+
+def _about(card: TaskCard) -> Part:
+    of, start = card.frontier, f"{card.signal.start}{'' if card.trained else ', untrained'}"
+    rows = [("task", f"{card.title}, sha256 {card.task_sha256[:12]}"), ("start", start), (REWARD, of.reward)]
+    rows += [(_called(name), ", ".join(metrics) or UNKNOWN) for name, metrics in card.metrics.items()]
+    rows += [("examples", ", ".join(f"{name} {count or UNKNOWN}" for name, count in card.splits.items()))]
+    for kind, (mean, limit, beyond) in card.lengths.items():
+        rows.append((f"tokens of a {kind}", f"{mean:.1f}; {beyond:.0%} above the limit of {limit}"))
+    drawn = f"{of.prompts} validation examples, {of.samples} samples each at temperature {of.temperature:g}"
+    return Part(
+        "The task", table=_table(("", ""), rows, texts=2), lines=(f"Measured on {drawn}, seed {card.signal.seed}.",)
+    )

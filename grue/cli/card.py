@@ -1,0 +1,50 @@
+"""`grue tools card`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from grue import files
+from grue.cli import options
+from grue.cli.console import evaluation_progress, print_json
+
+
+@click.command()
+@click.argument("task_name", metavar="TASK")
+@options.suite
+@options.option("--out", "folder", type=click.Path(path_type=Path), required=True, help="It gets card.html, card.json.")
+@options.option("--init", type=click.Path(path_type=Path), help="A run or a checkpoint to start from.")
+@options.option("--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:NAME.")
+@options.option("--reward", help="As for training. [default: the task's]")
+@options.option("--seed", type=int, default=1, help="Of every draw.")
+@options.option("--examples", type=int, default=100, help="Of the validation split, drawn by a hash.")
+@options.option("--samples", type=int, default=32, help="To each of them; 16 at least.")
+@options.data
+@options.as_json
+def card(task_name: str, suite: str, folder: Path, as_json: bool, **arguments: Any) -> None:
+    """Say whether a task can be learnt or hacked, before anything is trained.
+
+    It scores what needs no learning, the start and the best of its samples, and what happens to metrics that the
+    reward does not contain when the reward is pushed: a page, a JSON file, and a verdict of a few sentences.
+
+    \b
+    grue tools card commongen --init runs/mini/commongen/supervised/seed-1 --out card
+    grue tools card mine.toml --out card --examples 50 --samples 16
+    """  # noqa: D301 (click reads the escape)
+    from grue.card.measure import measure
+    from grue.card.report import parts_of, title_of, verdict
+    from grue.render.report import as_page
+    from grue.task_files import load_task
+
+    task = load_task(task_name, suite)
+    measured = measure(task, stage=lambda title: evaluation_progress(f"{task.name}: {title}"), **arguments)
+    record = {**files.plain(measured), "verdict": verdict(measured)}
+    files.write_json(folder / "card.json", record)
+    files.write_text(folder / "card.html", as_page(title_of(measured), parts_of(measured)))
+    if as_json:
+        print_json(record)
+        return
+    for sentence in record["verdict"]:
+        click.echo(f"- {sentence}")
+    click.echo(str(folder / "card.html"), err=True)
