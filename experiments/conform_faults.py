@@ -1,26 +1,33 @@
-"""Which faults of a trainer `grue tools conform` would find: `python experiments/conform_faults.py [--runs FOLDER]`.
+"""Which faults of a trainer `grue tools conform` finds and names: `python experiments/conform_faults.py`.
 
-GRPO of grue with seeds 1 to 5 beside itself with seeds 6 to 10, and beside copies with one fault each. What is found
-should be the faults, and nothing beside an equal trainer. Resumable; a run takes about 20 seconds on a core.
+The first step of grue's GRPO trainer itself, and of copies with one or two faults each, beside what is recomputed from
+their batches. Takes a few minutes on a core.
 """
 
-import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grue.algorithms import grpo
-from grue.conform import FIGURES, Stated, compared, plain_task, run_grue
+from grue.algorithms.cards.grpo import GRPOConfig
+from grue.conform import Stated, plain_task, settings_of_grue
+from grue.lm.constraints import end_ids
+from grue.lm.model import eos_id
+from grue.lm.tokens import Tokens
 from grue.rl import functional
+from grue.rl.experience import Experience, collect
+from grue.rl.first_step import METHODS, FirstStep, StepCompared, compare_step, fixed_batch, push_off
+from grue.rl.trainer import start
+from grue.runs.captured_step import gradients, trainer_of, weights
 from grue.task_files import load_task
+from grue.tasks import Task
 
 STATED = Stated("grpo")
-Patch = tuple[Any, str, Callable[..., Any]]
+KL_LOSS, ADVANTAGES = functional.kl_loss, grpo.group_advantages
 
 
 def over_the_batch(scores: Tensor, scored: Tensor, config: Any) -> Tensor:
@@ -28,16 +35,19 @@ def over_the_batch(scores: Tensor, scored: Tensor, config: Any) -> Tensor:
     return (scores - scores.mean()) / (scores.std() + 1e-4)
 
 
-def without_ends(mask: Tensor, config: Any, longest: int) -> Tensor:
-    """Leave the last token of each response out of the loss, as if the end token were padding."""
-    last = mask.long().cumsum(1) == mask.sum(1, keepdim=True)
-    kept = mask & ~(last & mask)
-    return kept / kept.sum(1, keepdim=True).clamp(min=1)
+def without_ends(*arguments: Any) -> Experience:
+    """Take the end token for padding."""
+    experience = collect(*arguments)
+    responses = experience.rollout.responses
+    last = responses.mask & (responses.mask.cumsum(1) == responses.mask.sum(1, keepdim=True))
+    kept = Tokens(responses.ids, responses.mask & ~(last & ~experience.rollout.truncated.unsqueeze(1)))
+    rollout = replace(experience.rollout, responses=kept)
+    return replace(experience, responses=replace(experience.responses, rollout=rollout))
 
 
 def pushed_away(*arguments: Any) -> Tensor:
     """Reward the distance from the reference."""
-    return -PENALTY(*arguments)
+    return -KL_LOSS(*arguments)
 
 
 def token_mean(mask: Tensor, config: Any, longest: int) -> Tensor:
@@ -45,54 +55,97 @@ def token_mean(mask: Tensor, config: Any, longest: int) -> Tensor:
     return mask.float()
 
 
-PENALTY = functional.kl_loss
-FAULTS: dict[str, tuple[Stated, tuple[Patch, ...]]] = {
-    "an equal trainer": (STATED, ()),
-    "learning rate × 2": (replace(STATED, learning_rate=2 * STATED.learning_rate), ()),
-    "advantages over the batch, not the group": (STATED, ((grpo, "group_advantages", over_the_batch),)),
-    "the end token left out of the loss": (STATED, ((grpo, "token_weights", without_ends),)),
-    "the sign of the KL penalty": (STATED, ((functional, "kl_loss", pushed_away),)),
-    "a mean over tokens, not responses": (STATED, ((grpo, "token_weights", token_mean),)),
+Patch = tuple[Any, str, Callable[..., Any]]
+BATCH: Patch = (grpo, "group_advantages", over_the_batch)
+ENDS: Patch = (grpo, "collect", without_ends)
+SIGN: Patch = (functional, "kl_loss", pushed_away)
+TOKENS: Patch = (grpo, "token_weights", token_mean)
+FAULTS: Mapping[str, tuple[float, tuple[Patch, ...]]] = {
+    "none: grue's trainer itself": (1, ()),
+    "learning rate × 2": (2, ()),
+    "advantages over the batch, not the group": (1, (BATCH,)),
+    "the end token left out of the loss": (1, (ENDS,)),
+    "the sign of the KL penalty": (1, (SIGN,)),
+    "a mean over tokens, not responses": (1, (TOKENS,)),
+    "advantages over the batch, and the sign of the KL penalty": (1, (BATCH, SIGN)),
+    "a mean over tokens, no end token, learning rate × 2": (2, (TOKENS, ENDS)),
 }
 
 
 @contextmanager
 def patched(patches: tuple[Patch, ...]) -> Iterator[None]:
-    """Put the fault into the trainer."""
+    """Replace functions of the trainer."""
     before = [(module, name, getattr(module, name)) for module, name, _ in patches]
     for module, name, value in patches:
         setattr(module, name, value)
     try:
         yield
     finally:
-        for module, name, value in before:
+        for module, name, value in reversed(before):
             setattr(module, name, value)
 
 
+def first_step(task: Task, rate: float, faults: tuple[Patch, ...], stated: Stated = STATED) -> StepCompared:
+    """Let grue's trainer take its first step, with faults, and compare it."""
+    trainer, config = trainer_of(task, 1), GRPOConfig(**settings_of_grue(stated))
+    faulty = replace(config, learning_rate=rate * config.learning_rate)
+    state = start(trainer, faulty)
+    assert state.reference is not None
+    policy, seen = trainer.policy, {}
+    push_off(policy, 1)
+    before = weights(policy)
+
+    def watched(module: Any, name: str) -> Patch:
+        function = getattr(module, name)
+
+        def watch(*arguments: Any) -> Any:
+            seen[name] = function(*arguments)
+            return seen[name]
+
+        return module, name, watch
+
+    with patched(faults), ExitStack() as watching:
+        watching.enter_context(patched((watched(grpo, "collect"), watched(grpo, "group_advantages"))))
+        gradient = watching.enter_context(gradients(policy))
+        figures = grpo.update(trainer, state, faulty, 0)
+    experience: Experience = seen["collect"]
+    batch = fixed_batch(
+        experience.rollout.prompts,
+        experience.rollout.responses,
+        experience.scores,
+        end_ids(policy, eos_id(policy, trainer.tokenizer)),
+        state.reference,
+        temperature=task.rollout.temperature,
+        group_size=stated.group,
+        penalty=stated.penalty,
+        max_new_tokens=task.rollout.max_new_tokens,
+    )
+    theirs = FirstStep(
+        batch=batch,
+        start=before,
+        loss=figures["loss/total"],
+        gradient=gradient,
+        learned=experience.mask,
+        advantages=seen["group_advantages"],
+        kl=figures["objective/kl_k3"],
+        change={name: value - before[name] for name, value in weights(policy).items()},
+    )
+    return compare_step(theirs, METHODS["grpo"], policy, state.reference, config)
+
+
 def main() -> None:
-    """Train what is not there yet, and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=Path, default=Path("runs/conform-faults"))
-    parser.add_argument("--seeds", type=int, default=5)
-    arguments = parser.parse_args()
+    """Print the table."""
     torch.set_num_threads(1)
-    task, seeds = plain_task(load_task("imdb", "mini")), range(1, arguments.seeds + 1)
-    ours = {seed: run_grue(task, STATED, seed, arguments.runs / "right") for seed in seeds}
-    print("| fault | found | whole curve | KL, whole curve | " + " | ".join(FIGURES) + " |")
-    print("|---|---|---|---|" + "---|" * len(FIGURES))
-    for name, (stated, patches) in FAULTS.items():
-        place = arguments.runs / name.replace(" ", "-").replace("×", "x").replace(",", "")
-        with patched(patches):
-            theirs = {seed: run_grue(task, stated, seed + arguments.seeds, place) for seed in seeds}
-        found = compared(STATED, name, ours, theirs)
-        of_curves = [(curve.tests[0].value, min(test.p_holm for test in curve.tests)) for curve in found.curves]
-        cells = [f"{value:+.3g}{_mark(p)}" for value, p in of_curves]  # marked if the curve or its end is decided
-        cells += [f"× {one.ratio:.2f}{_mark(one.p_holm)}" for one in found.first]
-        print(f"| {name} | {'yes' if found.differs else 'no'} | {' | '.join(cells)} |", flush=True)
-
-
-def _mark(p: float) -> str:
-    return " *" if p < 0.05 else ""
+    task = plain_task(load_task("imdb", "mini"))
+    print("| fault | verdict | named | gradient, cosine | ratio | first step, ratio |")
+    print("|---|---|---|---|---|---|")
+    for name, (rate, faults) in FAULTS.items():
+        found = first_step(task, rate, faults)
+        gradient, step = found.stages[-2:]
+        verdict = "differs" if found.differs else "the same"
+        named = "; ".join(" or ".join(stage.causes) for stage in (gradient, step) if stage.causes)
+        cells = (f"{gradient.cosine:.6f}", f"{gradient.ratio:.4f}", f"{step.ratio:.4f}")
+        print(f"| {name} | {verdict} | {named or '–'} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

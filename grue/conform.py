@@ -1,26 +1,34 @@
-"""Do two trainers learn the same? One start, one data set, one reward, one budget, several seeds.
+"""Do two trainers learn the same? One start, one data set, one reward, one budget.
 
-grue's trainer stands beside TRL's, set as far as it can be to what grue does, or beside any trainer whose figures
-`grue.callbacks` wrote. The same function measures both, on the same examples. Sampling is never the same in two
-trainers, so it is seeds that are compared, by their learning curves and by their first update.
+grue's trainer stands beside TRL's, set as far as it can be to what grue does. Their first steps are compared exactly,
+on the batch that the other has drawn (`grue.rl.first_step`), and so is a loss of one's own. Learning curves, also of
+any trainer whose figures `grue.callbacks` wrote, are compared over seeds, measured on the same examples.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grue import files
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.exchange.curves import Curve, CurvesCompared, compare_curves, read_curves
-from grue.runs.log import is_update
-from grue.stats.intervals import mean
-from grue.stats.paired import LEVEL, Contrast, holm, judge_seeds
+from grue.stats.paired import holm
 from grue.tasks import Generation, Task
 
-METHODS = ("grpo", "rloo")
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase, Trainer
+
+    from grue.rl.first_step import FixedBatch, StepCompared
+
+OF_TRL = {"grpo": "GRPO", "rloo": "RLOO", "dpo": "DPO", "supervised": "SFT"}
+"""Method → TRL's name for it."""
+WITH_CURVES = ("grpo", "rloo")
+"""Methods whose learning curves are compared; grue's DPO draws its pairs, TRL's reads them."""
 STATE = "trainer_state.json"
 SAME = 1e-3
 """Relative difference of one model's figures in two trainers, by rounding."""
@@ -35,7 +43,7 @@ class Stated:
     Attributes:
         updates: Optimiser steps, each on `batch` fresh responses, once.
         group: Responses to a prompt.
-        penalty: Weight of the KL penalty: in the loss by the k3 estimate (GRPO), or on the reward (RLOO).
+        penalty: β: of the KL penalty, in the loss by the k3 estimate (GRPO) or on the reward (RLOO), or of DPO.
         every: Updates between measurements, on `examples` validation prompts.
     """
 
@@ -49,123 +57,128 @@ class Stated:
     examples: int = 200
 
 
-@dataclass(frozen=True, slots=True)
-class FirstUpdate:
-    """A figure of the first update, over seeds; what each side does there does not yet depend on what it has learned.
-
-    Attributes:
-        p: Of Welch's test; `p_holm` is corrected for all tests of the comparison.
-        ratio: Theirs over ours.
-    """
-
-    name: str
-    ours: float
-    theirs: float
-    ratio: float | None
-    p: float
-    p_holm: float
+def plain_task(task: Task) -> Task:
+    """Return a task with plain samples as rollouts and greedy answers, which every trainer can do."""
+    tokens, temperature = task.rollout.max_new_tokens, task.rollout.temperature
+    samples = Generation(tokens, do_sample=True, temperature=temperature)
+    return replace(task, rollout=samples, decoding=Generation(tokens), search=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Conformance:
-    """What two trainers' runs say.
-
-    Attributes:
-        curves: Theirs as "new", ours as "old", for each of `CURVES`.
-        first: Empty where the other trainer's logs have no first update.
-        causes: What may explain a difference in the first update.
-    """
-
-    stated: Stated
-    theirs: str
-    curves: tuple[CurvesCompared, ...]
-    first: tuple[FirstUpdate, ...]
-    causes: tuple[str, ...]
-
-    @property
-    def differs(self) -> bool:
-        """Whether a curve or a figure of the first update differs beyond what seeds explain."""
-        of_curves = any(test.is_decided for curve in self.curves for test in curve.tests)
-        return of_curves or any(figure.p_holm < 1 - LEVEL for figure in self.first)
-
-
-FIGURES: Mapping[str, tuple[str, Callable[[Mapping[str, float]], float | None]]] = {
-    "reward": ("objective/reward", lambda line: line.get("reward")),
-    "tokens of a response": ("objective/length", lambda line: line.get("completions/mean_length")),
-    "share that ended": (
-        "objective/ended",
-        lambda line: None if (cut := line.get("completions/clipped_ratio")) is None else 1 - cut,
-    ),
-    "entropy, nats a token": ("objective/entropy", lambda line: line.get("entropy")),
-    "gradient's norm": ("policy/grad_norm", lambda line: line.get("grad_norm")),
-}
-"""A figure of the first update → its name in grue's log, and how TRL's log has it."""
-CAUSES = {
-    "reward": "the responses are drawn from another distribution, or the reward is another",
-    "tokens of a response": "another length limit, or the end token is counted by one side alone",
-    "share that ended": "one side treats the end token as padding, or cannot end by it",
-    "entropy, nats a token": "another temperature or truncation of sampling, or dropout during training",
-    "gradient's norm": "the loss is scaled otherwise (a sum for a mean, tokens for responses); Adam hides a constant "
-    "factor, except where gradients are clipped",
-}
-
-
-def conform(task: Task, stated: Stated, seeds: Sequence[int], folder: Path, theirs: Path | None = None) -> Conformance:
-    """Train with both, and compare; what is finished in the folder is only read.
-
-    Args:
-        task: A task with a causal backbone. Rollouts are plain samples, and answers are greedy.
-        theirs: Figures of another trainer, one log a seed, as `grue.callbacks` writes them. [default: TRL trains]
-
-    Raises:
-        ConfigError: The method, the seeds or the task cannot be compared.
-        DataError: The folder has runs of other settings, or the logs do not fit.
-        Unavailable: TRL is not installed.
-    """
-    if stated.method not in METHODS:
-        raise ConfigError(f"{stated.method}: trainers are compared on {', '.join(METHODS)}.")
-    if len(set(seeds)) < 2:
-        raise ConfigError("One seed: whether trainers differ shows over seeds. Give two at least, better five.")
-    if stated.updates % stated.every:
-        raise ConfigError(f"{stated.updates} updates, measured every {stated.every}: the last must be measured, too.")
+def _checked(task: Task, stated: Stated, methods: Iterable[str], what: str) -> Task:
+    """Return the task as it is compared; a ConfigError if it cannot be."""
+    if stated.method not in methods:
+        raise ConfigError(f"{stated.method}: {what} are compared of {', '.join(methods)}.")
     if stated.batch % stated.group:
         raise ConfigError(f"A batch of {stated.batch} responses is not of whole groups of {stated.group}.")
     if task.backbone.family != "causal":
         raise ConfigError(
             f"{task.suite}/{task.name} has an encoder-decoder, which TRL does not train; take a causal task."
         )
-    task = plain_task(task)
+    return plain_task(task)
+
+
+# --- the first step ---------------------------------------------------------------------------------------------------
+
+
+def conform_step(task: Task, stated: Stated, seed: int = 1, loss: str = "") -> "StepCompared":
+    """Compare TRL's first step with grue's on TRL's batch, or a loss with grue's on a batch that grue draws.
+
+    Args:
+        task: A task with a causal backbone. Rollouts are plain samples at the task's temperature.
+        loss: "module:function" of (model, batch), a `grue.rl.first_step.FixedBatch`, that returns a scalar tensor.
+
+    Raises:
+        ConfigError: The method or the task cannot be compared, or the loss has no scalar or no gradient.
+        DataError: The models differ in their parameters.
+        Unavailable: TRL is not installed.
+    """
+    from grue.algorithms.cards.grpo import GRPOConfig
+    from grue.metrics.own import attribute_of, import_from
+    from grue.rl.first_step import METHODS, compare_step
+    from grue.runs.captured_step import draw_batch, step_of_loss, trainer_of
+
+    task, rows = _checked(task, stated, OF_TRL, "first steps"), None
+    if loss or stated.method not in WITH_CURVES:
+        function: Any = attribute_of(import_from(loss, "loss"), loss, "loss") if loss else None
+        ours, config = trainer_of(task, seed), GRPOConfig(**settings_of_grue(stated))
+        batch = draw_batch(ours, stated.method, config)
+        if function is not None:
+            step = step_of_loss(loss, function, ours.policy, batch)
+            return compare_step(step, METHODS[stated.method], ours.policy, None, config)
+        rows = _rows(ours.tokenizer, batch)
+    with tempfile.TemporaryDirectory() as folder:
+        return compare_first_step(make_trl(task, stated, seed, Path(folder), rows), task, stated, seed)
+
+
+def compare_first_step(trainer: "Trainer", task: Task, stated: Stated, seed: int = 1) -> "StepCompared":
+    """Let a trainer of TRL, or one of one's own that extends it, take its first step, and compare it with grue's.
+
+    Args:
+        trainer: A GRPO, RLOO, DPO or SFT trainer of the task's backbone that has not yet trained.
+        stated: Its method and, as grue has them: `penalty` and `learning_rate`.
+
+    Raises:
+        ConfigError: The trainer has no hook to watch, or does not take its first step on one whole batch in float32
+            from the task's backbone.
+    """
+    from grue.algorithms.cards.grpo import GRPOConfig
+    from grue.lm.load import load_language_model
+    from grue.lm.model import freeze
+    from grue.lm.quiet import quiet
+    from grue.rl.first_step import METHODS, compare_step
+    from grue.runs.captured_step import step_of_trainer
+
+    model, tokenizer = load_language_model("causal", task.backbone.model, task.backbone.revision)
+    reference = freeze(model)
+    with quiet():
+        step = step_of_trainer(trainer, reference, tokenizer, seed, stated.penalty, task.rollout.max_new_tokens)
+    config = GRPOConfig(**settings_of_grue(stated))
+    return compare_step(step, METHODS[stated.method], model, reference, config)
+
+
+# --- learning curves --------------------------------------------------------------------------------------------------
+
+
+def conform_curves(
+    task: Task, stated: Stated, seeds: Sequence[int], folder: Path, theirs: Path | None = None
+) -> tuple[CurvesCompared, ...]:
+    """Train with both, and compare; what is finished in the folder is only read.
+
+    Args:
+        task: As for `conform_step`; answers are greedy.
+        theirs: Figures of another trainer, one log a seed, as `grue.callbacks` writes them. [default: TRL trains]
+
+    Returns:
+        The curves of `CURVES`, theirs as "new", ours as "old".
+
+    Raises:
+        ConfigError: The method, the seeds or the task cannot be compared.
+        DataError: The folder has runs of other settings, or the logs do not fit.
+        Unavailable: TRL is not installed.
+    """
+    task = _checked(task, stated, WITH_CURVES, "learning curves")
+    if len(set(seeds)) < 2:
+        raise ConfigError("One seed: whether trainers differ shows over seeds. Give two at least, better five.")
+    if stated.updates % stated.every:
+        raise ConfigError(f"{stated.updates} updates, measured every {stated.every}: the last must be measured, too.")
     if theirs is not None:
         for figure in CURVES:
             read_curves(theirs, figure)  # before anything is trained
     _claim(folder, task, stated)
-    ours = {seed: run_grue(task, stated, seed, folder / "grue") for seed in seeds}
+    ours = [run_grue(task, stated, seed, folder / "grue") for seed in seeds]
     if theirs is not None:
-        return compared(stated, str(theirs), ours, theirs)
-    return compared(
-        stated, "TRL", ours, {seed: run_trl(task, stated, seed, folder / f"trl/seed-{seed}") for seed in seeds}
-    )
+        return compared(str(theirs), ours, theirs)
+    return compared("TRL", ours, [run_trl(task, stated, seed, folder / f"trl/seed-{seed}") for seed in seeds])
 
 
-def plain_task(task: Task) -> Task:
-    """Return a task with plain samples as rollouts and greedy answers, which every trainer can do."""
-    tokens = task.rollout.max_new_tokens
-    return replace(task, rollout=Generation(tokens, do_sample=True), decoding=Generation(tokens), search=None)
-
-
-def compared(stated: Stated, name: str, ours: Mapping[int, Path], theirs: Mapping[int, Path] | Path) -> Conformance:
-    """Compare runs of grue with those of a trainer.
+def compared(name: str, ours: Sequence[Path], theirs: Sequence[Path] | Path) -> tuple[CurvesCompared, ...]:
+    """Compare runs of grue with those of a trainer, all p values corrected together.
 
     Args:
-        theirs: Its runs, of grue or TRL, or the folder of its figures; errors as in `conform`.
+        theirs: Its runs, of grue or TRL, or the folder of its figures; errors as in `conform_curves`.
     """
-    if isinstance(theirs, Path):
-        curves_of = partial(read_curves, theirs)
-        first: list[FirstUpdate] = []
-    else:
-        curves_of = partial(_curves, theirs.values())
-        first = _first(ours.values(), theirs.values())
-    pairs = [(figure, _curves(ours.values(), figure), curves_of(figure)) for figure in CURVES]
+    curves_of = partial(read_curves, theirs) if isinstance(theirs, Path) else partial(_curves, theirs)
+    pairs = [(figure, _curves(ours, figure), curves_of(figure)) for figure in CURVES]
     curves = [compare_curves(old, new, figure, lower=figure == "kl") for figure, old, new in pairs]
     for curve in curves:
         before, after = (of_side[0] for of_side in curve.means)
@@ -174,18 +187,8 @@ def compared(stated: Stated, name: str, ours: Mapping[int, Path], theirs: Mappin
                 f"At step 0 grue has a {curve.figure} of {before:.4g} and {name} {after:.4g}: they did not begin from "
                 "the same weights, or were not measured on the same examples."
             )
-    curves, first = _corrected(curves, first)
-    causes = tuple(f"{one.name}: {CAUSES[one.name]}." for one in first if one.p_holm < 1 - LEVEL)
-    return Conformance(stated, name, tuple(curves), tuple(first), causes)
-
-
-def _corrected(
-    curves: Sequence[CurvesCompared], first: Sequence[FirstUpdate]
-) -> tuple[list[CurvesCompared], list[FirstUpdate]]:
-    """Correct all p values for the number of all tests, so that equal trainers are called different in 5 % at most."""
-    p = iter(holm([test.p for curve in curves for test in curve.tests] + [one.p for one in first]))
-    corrected = [replace(curve, tests=tuple(replace(test, p_holm=next(p)) for test in curve.tests)) for curve in curves]
-    return corrected, [replace(one, p_holm=next(p)) for one in first]
+    p = iter(holm([test.p for curve in curves for test in curve.tests]))
+    return tuple(replace(curve, tests=tuple(replace(test, p_holm=next(p)) for test in curve.tests)) for curve in curves)
 
 
 def _claim(folder: Path, task: Task, stated: Stated) -> None:
@@ -214,7 +217,6 @@ def settings_of_grue(stated: Stated) -> dict[str, Any]:
         "epochs": 1,
         "samples_per_prompt": stated.group,
         "kl_coefficient": stated.penalty,
-        "rollout_temperature": 1.0,
         "validation_examples": stated.examples,
         "validate_every": stated.every,
         "validate_on": "decoding",
@@ -234,8 +236,7 @@ def run_grue(task: Task, stated: Stated, seed: int, runs: Path) -> Path:
 
 def settings_of_trl(task: Task, stated: Stated) -> dict[str, Any]:
     """Return the arguments of TRL's configuration that make it do the same."""
-    grouped = {"loss_type": "grpo", "scale_rewards": "group"} if stated.method == "grpo" else {}
-    return {
+    common = {
         "learning_rate": stated.learning_rate,
         "lr_scheduler_type": "constant",
         "warmup_steps": 0,
@@ -243,52 +244,82 @@ def settings_of_trl(task: Task, stated: Stated) -> dict[str, Any]:
         "max_grad_norm": 1.0,
         "max_steps": stated.updates,
         "per_device_train_batch_size": stated.batch,
+        "bf16": False,
+        "gradient_checkpointing": False,
+    }
+    if stated.method == "supervised":
+        return common
+    common |= {"beta": stated.penalty, "disable_dropout": True}
+    if stated.method == "dpo":
+        return common
+    grouped = (
+        {"loss_type": "grpo", "scale_rewards": "group", "use_bias_correction_kl": False}
+        if stated.method == "grpo"
+        else {}
+    )
+    return {
+        **common,
         "steps_per_generation": 1,
         "num_iterations": 1,
         "num_generations": stated.group,
-        "beta": stated.penalty,
-        "temperature": 1.0,
+        "temperature": task.rollout.temperature,
         "max_completion_length": task.rollout.max_new_tokens,
-        "disable_dropout": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
         **grouped,
     }
+
+
+def make_trl(
+    task: Task, stated: Stated, seed: int, folder: Path, rows: Sequence[Mapping[str, str]] | None = None
+) -> "Trainer":
+    """Return TRL's trainer of a task's backbone; an Unavailable without TRL.
+
+    Args:
+        folder: Gets what it writes.
+        rows: What DPO and SFT learn from, all at once. [default: the task's prompts]
+    """
+    try:
+        import trl
+    except ImportError as error:
+        raise Unavailable("TRL is not installed: pip install 'grue[trl]', or give --theirs or --loss.") from error
+    import torch
+    from datasets import Dataset, disable_progress_bars
+    from transformers import PrinterCallback
+
+    from grue import rewards
+    from grue.evaluation.evaluate import text_cut
+    from grue.lm.folder import locate_model
+    from grue.lm.quiet import quiet
+
+    split, cut, name = task.data.reward_split, text_cut(task), OF_TRL[stated.method]
+    more: dict[str, Any] = {}
+    if rows is None:
+        rows = [{"id": one.id, "prompt": cut(one.prompt)} for one in load_examples(task, split).examples]
+        more = {"reward_funcs": rewards.for_trl(task=task, split=split)}
+    shown = {"logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True}
+    arguments = {**settings_of_trl(task, stated), **shown, "use_cpu": not torch.cuda.is_available(), "seed": seed}
+    if not more:
+        arguments["per_device_train_batch_size"] = len(rows)
+    disable_progress_bars()
+    with quiet():
+        made: Trainer = getattr(trl, f"{name}Trainer")(
+            model=str(locate_model(task.backbone.model)),
+            args=getattr(trl, f"{name}Config")(str(folder), **arguments),
+            train_dataset=Dataset.from_list([dict(row) for row in rows]),
+            **more,
+        )
+    made.remove_callback(PrinterCallback)
+    return made
 
 
 def run_trl(task: Task, stated: Stated, seed: int, folder: Path) -> Path:
     """Train with TRL, and return the folder of its figures; a finished run is only read."""
     if (folder / STATE).exists():
         return folder
-    try:
-        import trl
-    except ImportError as error:
-        raise Unavailable("TRL is not installed: pip install 'grue[trl]', or give --theirs.") from error
-    import torch
-    from datasets import Dataset
-    from transformers import PrinterCallback
-
-    from grue import callbacks, rewards
-    from grue.evaluation.evaluate import text_cut
-    from grue.lm.folder import locate_model
+    from grue import callbacks
     from grue.lm.quiet import quiet
 
-    split, cut = task.data.reward_split, text_cut(task)
-    rows = [{"id": one.id, "prompt": cut(one.prompt)} for one in load_examples(task, split).examples]
-    shown = {"logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True}
-    arguments = {**settings_of_trl(task, stated), **shown, "use_cpu": not torch.cuda.is_available(), "seed": seed}
-    configuration, trainer = (
-        getattr(trl, f"{stated.method.upper()}Config"),
-        getattr(trl, f"{stated.method.upper()}Trainer"),
-    )
+    made = make_trl(task, stated, seed, folder / "trl")
     with quiet():
-        made = trainer(
-            model=str(locate_model(task.backbone.model)),
-            args=configuration(str(folder / "trl"), **arguments),
-            reward_funcs=rewards.for_trl(task=task, split=split),
-            train_dataset=Dataset.from_list(rows),
-        )
-        made.remove_callback(PrinterCallback)
         callbacks.for_trl(
             made,
             task,
@@ -304,6 +335,22 @@ def run_trl(task: Task, stated: Stated, seed: int, folder: Path) -> Path:
     return folder
 
 
+def _rows(tokenizer: "PreTrainedTokenizerBase", batch: "FixedBatch") -> list[dict[str, str]]:
+    """Return a batch as texts: pairs for DPO, prompts and their completions for SFT."""
+    learned = batch.response_mask
+    read = batch.attention_mask.bool() & ~learned
+
+    def texts(mask: "Tensor") -> list[str]:
+        rows = [ids[kept].tolist() for ids, kept in zip(batch.ids, mask, strict=True)]
+        return [str(text) for text in tokenizer.batch_decode(rows, skip_special_tokens=True)]
+
+    prompts, responses = texts(read), texts(learned)
+    if batch.group_size == 1:
+        return [{"prompt": a, "completion": b} for a, b in zip(prompts, responses, strict=True)]
+    pairs = zip(prompts[::2], responses[::2], responses[1::2], strict=True)
+    return [{"prompt": prompt, "chosen": better, "rejected": worse} for prompt, better, worse in pairs]
+
+
 # --- what runs logged ------------------------------------------------------------------------------------------------
 
 
@@ -315,25 +362,3 @@ def _curves(runs: Iterable[Path], figure: str) -> dict[str, Curve]:
         log, name = ("train.jsonl", f"validation/{figure}") if is_ours else ("figures.jsonl", figure)
         curves |= read_curves(run / log, name)
     return curves
-
-
-def _first(ours: Iterable[Path], theirs: Iterable[Path]) -> list[FirstUpdate]:
-    """Compare the figures of the first update that both sides have."""
-    lines = [[_first_line(run) for run in runs] for runs in (ours, theirs)]
-    found = []
-    for name in FIGURES:
-        a, b = (tuple(line[name] for line in side if name in line) for side in lines)
-        if min(len(a), len(b)) > 1:
-            p = judge_seeds([Contrast(b, a)]).p
-            found.append(FirstUpdate(name, mean(a), mean(b), mean(b) / mean(a) if mean(a) else None, p, 1.0))
-    return found
-
-
-def _first_line(run: Path) -> Mapping[str, float]:
-    """Return the figures of a run's first update."""
-    if not (run / STATE).exists():
-        line = next(line for _, line in files.read_jsonl(run / "train.jsonl") if is_update(line))
-        return {name: line[key] for name, (key, _) in FIGURES.items() if key in line}
-    history = files.read_json(run / STATE)["log_history"]
-    line = next(line for line in history if line["step"] == 1 and "loss" in line)
-    return {name: value for name, (_, from_trl) in FIGURES.items() if (value := from_trl(line)) is not None}

@@ -1,5 +1,6 @@
 """`grue tools conform`."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,26 +12,32 @@ from grue.cli import options
 from grue.cli.console import data_console, print_json, table
 from grue.cli.curves import seen
 from grue.cli.curves import show as show_curves
-from grue.render.figures import figure, p_value
+from grue.render.figures import figure
+from grue.render.layout import Heading, TextTable
+from grue.render.report import Part, as_page
 
 if TYPE_CHECKING:
-    from grue.conform import Conformance
+    from grue.exchange.curves import CurvesCompared
+    from grue.rl.first_step import StepCompared
+
+HEAD = ("first step", "grue", "theirs", "error", "ratio", "cosine", "")
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@options.option("--algo", "method", default="grpo", help="grpo or rloo.")
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@options.option("--algo", "method", default="grpo", help="grpo, rloo, dpo or supervised.")
 @options.option("--task", "task_name", default="imdb", help="A task with a causal backbone, by name or file.")
 @options.suite
-@options.option("--seeds", default="1-5", help="1-5, or 1,2,7.")
+@options.option("--loss", default="", help="module:function of (model, batch), in place of TRL.")
+@options.option("--seeds", default="", help="Compare learning curves over these, too: 1-5, or 1,2,7.")
 @options.option(
     "--theirs",
     type=click.Path(path_type=Path),
-    help="Figures of another trainer, a log a seed as grue.callbacks writes them. [default: TRL trains]",
+    help="Compare curves alone, with those of a trainer that grue.callbacks measured, a log a seed. [seeds: 1-5]",
 )
-@options.option("--updates", type=click.IntRange(min=2), default=16, help="Optimiser steps.")
+@options.option("--updates", type=click.IntRange(min=2), default=16, help="Of the curves: optimiser steps.")
 @options.option("--batch", type=click.IntRange(min=2), default=64, help="Responses of a step.")
-@options.option("--every", type=click.IntRange(min=1), default=4, help="Steps between measurements.")
+@options.option("--every", type=click.IntRange(min=1), default=4, help="Of the curves: steps between measurements.")
 @options.option("--examples", type=click.IntRange(min=2), default=200, help="Validation prompts of a measurement.")
 @options.option(
     "--learning-rate",
@@ -40,10 +47,11 @@ if TYPE_CHECKING:
 )
 @options.as_json
 def conform(
-    folder: Path,
+    folder: Path | None,
     method: str,
     task_name: str,
     suite: str,
+    loss: str,
     seeds: str,
     theirs: Path | None,
     updates: int,
@@ -53,46 +61,95 @@ def conform(
     learning_rate: float,
     as_json: bool,
 ) -> None:
-    """Say whether grue's trainer and another, TRL's by default, learn the same, and where their first updates differ.
+    """Say whether grue's trainer and another, TRL's by default, learn the same, and if not, what differs.
 
-    Both begin from the same weights, on the same data, with the same reward and budget; FOLDER gets the runs, and the
-    same command resumes it. Exit code 1: they differ beyond what seeds explain.
+    The other's first step is recomputed on its own batch: what is learned, advantages, loss, gradient, change of the
+    weights. Where it differs, the known causes that fit exactly are named. With --seeds learning curves are compared,
+    too: FOLDER gets their runs, and the same command resumes it. FOLDER also gets the result, as conform.html and
+    result.json. Exit code 1: they differ.
 
     \b
-    grue tools conform same --algo grpo
+    grue tools conform --algo grpo
+    grue tools conform --algo grpo --loss my_losses:grpo        # a function of (model, batch)
+    grue tools conform same --algo grpo --seeds 1-5
     grue tools conform mine --algo rloo --theirs my_trainer/    # seeds' figures.jsonl
     """  # noqa: D301 (click reads the escape)
-    from grue.conform import Stated
-    from grue.conform import conform as compared
+    from grue.conform import Stated, conform_curves, conform_step
     from grue.runs.request import parse_seeds
     from grue.task_files import load_task
 
+    if loss and (seeds or theirs):
+        raise click.UsageError("A loss is compared on a fixed batch alone: leave out --seeds and --theirs.")
+    if (seeds or theirs) and folder is None:
+        raise click.UsageError("Learning curves need a FOLDER for their runs.")
     stated = Stated(method, updates, batch, learning_rate=learning_rate, every=every, examples=examples)
-    found = compared(load_task(task_name, suite), stated, parse_seeds(seeds), folder, theirs)
+    task, name = load_task(task_name, suite), loss or str(theirs or "TRL")
+    step = None if theirs else conform_step(task, stated, loss=loss)
+    curves: tuple[CurvesCompared, ...] = ()
+    if folder is not None and (seeds or theirs):
+        curves = conform_curves(task, stated, parse_seeds(seeds or "1-5"), folder, theirs)
+    differs = (step is not None and step.differs) or any(test.is_decided for curve in curves for test in curve.tests)
+    found = {"stated": stated, "theirs": name, "first_step": step, "curves": curves, "differs": differs}
+    if folder is not None:
+        files.write_json(folder / "result.json", files.plain(found))
+        title = f"{name} beside grue: {method} on {task.suite}/{task.name}"
+        files.write_text(folder / "conform.html", as_page(title, list(_parts(step, curves))))
     if as_json:
-        print_json({**files.plain(found), "differs": found.differs})
+        print_json(files.plain(found))
     else:
-        show(found)
-    if found.differs:
+        show(step, curves, name)
+    if differs:
         raise click.exceptions.Exit(1)
 
 
-def show(found: "Conformance") -> None:
-    """Print the curves, the first update, and what may explain a difference there."""
+def show(step: "StepCompared | None", curves: Sequence["CurvesCompared"], name: str) -> None:
+    """Print the first step and what explains a difference there, and the curves."""
     console = data_console()
-    for curves in found.curves:
-        show_curves(curves, "grue", found.theirs)
-        console.print(f"{seen(curves)}\n", soft_wrap=True)
-    if found.first:
-        rows = table("first update", "grue", found.theirs, "ratio", "p", "Holm p")
-        for one in found.first:
-            values = (f"{one.ours:.4g}", f"{one.theirs:.4g}", figure(one.ratio, ".3g"))
-            rows.add_row(one.name, *values, p_value(one.p), p_value(one.p_holm))
+    if step is not None:
+        rows = table(*HEAD)
+        for cells in _cells(step):
+            rows.add_row(*cells)
         console.print(rows)
-        for cause in found.causes:
-            console.print(f"· {cause}", soft_wrap=True)
-    old, new = len(found.curves[0].old), len(found.curves[0].new)
-    verdict = "they differ" if found.differs else "no difference found"
-    console.print(
-        Text.assemble((verdict, "bold"), f" between {old} seeds of grue and {new} of {found.theirs}."), soft_wrap=True
-    )
+        first, *others = _sentences(step)
+        console.print(Text(first, "bold"), soft_wrap=True)
+        for sentence in others:
+            console.print(f"· {sentence}", soft_wrap=True)
+    for each in curves:
+        console.print()
+        show_curves(each, "grue", name)
+        console.print(seen(each), soft_wrap=True)
+
+
+def _cells(step: "StepCompared") -> Iterator[tuple[str, ...]]:
+    for stage in step.stages:
+        numbers = (f"{stage.ours:.6g}", f"{stage.theirs:.6g}", f"{stage.error:.2g}")
+        yield (
+            *(stage.name, *numbers, figure(stage.ratio, ".6g"), figure(stage.cosine, ".6f")),
+            "same" if stage.agrees else "differs",
+        )
+
+
+def _sentences(step: "StepCompared") -> Iterator[str]:
+    """Yield the verdict, what explains a difference, and what the batch could not show."""
+    verdict = "differs" if step.differs else "is the same"
+    yield f"The first step {verdict}, on {step.responses} responses, {step.ended} with an end."
+    for stage in step.stages:
+        if stage.cosine is not None and not stage.agrees:
+            told = " Or: ".join(f"{cause}." for cause in stage.causes)
+            yield f"What explains the {stage.name} exactly: {told or 'no known cause, nor two together.'}"
+    if step.unseen:
+        yield f"Comes to the same on this batch, and so could not be seen: {'; '.join(step.unseen)}."
+
+
+def _parts(step: "StepCompared | None", curves: Sequence["CurvesCompared"]) -> Iterator[Part]:
+    """Yield the report."""
+    if step is not None:
+        headings = tuple(Heading(name, 0 < place < len(HEAD) - 1) for place, name in enumerate(HEAD))
+        yield Part(items=tuple(_sentences(step)), table=TextTable("", headings, tuple(_cells(step))))
+    for each in curves:
+        columns = tuple(Heading(name) for name in ("step", "grue", "theirs", "difference"))
+        rows = tuple(
+            (f"{at:g}", f"{ours:.4g}", f"{theirs:.4g}", f"{theirs - ours:+.3g}")
+            for at, ours, theirs in zip(each.steps, *each.means, strict=True)
+        )
+        yield Part(each.figure, table=TextTable("", columns, rows), lines=(seen(each),))

@@ -24,9 +24,9 @@ from grue.records import Example
 
 TextFunction = Callable[[Sequence[Example], Sequence[str]], Sequence[float]]
 Checked = Callable[[Sequence[Example], Sequence[str]], list[float]]
-Noun = Literal["reward", "metric"]
+Noun = Literal["reward", "metric", "loss"]
 
-ERRORS: dict[Noun, type[GrueError]] = {"reward": TrainingError, "metric": DataError}
+ERRORS: dict[Noun, type[GrueError]] = {"reward": TrainingError, "metric": DataError, "loss": ConfigError}
 
 EXECUTED: dict[ModuleType, str] = {}
 """Imported module → sha256 of the file that was executed, which may have changed since; "" without a file."""
