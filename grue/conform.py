@@ -67,7 +67,7 @@ def plain_task(task: Task) -> Task:
 def _checked(task: Task, stated: Stated, methods: Iterable[str], what: str) -> Task:
     """Return the task as it is compared; a ConfigError if it cannot be."""
     if stated.method not in methods:
-        raise ConfigError(f"{stated.method}: {what} are compared of {', '.join(methods)}.")
+        raise ConfigError(f"{stated.method}: {what} are compared for {', '.join(methods)}.")
     if stated.batch % stated.group:
         raise ConfigError(f"A batch of {stated.batch} responses is not of whole groups of {stated.group}.")
     if task.backbone.family != "causal":
@@ -249,7 +249,7 @@ def settings_of_trl(task: Task, stated: Stated) -> dict[str, Any]:
     }
     if stated.method == "supervised":
         return common
-    common |= {"beta": stated.penalty, "disable_dropout": True}
+    common |= {"beta": stated.penalty}
     if stated.method == "dpo":
         return common
     grouped = (
@@ -269,13 +269,19 @@ def settings_of_trl(task: Task, stated: Stated) -> dict[str, Any]:
 
 
 def make_trl(
-    task: Task, stated: Stated, seed: int, folder: Path, rows: Sequence[Mapping[str, str]] | None = None
+    task: Task,
+    stated: Stated,
+    seed: int,
+    folder: Path,
+    rows: Sequence[Mapping[str, str]] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> "Trainer":
     """Return TRL's trainer of a task's backbone; an Unavailable without TRL.
 
     Args:
         folder: Gets what it writes.
         rows: What DPO and SFT learn from, all at once. [default: the task's prompts]
+        settings: Arguments of TRL's configuration in place of `settings_of_trl`.
     """
     try:
         import trl
@@ -288,6 +294,7 @@ def make_trl(
     from grue import rewards
     from grue.evaluation.evaluate import text_cut
     from grue.lm.folder import locate_model
+    from grue.lm.model import dropout_rates
     from grue.lm.quiet import quiet
 
     split, cut, name = task.data.reward_split, text_cut(task), OF_TRL[stated.method]
@@ -299,6 +306,7 @@ def make_trl(
     arguments = {**settings_of_trl(task, stated), **shown, "use_cpu": not torch.cuda.is_available(), "seed": seed}
     if not more:
         arguments["per_device_train_batch_size"] = len(rows)
+    arguments |= settings or {}
     disable_progress_bars()
     with quiet():
         made: Trainer = getattr(trl, f"{name}Trainer")(
@@ -308,6 +316,9 @@ def make_trl(
             **more,
         )
     made.remove_callback(PrinterCallback)
+    for module in made.model.modules():
+        for rate in dropout_rates(module):
+            setattr(module, rate, 0.0)
     return made
 
 

@@ -437,7 +437,7 @@ def alike(theirs: Weights, ours: Weights) -> Alike:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StepStage:
     """One stage of a first step, on both sides.
 
     Attributes:
@@ -470,7 +470,7 @@ class StepCompared:
 
     responses: int
     ended: int
-    stages: tuple[Stage, ...]
+    stages: tuple[StepStage, ...]
     unseen: tuple[str, ...]
 
     @property
@@ -524,46 +524,49 @@ def compare_step(
         if not causes and compared.error_scaled > EXACT:
             pairs = ((told, beside(objective)[0]) for objective, told in method.variants(2))
             causes = [told for told, other in pairs if other.error < EXACT]
-        scaled = [("grue's own loss", compared), *((told, other) for told, other, _ in singles)]
-        causes = causes or [f"{told}, times {a.scale:.4g}" for told, a in scaled if a.error_scaled < EXACT]
+        if compared.error_scaled < EXACT:
+            scaled = [("grue's own loss", compared)]
+        else:
+            scaled = [(told, other) for told, other, _ in singles if other.error_scaled < EXACT]
+        causes = causes or [f"{told}, times {other.scale:.4g}" for told, other in scaled]
         of_gradient = replace(of_gradient, causes=tuple(causes))
     stages.append(of_gradient)
     ours.passes.clear()
     if theirs.change is not None:
         step = step_of(model, theirs.start, theirs.gradient, config)
-        of_step = _stage("first step", step, theirs.change)
+        of_step = _stage("optimiser's step", step, theirs.change)
         stages.append(of_step if of_step.agrees else replace(of_step, causes=_of_step(theirs, model, config)))
     unseen = tuple(told for told, _, own in singles if own.error < EXACT)
     return StepCompared(len(theirs.batch.ids), int(theirs.batch.ended.sum()), tuple(stages), unseen)
 
 
-def _before(theirs: FirstStep, ours: Ours) -> Iterator[Stage]:
+def _before(theirs: FirstStep, ours: Ours) -> Iterator[StepStage]:
     """Yield the stages before the gradient, as far as they are known of the other trainer."""
     own, batch = ours.method.own, theirs.batch
     with torch.no_grad():
         new, reference, mask = ours.scores(own)
         if theirs.learned is not None:
             wrong = int((theirs.learned.bool() != mask).sum())
-            yield Stage("tokens learned", float(mask.sum()), float(theirs.learned.sum()), wrong, wrong == 0)
+            yield StepStage("tokens learned", float(mask.sum()), float(theirs.learned.sum()), wrong, wrong == 0)
         if theirs.advantages is not None:
             advantages = advantages_of(own, batch, new - reference, mask)
             gap = float((theirs.advantages - advantages).abs().max())
             size = float(advantages.abs().max())
-            yield Stage("largest advantage", size, float(theirs.advantages.abs().max()), gap, gap <= EXACT * size)
+            yield StepStage("largest advantage", size, float(theirs.advantages.abs().max()), gap, gap <= EXACT * size)
         if theirs.kl is not None:
             estimate = rl.kl_k3 if PENALTIES[own.penalty][1] else rl.kl_k1
             yield _number("KL, nats a token", float(rl.masked_mean(estimate(new, reference), mask)), theirs.kl)
         yield _number("loss", float(ours.loss(own)), theirs.loss)
 
 
-def _number(name: str, ours: float, theirs: float) -> Stage:
+def _number(name: str, ours: float, theirs: float) -> StepStage:
     gap = abs(theirs - ours)
-    return Stage(name, ours, theirs, gap, gap <= EXACT * max(abs(ours), 0.01))
+    return StepStage(name, ours, theirs, gap, gap <= EXACT * max(abs(ours), 0.01))
 
 
-def _stage(name: str, ours: Weights, theirs: Weights) -> Stage:
+def _stage(name: str, ours: Weights, theirs: Weights) -> StepStage:
     compared, norms = alike(theirs, ours), [_norm(side) for side in (ours, theirs)]
-    return Stage(name, norms[0], norms[1], compared.error, compared.error < EXACT, compared.ratio, compared.cosine)
+    return StepStage(name, norms[0], norms[1], compared.error, compared.error < EXACT, compared.ratio, compared.cosine)
 
 
 def _norm(values: Weights) -> float:

@@ -18,7 +18,7 @@ from grue.errors import ConfigError
 from grue.evaluation.rewards import make_reward
 from grue.lm.constraints import end_ids
 from grue.lm.load import load_language_model
-from grue.lm.model import assert_no_dropout, eos_id, freeze
+from grue.lm.model import dropout_rates, eos_id, freeze
 from grue.lm.tokens import Tokens, padded
 from grue.rl.experience import collect
 from grue.rl.first_step import FirstStep, FixedBatch, Weights, fixed_batch, push_off
@@ -99,8 +99,8 @@ def step_of_loss(name: str, function: LossFunction, model: PreTrainedModel, batc
             "torch.no_grad() or .detach()."
         )
     if not all(part.isfinite().all() for part in (loss, *found.values())):
-        raise ConfigError(f"The loss {name!r} or its gradient is not finite ({float(loss):g}).")
-    return FirstStep(batch, weights(model), float(loss), found)
+        raise ConfigError(f"The loss {name!r} or its gradient is not finite.")
+    return FirstStep(batch, weights(model), float(loss.detach()), found)
 
 
 def weights(model: nn.Module) -> Weights:
@@ -167,7 +167,8 @@ def step_of_trainer(
         raise ConfigError(f"{name} trains in half precision, whose rounding hides differences: train in float32.")
     if trainer.processing_class.get_vocab() != tokenizer.get_vocab():
         raise ConfigError(f"{name} has another tokenizer than the task's backbone: give it the backbone's.")
-    assert_no_dropout(model)
+    if any(map(dropout_rates, model.modules())):
+        raise ConfigError(f"{name} trains with dropout, which is drawn anew each time: set the model's dropout to 0.")
     push_off(model, seed)
     before = weights(model)
     seen: dict[Any, Any] = {}

@@ -72,7 +72,7 @@ def by_hand(policy, reference, batch, over="responses", judge="group", kl="k3", 
     sign = {"k3": 1, "k2": 1, "none": 0, "sign": -1}[kl]
     scores = []
     for row, length in enumerate(lengths):
-        ratio = float((new[row, :length] - old[row, :length]).sum())
+        ratio = float((new[row, :length] - old[row, :length]).sum().detach())
         scores.append(float(batch.rewards[row]) - (sign * BETA * ratio if reward else 0))
     sums, counts = [], []
     for row, length in enumerate(lengths):
@@ -127,7 +127,9 @@ GRPO = {
     "advantages are rewards less the mean of the others, not divided": {"judge": "others"},
     "advantages are divided by the group's deviation with denominator n, not n − 1": {"judge": "population"},
     "nothing (or less than 1e-4) is added to the group's deviation": {"judge": "epsilon"},
-    "advantages are divided by the batch's deviation, after the group's mean is taken off": {"judge": "batch deviation"},
+    "advantages are divided by the batch's deviation, after the group's mean is taken off": {
+        "judge": "batch deviation"
+    },
     "advantages are standardised over the batch, not the group": {"judge": "batch"},
     "advantages are rewards less the mean of the batch, not the group": {"judge": "batch mean"},
     "the KL penalty is left out": {"kl": "none"},
@@ -145,7 +147,6 @@ GRPO = {
 def test_grues_own_objective_is_the_same():
     causes, found = named("grpo", by_hand)
     assert not found.differs and causes == () and (found.responses, found.ended) == (8, 6)
-    assert found.stages[0].agrees and found.stages[0].name == "loss" or found.stages[0].error < 1  # the surrogate's own
     assert found.unseen == ()
     rloo = {"over": "tokens", "judge": "others", "reward": True}
     assert not named("rloo", lambda *given: by_hand(*given, **rloo))[1].differs
@@ -169,9 +170,7 @@ def test_two_at_once_and_a_constant_factor():
     )
     assert named("grpo", lambda *given: by_hand(*given) / 4)[0] == ("grue's own loss, times 0.25",)
     assert named("grpo", lambda *given: -by_hand(*given))[0] == ("grue's own loss, times -1",)
-    assert named("grpo", lambda *given: 3 * by_hand(*given, kl="none"))[0] == (
-        "the KL penalty is left out, times 3",
-    )
+    assert named("grpo", lambda *given: 3 * by_hand(*given, kl="none"))[0] == ("the KL penalty is left out, times 3",)
 
 
 def test_no_known_cause():
@@ -233,12 +232,13 @@ def test_the_step():
 
     def change(rate, decay=0.0):
         return {
-            name: -rate * (g / (g.abs() + 1e-8) + decay * step.start[name] * (g.ndim > 1)) for name, g in clipped.items()
+            name: -rate * (g / (g.abs() + 1e-8) + decay * step.start[name] * (g.ndim > 1))
+            for name, g in clipped.items()
         }
 
     def causes(made):
         found = steps.compare_step(replace(step, change=made), steps.METHODS["grpo"], policy, reference, config)
-        assert found.stages[-1].name == "first step" and found.stages[-2].agrees
+        assert found.stages[-1].name == "optimiser's step" and found.stages[-2].agrees
         assert found.differs is not found.stages[-1].agrees
         return found.stages[-1].causes
 

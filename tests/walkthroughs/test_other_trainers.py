@@ -67,6 +67,15 @@ def test_a_model_is_measured_for_any_trainer(tmp_path):
     assert re.fullmatch(r"preference \d+\.\d, naturalness \d+\.\d", printed["python watch_anywhere.py"].strip())
 
 
+def test_the_loss_of_the_page_is_grues(tmp_path):
+    section = SECTIONS["Does another trainer learn the same?"]
+    (loss,) = [match["text"] for match in BLOCK.finditer(section) if match["language"] == "python"]
+    (tmp_path / "my_losses.py").write_text(loss, encoding="utf-8")
+    command = "grue tools conform --algo grpo --loss my_losses:grpo"
+    assert f"\n{command}\n" in section
+    assert "The first step is the same, on 64 responses" in run(tmp_path, "-m", *shlex.split(command))
+
+
 LOOK_AT_TRL = """
 import json
 from safetensors.torch import load_file
