@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from grue import files
 from grue.data.load import load_examples
@@ -20,7 +20,7 @@ from grue.stats.paired import holm
 from grue.tasks import Generation, Task
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
     from transformers import PreTrainedTokenizerBase, Trainer
 
     from grue.rl.first_step import FixedBatch, StepCompared
@@ -316,7 +316,7 @@ def make_trl(
             **more,
         )
     made.remove_callback(PrinterCallback)
-    for module in made.model.modules():
+    for module in cast("nn.Module", made.model).modules():
         for rate in dropout_rates(module):
             setattr(module, rate, 0.0)
     return made

@@ -111,7 +111,12 @@ def fixed_batch(
     Args:
         ends: The ids that end a response.
         more: `group_size`, `penalty`, `max_new_tokens`.
+
+    Raises:
+        ConfigError: A response has no reward.
     """
+    if rewards.isnan().any():
+        raise ConfigError("The reward applies to some responses alone; first steps need a reward of every response.")
     is_end = torch.isin(responses.ids, torch.tensor(ends, device=responses.ids.device))
     mask = (responses.mask | is_end) & (is_end.cumsum(1) - is_end.long() == 0)
     attention = torch.cat([prompts.mask, mask], 1).long()
@@ -146,7 +151,7 @@ def push_off(model: nn.Module, seed: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is minimised: the attributes are the axes of `AXES`, which says what their values mean."""
+    """What is minimised: the attributes are axes; `Method.axes` says what their values mean."""
 
     mean: str = "tokens"
     advantages: str = "rewards"

@@ -60,6 +60,8 @@ def draw_batch(trainer: Trainer, method: str, config: GRPOConfig) -> FixedBatch:
         rows = (chosen + torch.arange(len(groups)).unsqueeze(1) * size)[groups.amax(1) > groups.amin(1)].flatten()
         prompts, responses = (Tokens(part.ids[rows], part.mask[rows]) for part in (prompts, responses))
         rewards, size = torch.tensor([1.0, 0.0]).repeat(len(rows) // 2), 2
+        if not len(rows):
+            raise ConfigError(f"The responses to each prompt have equal rewards, so there is no pair: raise --batch.")
     return fixed_batch(
         prompts,
         responses,
@@ -104,19 +106,19 @@ def step_of_loss(name: str, function: LossFunction, model: PreTrainedModel, batc
 
 
 def weights(model: nn.Module) -> Weights:
-    """Return a copy of a model's parameters."""
-    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    """Return a copy of a model's parameters, on the CPU."""
+    return {name: parameter.detach().to("cpu", copy=True) for name, parameter in model.named_parameters()}
 
 
 @contextmanager
 def gradients(model: nn.Module) -> Iterator[Weights]:
-    """Yield the gradients of the last backward pass within the block, which are there when it ends."""
-    found = {name: torch.zeros_like(parameter) for name, parameter in model.named_parameters()}
+    """Yield the gradients of the last backward pass within the block, on the CPU, which are there when it ends."""
+    found = {name: torch.zeros_like(parameter, device="cpu") for name, parameter in model.named_parameters()}
 
     def keep(name: str) -> Callable[[Tensor], None]:
         def hook(parameter: Tensor) -> None:
             assert parameter.grad is not None
-            found[name] = parameter.grad.detach().clone()
+            found[name] = parameter.grad.detach().to("cpu", copy=True)
 
         return hook
 
@@ -189,13 +191,14 @@ def step_of_trainer(
         trainer.train()
     after, inputs = weights(model), seen["compute_loss", "given"][1]
     if of_rollouts:
-        rewards = (seen["_calculate_rewards"] * trainer.reward_weights).sum(1)
-        inputs = seen["_generate_and_score_completions"]
+        values = seen["_calculate_rewards"].cpu()
+        rewards = (values * trainer.reward_weights.cpu()).nansum(1).masked_fill(values.isnan().all(1), torch.nan)
+        inputs = _on_cpu(seen["_generate_and_score_completions"])
         prompts, responses = Tokens(inputs["prompt_ids"], inputs["prompt_mask"].bool()), inputs["completion_ids"]
         read = learned = inputs["completion_mask"].bool() & inputs.get("tool_mask", torch.ones(1)).bool()
         size, temperature = arguments.num_generations, arguments.temperature
     else:
-        prompts, responses, read, learned = _split(inputs, name)
+        prompts, responses, read, learned = _split(_on_cpu(inputs), name)
         is_pairs, temperature = "completion_mask" in inputs, 1.0
         size = 2 if is_pairs else 1
         rewards = torch.tensor([1.0, 0.0] if is_pairs else [0.0]).repeat(len(responses) // size)
@@ -220,6 +223,10 @@ def step_of_trainer(
         kl=next((line["kl"] for line in trainer.state.log_history if "kl" in line), None),
         change={name: after[name] - value for name, value in before.items()},
     )
+
+
+def _on_cpu(inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: value.cpu() for name, value in inputs.items() if isinstance(value, Tensor)}
 
 
 def _split(inputs: Mapping[str, Tensor], name: str) -> tuple[Tokens, Tensor, Tensor, Tensor]:

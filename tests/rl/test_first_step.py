@@ -8,6 +8,8 @@ import pytest
 from support.late import late
 from support.paths import ROOT
 
+from grue.errors import ConfigError
+
 torch = late("torch")
 tiny, steps, captured = late("support.tiny"), late("grue.rl.first_step"), late("grue.runs.captured_step")
 GROUP, LONGEST, BETA, TEMPERATURE = 4, 6, 0.3, 0.7
@@ -263,6 +265,28 @@ def test_ends_are_read_off_the_ids():
         )  # fmt: skip
         assert torch.equal(batch.response_mask, right.response_mask)
         assert torch.equal(batch.attention_mask, right.attention_mask) and batch.ended.tolist() == list(ENDED)
+
+
+def test_every_response_needs_a_reward(refused):
+    _, reference = models()
+    batch = a_batch(reference)
+    prompts = steps.Tokens(batch.ids[:, :4], batch.attention_mask[:, :4].bool())
+    responses = steps.Tokens(batch.ids[:, 4:], batch.response_mask[:, 4:])
+    with refused(ConfigError):
+        steps.fixed_batch(
+            prompts, responses, batch.rewards.clone().index_fill_(0, torch.tensor([2]), torch.nan), [1], reference,
+            temperature=1.0, group_size=4, penalty=0.1, max_new_tokens=8,
+        )  # fmt: skip
+
+
+def test_models_with_other_parameters(refused):
+    policy, reference = models()
+    batch = a_batch(reference)
+    step = captured.step_of_loss("mine", lambda model, batch: by_hand(model, reference, batch), policy, batch)
+    config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
+    other = replace(step, start={f"base.{name}": part for name, part in step.start.items()})
+    with refused(ConfigError):
+        steps.compare_step(other, steps.METHODS["grpo"], policy, reference, config)
 
 
 # --- grue's own trainers ----------------------------------------------------------------------------------------------
