@@ -61,7 +61,7 @@ def draw_batch(trainer: Trainer, method: str, config: GRPOConfig) -> FixedBatch:
         prompts, responses = (Tokens(part.ids[rows], part.mask[rows]) for part in (prompts, responses))
         rewards, size = torch.tensor([1.0, 0.0]).repeat(len(rows) // 2), 2
         if not len(rows):
-            raise ConfigError(f"The responses to each prompt have equal rewards, so there is no pair: raise --batch.")
+            raise ConfigError("The responses to each prompt have equal rewards, so there is no pair: raise --batch.")
     return fixed_batch(
         prompts,
         responses,
