@@ -29,7 +29,7 @@ TASK ?= imdb
 SEED ?= 1
 
 .PHONY: help install demo notebooks test test-slow test-ray test-frozen test-all messages check lint types tasks pages boards \
-	docs site bench findings leaderboard check-submissions retrain clean
+	docs site bench findings leaderboard check-submissions retrain environments clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets; times are those of two cores.
@@ -127,5 +127,20 @@ retrain: $(READY)  ## Train a run of a committed row again, and compare (2 minut
 	rm -rf .retrain # a finished run would not be trained again
 	$(GRUE) submit retrain submissions/mini/$(ROW) --task $(TASK) --seed $(SEED) --runs .retrain
 
+# Each package has a venv of its own: verifiers and OpenEnv need different versions of mcp, and verifiers an older openai.
+ENVIRONMENTS := grue_commongen grue_commongen_openenv
+environments: $(ENVIRONMENTS:%=.environments/%/.ready)  ## Install the packages of environments/, each into a venv of its own, and test them (7 minutes, 2 once installed).
+	for name in $(ENVIRONMENTS); do \
+		.environments/$$name/bin/python -m pip install --quiet --no-deps --force-reinstall environments/$$name && \
+		.environments/$$name/bin/python -m pytest environments/test_$$name.py || exit 1; \
+	done
+
+.environments/%/.ready: environments/%/pyproject.toml pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .environments/$*
+	grep -v '^openai==' constraints.txt >.environments/$*/constraints.txt
+	.environments/$*/bin/python -m pip install --quiet --constraint .environments/$*/constraints.txt \
+		$(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') --editable . environments/$* pytest uv
+	@touch $@
+
 clean:  ## Remove everything that make made.
-	rm -rf $(VENV) .demo .retrain .site site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .environments .demo .retrain .site site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

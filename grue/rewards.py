@@ -1,4 +1,4 @@
-"""GRUE's rewards in other trainers: TRL, verl, OpenRLHF and verifiers.
+"""GRUE's rewards in other trainers: TRL, verl, OpenRLHF, verifiers and OpenEnv.
 
 A reward is given as for `grue train --reward`: a metric, a weighted sum, "module:function" or a function of
 (examples, texts); None for the task's. The files of `grue data export --format …` have the ids by which these functions
@@ -9,14 +9,14 @@ All functions here take:
     reward: The reward.
     task: A task, its name in `suite`, or the path of its file.
     split: The split of the prompts, or several: ("rl", "validation"). [default: the one that policies learn from with a
-        reward, rl if the task has it, else train; verl and OpenRLHF also validate, so for them with validation]
+        reward, rl if the task has it, else train; all but TRL also validate, so for them with validation]
     data_dir: A folder with the data set in its original layout, instead of the task's sources.
     offline: Open no connection for data.
 
 and raise UnknownName or ConfigError for an invalid reward or task, DataError for data that is not available, and for an
-id that two of the splits have with different content (except `for_verl`, whose rows name their split). The returned
-functions raise TrainingError for a prompt that is not an example of the split, and for a reward that returns no usable
-number; a reward here is one number per response, never per token.
+id that two of the splits have with different content, unless prompts name their split (verl, verifiers, OpenEnv). What
+is returned raises TrainingError for a prompt that is not an example of the split, and for a reward that returns no
+usable number; a reward here is one number per response, never per token.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -217,7 +217,8 @@ def for_verifiers(
     """Return a taskset class for verifiers, evaluated with `vf-eval` and trained on by prime-rl (read in 0.4.0).
 
     Each example is a task with its id and prompt; the last reply is scored, and each term is the metric "reward/NAME".
-    verifiers loads the class from a module on the path, by the module's name:
+    The prompts are those of the first split; `--env.taskset.split validation` takes another of `split`. verifiers loads
+    the class from a module on the path, by the module's name:
 
         # commongen.py
         CommonGen = for_verifiers("0.5*meteor + 0.5*coverage", task="commongen")
@@ -230,7 +231,37 @@ def for_verifiers(
     """
     from grue.interop.taskset import make_taskset
 
-    return make_taskset(_scorer(reward, task, suite, split, data_dir, offline))
+    return make_taskset(
+        _scorer(reward, task, suite, split, data_dir, offline, validates=True, rows_name_their_split=True)
+    )
+
+
+def for_openenv(
+    reward: "str | RewardFunction | None" = None,
+    *,
+    task: AnyTask,
+    suite: str = "mini",
+    split: Splits | None = None,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> Any:
+    """Return OpenEnv's server of a task, a FastAPI application (read in openenv 0.10.0).
+
+    An episode is one step: `reset(split=…, index=…)` gives the prompt at an index of a split, `reset(seed=…)` one drawn
+    from the first; `step({"text": …})` ends it with the reward, and with each term in `observation["terms"]`, None if
+    one does not apply. `list_splits`, `num_tasks` and `get_task` are served as well. uvicorn runs it:
+
+        # app.py: uvicorn app:app --port 8000
+        app = for_openenv("0.5*meteor + 0.5*coverage", task="commongen")
+
+    Arguments and errors as for all functions of this module, and:
+
+    Raises:
+        Unavailable: openenv is not installed.
+    """
+    from grue.interop.episodes import make_app
+
+    return make_app(_scorer(reward, task, suite, split, data_dir, offline, validates=True, rows_name_their_split=True))
 
 
 def _scorer(

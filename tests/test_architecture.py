@@ -37,7 +37,7 @@ ANYWHERE = {
     **{"pydantic": r"shapes\.py", "pydantic_core": r"shapes\.py"},
 }
 BASES = re.compile(
-    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|TrainerCallback|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
+    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|TrainerCallback|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.(Task(set)?\[.*\]|TaskData|TasksetConfig)|openenv\.(Action|Observation|Environment)"
 )
 SETTINGS = re.compile(r"(rl/settings|algorithms/(cards/)?\w+)\.py")
 """Where a settings class may extend another."""

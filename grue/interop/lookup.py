@@ -1,13 +1,12 @@
 """Find the example of a trainer's prompt, by its id or else by its text."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from grue.data.examples import ExampleFile
-from grue.errors import DataError, TrainingError, escaped
+from grue.errors import ConfigError, DataError, TrainingError, escaped
 from grue.evaluation.prompting import content_text
 from grue.records import Example
 
@@ -22,15 +21,24 @@ class Lookup:
 
     Attributes:
         source: The task's name in exported data: "mini/imdb".
+        splits: The names of the splits.
     """
 
     def __init__(self, source: str, splits: Sequence[str], files: Sequence[ExampleFile]) -> None:
         self.source = source
-        self._splits = splits
+        self.splits = splits
         self._files = files
 
-    def __iter__(self) -> Iterator[Example]:
-        return chain.from_iterable(self._files)
+    def of(self, split: str | None) -> ExampleFile:
+        """Return the examples of a split, None for the first; a ConfigError if it is not one of these."""
+        if split is None:
+            return self._files[0]
+        if split not in self.splits:
+            raise ConfigError(
+                f"The split '{escaped(split)}' is not one of {' and '.join(self.splits)}, whose prompts {self.source} "
+                "has here; name it with split=…"
+            )
+        return self._files[self.splits.index(split)]
 
     def by_id(self, identity: object, split: object = None) -> Example:
         """Return the example with an id.
@@ -42,12 +50,12 @@ class Lookup:
             TrainingError: There is none in these splits, or `split` is not one of them.
             DataError: Two splits have the id with different content, and `split` is not given.
         """
-        if split is not None and split not in self._splits:
+        if split is not None and split not in self.splits:
             raise TrainingError(
                 f"The id '{escaped(identity)}' is of the split '{escaped(split)}', but this reward is of "
                 f"{self._title}; name the split with split=…"
             )
-        chosen = [n for n, name in enumerate(self._splits) if split in (None, name)]
+        chosen = [n for n, name in enumerate(self.splits) if split in (None, name)]
         examples = {n: self._files[n][self._ids[n][str(identity)]] for n in chosen if str(identity) in self._ids[n]}
         if not examples:
             raise self._unknown(f"The id '{escaped(identity)}'")
@@ -66,7 +74,7 @@ class Lookup:
         """Refuse different examples with one id, each of another split."""
         first = next(iter(examples.values()))
         if any(example != first for example in examples.values()):
-            names = " and ".join(self._splits[n] for n in examples)
+            names = " and ".join(self.splits[n] for n in examples)
             raise DataError(
                 f"{self.source}: the id '{escaped(first.id)}' is in the splits {names} with different content, so that "
                 "it does not say whose references count. Give every row an id that no other split has, or name one "
@@ -111,7 +119,7 @@ class Lookup:
 
     @property
     def _title(self) -> str:
-        return f"{self.source} {' and '.join(self._splits)}"
+        return f"{self.source} {' and '.join(self.splits)}"
 
     def _unknown(self, subject: str) -> TrainingError:
         return TrainingError(

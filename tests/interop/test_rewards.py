@@ -381,11 +381,15 @@ def test_a_taskset_of_verifiers(animals, monkeypatch):
     double.reward = lambda function: function
     monkeypatch.setitem(sys.modules, "verifiers", ModuleType("verifiers"))
     monkeypatch.setitem(sys.modules, "verifiers.v1", double)
-    taskset = rewards.for_verifiers("rouge1", task=animals)(SimpleNamespace(task="settings"))
-    tasks = [*taskset.load()]
-    assert [(one.data.id, one.data.prompt, one.config) for one in tasks] == [
-        (identity, prompt, "settings") for identity, prompt, _ in ROWS["train"]
-    ]
+    made = rewards.for_verifiers("rouge1", task=animals)
+    held = [*made(SimpleNamespace(task="settings", split="validation")).load()]
+    tasks = [*made(SimpleNamespace(task="settings", split=None)).load()]
+    for split, loaded in (("train", tasks), ("validation", held)):
+        assert [(one.data.id, one.data.prompt, one.data.split, one.config) for one in loaded] == [
+            (identity, prompt, split, "settings") for identity, prompt, _ in ROWS[split]
+        ]
+    with pytest.raises(ConfigError, match="The split 'dev' is not one of train and validation"):
+        next(made(SimpleNamespace(task="settings", split="dev")).load())
     metrics = {}
     for one, reply, worth in ((tasks[1], "the cat sees", 1), (tasks[0], "x", 0)):
         trace = SimpleNamespace(last_reply=reply, record_metrics=metrics.update)
@@ -396,3 +400,46 @@ def test_a_taskset_needs_verifiers(animals, monkeypatch):
     monkeypatch.setitem(sys.modules, "verifiers", None)
     with pytest.raises(Unavailable, match="pip install verifiers"):
         grue.rewards.for_verifiers(task=animals)
+
+
+# --- OpenEnv ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_of_openenv(animals, monkeypatch):
+    """Against a double with what is used of openenv 0.10; environments/ has the real one."""
+
+    class Record(SimpleNamespace):
+        step_count = 0
+
+    double = ModuleType("openenv.core.env_server")
+    double.Action = double.Observation = double.State = Record
+    double.Environment = type("Environment", (), {})
+    double.create_app = lambda environment, action, observation, **more: (environment, action, more["env_name"])
+    for name in ("openenv", "openenv.core"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "openenv.core.env_server", double)
+    make, action, name = rewards.for_openenv("rouge1", task=animals)
+    assert name.endswith("animals")
+    environment = make()
+    assert environment.list_splits() == ["train", "validation"]
+    assert environment.num_tasks("validation") == len(ROWS["validation"])
+    identity, prompt, reference = ROWS["validation"][0]
+    assert environment.get_task("validation", 0) == {"id": identity, "index": 0, "prompt": prompt}
+    for reply, worth in ((reference, 1), ("x", 0)):
+        with pytest.raises(TrainingError, match=r"call reset\(\)"):
+            environment.step(action(text=reply))
+        asked = environment.reset(split="validation", index=0)
+        assert (asked.id, asked.split, asked.prompt) == (identity, "validation", prompt)
+        done = environment.step(action(text=reply))
+        assert (done.done, done.reward, done.terms) == (True, worth, {"reward/rouge1": worth})
+    drawn = [environment.reset(seed=seed).id for seed in (1, 1)]
+    assert drawn[0] == drawn[1] in {row[0] for row in ROWS["train"]}
+    for split, index, refused in (("dev", 0, "not one of train and validation"), ("train", 99, "has the prompts 0 to")):
+        with pytest.raises(ConfigError, match=refused):
+            environment.reset(split=split, index=index)
+
+
+def test_an_environment_needs_openenv(animals, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openenv", None)
+    with pytest.raises(Unavailable, match="pip install openenv"):
+        rewards.for_openenv(task=animals)
