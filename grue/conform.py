@@ -228,7 +228,8 @@ def run_grue(task: Task, stated: Stated, seed: int, runs: Path) -> Path:
     """Train with grue, and return the run's folder; a finished run is only read."""
     from grue.api.train import train
 
-    return train(task, stated.method, seed=seed, runs=runs, **settings_of_grue(stated)).folder
+    folder: Path = train(task, stated.method, seed=seed, runs=runs, **settings_of_grue(stated)).folder
+    return folder
 
 
 # --- TRL -------------------------------------------------------------------------------------------------------------

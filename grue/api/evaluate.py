@@ -1,13 +1,13 @@
 """Load a system, let it answer, and score its answers."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from grue.api.examples import AnyTask, as_task, optional_path, refuse_model
-from grue.api.train import Trained
+from grue.api.train import Trained, several_seeds
 from grue.errors import ConfigError
 from grue.records import BASELINES, Result, check_number, check_seed, check_system_name
 from grue.tasks import Task
@@ -29,10 +29,21 @@ class Subject:
     run: Path | None = None
 
 
+@overload
 def evaluate(
-    what: Trained | Subject | str | Path,
+    what: Trained | Subject | str | Path, task: AnyTask | None = None, *, seeds: None = None, **how: Any
+) -> Result: ...
+@overload
+def evaluate(
+    what: str | Path, task: AnyTask | None = None, *, seeds: str | Sequence[int], **how: Any
+) -> list[Result]: ...
+@overload
+def evaluate(what: Sequence[Trained], task: AnyTask | None = None, **how: Any) -> list[Result]: ...
+def evaluate(
+    what: Trained | Subject | str | Path | Sequence[Trained],
     task: AnyTask | None = None,
     *,
+    seeds: str | Sequence[int] | None = None,
     split: str | None = None,
     limit: int | None = None,
     batch_size: int = 64,
@@ -45,13 +56,15 @@ def evaluate(
     progress: Callable[[int, int], None] = lambda done, total: None,
     warn: Callable[[str], None] = warnings.warn,
     **about: Any,
-) -> Result:
+) -> Result | list[Result]:
     """Write a system's predictions for a split and score them, as `grue evaluate` does.
 
     Args:
         what: The result of `train` or `subject`, a run's folder, a checkpoint of GRUE, a baseline ("baseline:null", or
-            its name alone), "http://HOST/v1#MODEL", or any model by its folder or hub id.
+            its name alone), "http://HOST/v1#MODEL", or any model by its folder or hub id. A list of what `train`
+            returned is evaluated one by one, for a list of results.
         task: The task. [default: the checkpoint's]
+        seeds: "1-5", or numbers, of a baseline or a model: a result for each, as a list. [default: seed=1, one result]
         split: The split, or the path of a file of rows in the data set's columns, whose result is never ranked.
             [default: the task's evaluation split]
         limit: Evaluate only so many examples; such a result is never ranked.
@@ -72,35 +85,50 @@ def evaluate(
     """
     limit = None if limit is None else check_number("limit", limit)
     batch_size = check_number("batch_size", batch_size)
-    if not isinstance(what, Subject):
-        what = subject(what, task, **about)
-    elif task is not None or about:
-        names = ["task", *about] if task is not None else about
-        raise ConfigError(
-            f"A Subject is a whole system on a task: {', '.join(names)} would say another; give that to "
-            "`grue.api.evaluate.subject`, which makes one."
+    from grue.lm.checkpoint import is_checkpoint
+
+    asked: list[tuple[Any, dict[str, Any]]] = [(what, about)]
+    if seeds is not None:
+        if not isinstance(what, str | Path) or is_checkpoint(Path(what)):
+            raise ConfigError("A checkpoint is evaluated with the seed that it was trained with; leave out seeds.")
+        asked = [(what, {**about, "seed": seed}) for seed in several_seeds(seeds, about)]
+    elif isinstance(what, list | tuple):
+        asked = [(one, about) for one in what]
+    if output is not None and len(asked) > 1:
+        raise ConfigError(f"output={str(output)!r}: takes one evaluation, but {len(asked)} are asked for.")
+    results = []
+    for each, about_it in asked:
+        if not isinstance(each, Subject):
+            each = subject(each, task, **about_it)
+        elif task is not None or about:
+            names = ["task", *about] if task is not None else about
+            raise ConfigError(
+                f"A Subject is a whole system on a task: {', '.join(names)} would say another; give that to "
+                "`grue.api.evaluate.subject`, which makes one."
+            )
+        from grue.evaluation import evaluate as evaluation  # imports torch, so only after the names are checked
+
+        folder, evaluated = optional_path(output) or each.folder, each.system
+        if frontier is not None:
+            from grue.evaluation.frontier import with_frontier
+
+            evaluated = with_frontier(evaluated, Path(frontier), each.run or each.folder)
+        result = evaluation.evaluate(
+            each.task,
+            evaluated,
+            folder,
+            split=split,
+            limit=limit,
+            batch_size=batch_size,
+            data_dir=optional_path(data_dir),
+            offline=offline,
+            force=force,
+            search=search,
+            progress=progress,
+            warn=warn,
         )
-    from grue.evaluation import evaluate as evaluation
-
-    folder, evaluated = optional_path(output) or what.folder, what.system
-    if frontier is not None:
-        from grue.evaluation.frontier import with_frontier
-
-        evaluated = with_frontier(evaluated, Path(frontier), what.run or what.folder)
-    return evaluation.evaluate(
-        what.task,
-        evaluated,
-        folder,
-        split=split,
-        limit=limit,
-        batch_size=batch_size,
-        data_dir=optional_path(data_dir),
-        offline=offline,
-        force=force,
-        search=search,
-        progress=progress,
-        warn=warn,
-    )
+        results.append(result)
+    return results if seeds is not None or isinstance(what, list | tuple) else results[0]
 
 
 def subject(

@@ -1,11 +1,12 @@
 """Score the predictions of any system, and compare two systems."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task, examples, refuse_model
-from grue.errors import ConfigError, DataError, SubmissionError
+from grue.errors import ConfigError, DataError, SubmissionError, escaped
 from grue.records import Axis, Example, Prediction, check_number, check_seed
 from grue.shapes import from_dict
 from grue.task_files import load_task, task_names
@@ -135,8 +136,8 @@ def _text(text: Any, key: object) -> str:
 
 
 def compare(
-    a: "Trained | str | Path",
-    b: "Trained | str | Path",
+    a: "Trained | Sequence[Trained] | str | Path",
+    b: "Trained | Sequence[Trained] | str | Path",
     *,
     suite: str = "mini",
     tasks: Sequence[str] | None = None,
@@ -153,7 +154,8 @@ def compare(
 
     Args:
         a: Name of a system on the board, the algorithm that made it, "submissions:NAME" or "runs:NAME" if both
-            have it, a folder with its results, or the result of `train`.
+            have it, a folder with its results, or the result of `train`; for a list of runs, the folder that has
+            them all.
         b: The other system.
         tasks: Names or files of tasks that both must have. [default: those of the suite that both have]
         axis: The score to compare: "preference" or "naturalness".
@@ -169,15 +171,12 @@ def compare(
     """
     import numpy as np
 
-    from grue.api.train import Trained
     from grue.leaderboard.compare import compare_systems
     from grue.leaderboard.systems import find_systems
 
     draws, seed, show = check_number("draws", draws), check_seed(seed), check_number("show", show, 0)
-    of_tasks = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
-    sources = [system.folder if isinstance(system, Trained) else system for system in (a, b)]
-    for name, source in zip("ab", sources, strict=True):
-        refuse_model(name, source)
+    of_tasks = [load_task(str(name), suite) for name in dict.fromkeys(tasks or task_names(suite))]
+    sources = [_source(name, system) for name, system in (("a", a), ("b", b))]
     suites = sorted({task.suite for task in of_tasks})
     if len(suites) > 1:
         raise ConfigError(f"The tasks are of several suites, {', '.join(suites)}: compare on those of one.")
@@ -207,3 +206,18 @@ def compare(
         offline=offline,
         progress=progress,
     )
+
+
+def _source(name: str, system: Any) -> str | Path:
+    """Return the name or the folder of a system that is given to `compare`."""
+    from grue.api.train import Trained
+
+    if isinstance(system, list | tuple):
+        if not system or not all(isinstance(run, Trained) for run in system):
+            raise ConfigError(
+                f"{name}={escaped(system, 80)}: a list holds the runs that grue.train(…, seeds=…) returned."
+            )
+        return Path(commonpath([run.folder for run in system]))
+    source: str | Path = system.folder if isinstance(system, Trained) else system
+    refuse_model(name, source)
+    return source

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from grue.api.examples import AnyTask, as_task, refuse_model
 from grue.errors import ConfigError, escaped
@@ -43,16 +43,25 @@ class Trained:
     checkpoint: Path
 
 
+@overload
+def train(
+    task: "AnyTask | RunRequest", algorithm: "str | Algorithm[Any]" = "ppo", *, seeds: None = None, **arguments: Any
+) -> Trained: ...
+@overload
+def train(
+    task: AnyTask, algorithm: "str | Algorithm[Any]" = "ppo", *, seeds: str | Sequence[int], **arguments: Any
+) -> list[Trained]: ...
 def train(
     task: "AnyTask | RunRequest",
     algorithm: "str | Algorithm[Any]" = "ppo",
     *,
+    seeds: str | Sequence[int] | None = None,
     suite: str = "mini",
     trackers: Sequence[str] = ("none",),
     observer: "Observer | None" = None,
     stop: Callable[[], bool] = lambda: False,
     **arguments: Any,
-) -> Trained:
+) -> Trained | list[Trained]:
     """Train a model on a task, as `grue train` does; the same call resumes an interrupted run.
 
     Args:
@@ -60,6 +69,7 @@ def train(
         algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs; "module:NAME", or an object of
             your own, a `grue.rl.trainer.Algorithm`. An object enters the run's record as "module:NAME", or where its
             module has no file by the sha256 of its source: see `grue.runs.algorithms.give_name`.
+        seeds: "1-5", or numbers: a run for each, one after the other, which are returned as a list.
         trackers: "tensorboard", "wandb", "trackio"; an empty list is TensorBoard where it is installed.
         observer: Its methods are called at every update, validation and warning.
         stop: Called before each stage and after every update; True saves the state and raises `Interrupted`.
@@ -81,18 +91,39 @@ def train(
 
     if isinstance(trackers, str):
         raise ConfigError(f"trackers={trackers!r}: give a list of names, such as [{trackers!r}].")
-    stages = plan.stages_of(_request(task, algorithm, suite, arguments, "trackers, observer and stop"))
+    beside = "trackers, observer and stop"
+    if seeds is None:
+        runs = [plan.stages_of(_request(task, algorithm, suite, arguments, beside))]
+    else:  # a wrong one is refused before any starts
+        drawn = several_seeds(seeds, arguments)
+        runs = [plan.stages_of(_request(task, algorithm, suite, {**arguments, "seed": n}, beside)) for n in drawn]
     distributed = join_processes()
     atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
     atexit.register(leave_processes)
     watching = [observer] if observer is not None else []
     with open_trackers(trackers if distributed.is_main else ["none"], _warner(watching)) as opened:
         # A tracker that asks for a login does so before a progress bar is drawn.
-        for stage in stages:
-            if distributed.any(stop()):
-                raise training.Interrupted(f"{stage.folder}: stopped before it began; the same command goes on.")
-            checkpoint = training.train(stage, Observers([*opened, *watching]), stop, distributed)
-    return Trained(stages[-1].task, stages[-1].folder, checkpoint)
+        trained = []
+        for stages in runs:
+            for stage in stages:
+                if distributed.any(stop()):
+                    raise training.Interrupted(f"{stage.folder}: stopped before it began; the same command goes on.")
+                checkpoint = training.train(stage, Observers([*opened, *watching]), stop, distributed)
+            trained.append(Trained(stages[-1].task, stages[-1].folder, checkpoint))
+    return trained[0] if seeds is None else trained
+
+
+def several_seeds(seeds: str | Sequence[int], arguments: Mapping[str, Any]) -> list[int]:
+    """Return the seeds of `seeds=`; a ConfigError if one is invalid, there is none, or `arguments` has `seed` too."""
+    from grue.runs.request import seeds_given
+
+    if "seed" in arguments:
+        raise ConfigError("seed= and seeds= say the same; give one of them.")
+    if isinstance(seeds, int):
+        raise ConfigError(f"seeds={seeds}: give a list or a range, such as [{seeds}] or '1-{max(seeds, 2)}'.")
+    if not (drawn := seeds_given(seeds)):
+        raise ConfigError("seeds is empty; give some, such as '1-5' or [1, 2, 3].")
+    return drawn
 
 
 def diagnose(

@@ -94,6 +94,11 @@ def seeds_of(texts: Sequence[str]) -> list[int]:
     return list(dict.fromkeys(seed for text in texts for seed in parse_seeds(text))) or [1]
 
 
+def seeds_given(seeds: str | Sequence[int]) -> list[int]:
+    """Return seeds given as such a text or as numbers, each once; a ConfigError if one is invalid."""
+    return parse_seeds(seeds) if isinstance(seeds, str) else list(dict.fromkeys(map(check_seed, seeds)))
+
+
 def _no_seeds(text: str) -> ConfigError:
     return ConfigError(f"seeds {_cut(text)}: write a range such as 1-5, or a list such as 1,2,7.")
 

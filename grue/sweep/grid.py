@@ -10,8 +10,8 @@ from grue import files
 from grue.algorithms import system_of
 from grue.errors import ConfigError
 from grue.evaluation.endpoint import Endpoint
-from grue.records import check_seed, with_backbone
-from grue.runs.request import VARIED, canonical, parse_seeds
+from grue.records import with_backbone
+from grue.runs.request import VARIED, canonical, seeds_given
 from grue.task_files import is_named, task_names
 
 
@@ -156,9 +156,7 @@ class SweepGrid:
         Raises:
             ConfigError: They cannot be parsed, one is invalid, or there is none.
         """
-        seeds = (
-            parse_seeds(self.seeds) if isinstance(self.seeds, str) else list(dict.fromkeys(map(check_seed, self.seeds)))
-        )
+        seeds = seeds_given(self.seeds)
         if not seeds:
             raise ConfigError("A sweep needs at least one seed, such as seeds = [1, 2, 3].")
         return seeds

@@ -204,6 +204,37 @@ def test_train_evaluate_score(task, refused):
         grue.train(task, "reinforce", reward=lambda examples, texts: [0.0] * len(texts), seed=3, **SMALL)
 
 
+def test_several_seeds_are_runs_one_after_the_other(task):
+    """Each as if asked for alone, and what is wrong is said before any starts."""
+    alone = grue.train(task, "reinforce", reward=share_of_the, seed=2, **SMALL)
+    written = (alone.folder / "train.jsonl").read_bytes()
+    made = grue.train(task, "reinforce", reward=share_of_the, seeds="1-2", **SMALL)
+    assert [run.folder.name for run in made] == ["seed-1", "seed-2"] and made[1] == alone
+    assert (alone.folder / "train.jsonl").read_bytes() == written
+    results = grue.evaluate(made)
+    assert [result.seed for result in results] == [1, 2] and results[1] == grue.evaluate(alone)
+    other = grue.train(task, "reinforce", reward=share_of_the, seeds=[2, 1, 2], system="other", **SMALL)
+    assert [run.folder.name for run in other] == ["seed-2", "seed-1"]
+    grue.evaluate(other)
+    (compared,) = grue.compare(made, other, suite="own", tasks=[task]).tasks
+    assert compared == grue.compare("reinforce", "other", suite="own", tasks=[task]).tasks[0]
+    drawn = grue.evaluate("null", task, seeds=(1, 3))
+    assert [result.seed for result in drawn] == [1, 3] and drawn[0] == grue.evaluate("null", task)
+    for begin in (
+        lambda: grue.train(task, "reinforce", system="new", seeds="1-2", seed=3),
+        lambda: grue.train(task, "reinforce", system="new", seeds=5),
+        lambda: grue.train(task, "reinforce", system="new", seeds=[]),
+        lambda: grue.train(task, "reinforce", system="new", seeds=[1, -1]),
+        lambda: grue.evaluate(made[0], seeds="1-2"),
+        lambda: grue.evaluate(made[0].folder, seeds="1-2"),
+        lambda: grue.evaluate(made, output="one"),
+        lambda: grue.compare(["reinforce"], "other", suite="own", tasks=[task]),
+    ):
+        with pytest.raises(ConfigError, match="seed|takes one evaluation"):
+            begin()
+    assert not Path("runs/own/words/new").exists() and not Path("one").exists()
+
+
 def test_the_best_and_the_last_of_a_run_are_two_systems_that_are_compared(task):
     """One update at so high a rate makes nonsense, so that the start is kept."""
     settings = {**SMALL, "learning_rate": 0.5}
