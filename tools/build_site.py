@@ -197,7 +197,8 @@ def stage(source: Path, target: Path) -> Staging:
         staging.put(board, as_on_the_site((source / board).read_text(encoding="utf-8")).encode())
     if (source / BOARDS / "examples").is_dir():
         shutil.copytree(source / BOARDS / "examples", target / BOARDS / "examples")
-    shutil.copy(source / "tools/site.css", target / "site.css")
+    for name in ("site.css", "site.js"):
+        shutil.copy(source / "tools" / name, target / name)
     return staging
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import build_site
 import pytest
+from support.browser import chromium
 from support.paths import ROOT
 
 
@@ -32,7 +33,7 @@ def repository(tmp_path: Path) -> Path:
         "leaderboard/mini.md": "# Mini\n",
         "leaderboard/mini.html": '<a href="../README.md"></a><a href="../docs/how/page.md"></a><a href="grue.html"></a>',
         "leaderboard/grue.html": "",
-        "tools/site.css": "",
+        **dict.fromkeys(("tools/site.css", "tools/site.js"), ""),
     }.items():
         path = tmp_path / "repository" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,3 +124,25 @@ def test_the_site_is_built_and_shows_docstrings_and_results_of_notebooks() -> No
     assert 'href="./leaderboard/mini.html"' in (site / "index.html").read_text(encoding="utf-8")
     assert "<pre>" in (site / "docs/notebooks/first-run.ipynb.html").read_text(encoding="utf-8")
     assert (site / "search.json").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_what_the_theme_adds_can_be_reached_by_keys_and_is_no_landmark(tmp_path: Path) -> None:
+    """Its shapes, some of which come after the page: a table that scrolls, a code's buttons, parts of the contents."""
+    (tmp_path / "page.html").write_text(
+        '<body><nav class="md-nav md-nav--secondary" aria-label="Contents"><nav class="md-nav" aria-label="Errors"></nav>'
+        '</nav><main></main><script src="site.js"></script></body>'
+    )
+    (tmp_path / "site.js").write_text((ROOT / "tools" / "site.js").read_text(encoding="utf-8"))
+    late = (
+        '<div class="md-typeset__scrollwrap"><table><tr><th></th><th>a</th></tr></table></div>'
+        '<nav class="md-code__nav"><button>Copy</button></nav>'
+    )
+    with chromium(tmp_path) as browser:
+        browser.get((tmp_path / "page.html").as_uri())
+        browser.execute_script("document.querySelector('main').innerHTML = arguments[0]", late)
+        assert browser.execute_script(
+            "const role = (query) => document.querySelector(query).getAttribute('role');"
+            "return [document.querySelector('.md-typeset__scrollwrap').tabIndex, document.querySelectorAll('th').length,"
+            " document.querySelectorAll('td').length, role('.md-code__nav'), role('.md-nav .md-nav'), role('.md-nav')]"
+        ) == [0, 1, 1, "none", "none", None]
