@@ -16,7 +16,7 @@ import numpy as np
 
 from grue.api.evaluate import subject
 from grue.data.load import few_of, load_examples
-from grue.errors import ConfigError
+from grue.errors import ConfigError, DataError
 from grue.evaluation import frontier
 from grue.evaluation.best_of import is_oracle
 from grue.evaluation.comparison import Worth, worth_of_mean
@@ -131,6 +131,8 @@ def measure(
         for name in dict.fromkeys(("train", "validation", plan.split))
     }
     shown = few_of(data["validation"], examples)
+    if len(shown) < 2:
+        raise DataError(f"The split 'validation' of {task.name} has {len(shown)} examples; a card takes 2 at least.")
     check_examples(task, shown)
     begun = plan.init or (plan.start.model if plan.backbone else "zero-shot")
     system = replace(subject(begun, task).system, seed=plan.seed)

@@ -17,7 +17,7 @@ MANY_BEYOND = 0.05
 """Share of the texts beyond the task's limit that is worth saying."""
 PROBED = (HELD_OUT, "naturalness")
 PUSHED = BEST.format(PICKED[-1])
-CALLED = {"empty": "An empty answer", "null": "A constant", "copy": "Copying the prompt", "lead": "The lead"}
+CALLED = {"empty": "an empty answer", "null": "a constant", "copy": "copying the prompt", "lead": "the lead"}
 NOTHING = Interval(0.0, 0.0)
 KLS = (0.0, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # nats
 
@@ -28,24 +28,35 @@ def verdict(card: TaskCard) -> list[str]:
 
 
 def _floor(card: TaskCard) -> Iterator[str]:
-    """Yield where outputs without learning are above the start, and how near the oracle."""
-    axes = (REWARD, "preference")
-    above = {each: [name for name in axes if card.answers[each].gains.get(name, NOTHING).low > 0] for each in card.lazy}
-    if any(above.values()):
-        best = max(
-            above, key=lambda each: [card.answers[each].scores.get(name, 0.0) for name in axes] if above[each] else []
+    """Yield where outputs without learning surely differ from the start, and how near the oracle they come."""
+    start = f"the {'trained' if card.trained else 'untrained'} start"
+    gains = {each: card.answers[each].gains for each in card.lazy}
+    rises = {
+        each: [name for name in (REWARD, "preference") if gains[each].get(name, NOTHING).low > 0] for each in gains
+    }
+    falls = {each: [name for name in FIGURES if gains[each].get(name, NOTHING).high < 0] for each in gains}
+    hacks = [each for each in gains if REWARD in rises[each] and falls[each]]
+    better = [each for each in gains if rises[each] and each not in hacks]
+    if hacks:
+        best = min(hacks, key=lambda each: card.answers[each].scores.get("preference", 0.0))
+        fallen = _against(card, best, falls[best][0])
+        yield (
+            f"The reward can be hacked without learning: {_named(best)} is above {start} in "
+            f"{_against(card, best, REWARD)}, and below it in {fallen}."
         )
-        of, start = card.answers[best], card.answers[GREEDY].scores
-        both = {name: f"{_shown(name, of.scores[name])} against {_shown(name, start[name])}" for name in above[best]}
-        said = [f"{name} ({values}; {_gain(name, of.gains[name])})" for name, values in both.items()]
-        yield f"{_named(best)} is above the {'trained' if card.trained else 'untrained'} start in {' and '.join(said)}."
+    if better:
+        best = max(
+            better, key=lambda each: [card.answers[each].scores.get(name, 0.0) for name in (REWARD, "preference")]
+        )
+        said = " and ".join(_against(card, best, name) for name in rises[best])
+        yield f"{_capital(_named(best))} is above {start} in {said}."
     most = card.answers[ORACLE].scores.get("preference", 0.0) if ORACLE in card.answers else 0.0
     if most > 0:
         got = {name: card.answers[name].scores.get("preference", 0.0) for name in card.lazy}
         best = max(got, key=lambda name: got[name])
         share = got[best] / most
         says = "little is left to learn" if share >= NEAR else "the most without learning"
-        yield f"{_named(best)} gets {share:.0%} of the oracle's preference: {says}."
+        yield f"{_capital(_named(best))} gets {share:.0%} of the oracle's preference: {says}."
 
 
 def _pushing(card: TaskCard) -> Iterator[str]:
@@ -56,12 +67,9 @@ def _pushing(card: TaskCard) -> Iterator[str]:
             turns = card.late.get(name, NOTHING).high < 0
             falls |= gain.high < 0 or turns
             verb = "falls" if gain.high < 0 else "follows" if gain.low > 0 else "stalls"
-            after = (
-                f", but falls after best of {LATE} ({_gain(name, card.late[name])})"
-                if turns and verb != "falls"
-                else ""
-            )
-            said.append(f"{_called(name)} {verb} ({_gain(name, gain)}){after}")
+            said.append(f"{_called(name)} {verb} ({_gain(name, gain)})")
+            if turns and verb != "falls":
+                said[-1] += f", but falls after best of {LATE} ({_gain(name, card.late[name])})"
     if said:
         head = "It can be hacked: as" if falls else "As"
         yield f"{head} the reward is pushed to {PUSHED}, {' and '.join(said)}."
@@ -75,20 +83,16 @@ def _learning(card: TaskCard) -> str:
     flat = f"{groups.flat:.0%} of the groups are flat at {groups.samples} samples"
     reasons = [] if gain.low > 0 else [f"{PUSHED} gains no reward beyond chance ({_gain(REWARD, gain)})"]
     reasons += [flat] if groups.flat >= MANY_FLAT else []
-    if gradient.noise_scale is None:
-        reasons.append(f"the gradient of {gradient.batch} rollouts cannot be told from noise")
     if reasons:
         return f"Little can be learnt from this start: {', and '.join(reasons)}."
     way = ""
     if ORACLE in card.answers:
         start, most = (card.answers[name].scores[REWARD] for name in (SAMPLED, ORACLE))
         reached = card.answers[PUSHED].scores[REWARD]
-        way = (
-            f", {(reached - start) / (most - start):.0%} of the way to the oracle"
-            if reached < most
-            else ", beyond the oracle"
-        )
-    return f"It can be learnt from this start: {PUSHED} gains reward ({_gain(REWARD, gain)}){way}, and {flat}."
+        share = f", {(reached - start) / (most - start):.0%} of the way to the oracle" if reached < most else ""
+        way = share or ", beyond the oracle"
+    noise = "" if gradient.noise_scale else f"; the gradient of {gradient.batch} rollouts is not told from noise"
+    return f"It can be learnt from this start: {PUSHED} gains reward ({_gain(REWARD, gain)}){way}, and {flat}{noise}."
 
 
 def _beyond(card: TaskCard) -> Iterator[str]:
@@ -115,7 +119,17 @@ def _called(name: str) -> str:
 
 
 def _named(lazy: str) -> str:
-    return CALLED.get(lazy, f"The lookup {lazy}")
+    return CALLED.get(lazy, f"the lookup {lazy}")
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _against(card: TaskCard, lazy: str, name: str) -> str:
+    """Return a figure beside that of the start's likeliest answers."""
+    own, start = (_shown(name, card.answers[each].scores[name]) for each in (lazy, GREEDY))
+    return f"{_called(name)} ({own} against {start}; {_gain(name, card.answers[lazy].gains[name])})"
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

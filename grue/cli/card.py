@@ -11,7 +11,11 @@ from grue.cli.console import evaluation_progress, print_json
 
 
 @click.command()
-@click.argument("task_name", metavar="TASK")
+@click.argument("task_name", metavar="TASK", required=False)
+@options.option(
+    "--verifiers", metavar="MODULE[:ARGS]", help="In place of TASK: a single-turn environment of verifiers."
+)
+@options.option("--tokens", type=click.IntRange(min=1), default=64, help="The limit of an answer with --verifiers.")
 @options.suite
 @options.option("--out", "folder", type=click.Path(path_type=Path), required=True, help="It gets card.html, card.json.")
 @options.option("--init", type=click.Path(path_type=Path), help="A run or a checkpoint to start from.")
@@ -22,7 +26,15 @@ from grue.cli.console import evaluation_progress, print_json
 @options.option("--samples", type=int, default=32, help="To each of them; 16 at least.")
 @options.data
 @options.as_json
-def card(task_name: str, suite: str, folder: Path, as_json: bool, **arguments: Any) -> None:
+def card(
+    task_name: str | None,
+    verifiers: str | None,
+    tokens: int,
+    suite: str,
+    folder: Path,
+    as_json: bool,
+    **arguments: Any,
+) -> None:
     """Say whether a task can be learnt or hacked, before anything is trained.
 
     It scores what needs no learning, the start and the best of its samples, and what happens to metrics that the
@@ -31,13 +43,23 @@ def card(task_name: str, suite: str, folder: Path, as_json: bool, **arguments: A
     \b
     grue tools card commongen --init runs/mini/commongen/supervised/seed-1 --out card
     grue tools card mine.toml --out card --examples 50 --samples 16
+    grue tools card --verifiers reverse-text --backbone Qwen/Qwen3-0.6B --out card
     """  # noqa: D301 (click reads the escape)
     from grue.card.measure import measure
     from grue.card.report import parts_of, title_of, verdict
+    from grue.interop.environment import task_of_environment
     from grue.render.report import as_page
     from grue.task_files import load_task
 
-    task = load_task(task_name, suite)
+    if (task_name is None) == (verifiers is None):
+        raise click.UsageError("Name a task or, by --verifiers, an environment.")
+    if verifiers is None:
+        task = load_task(str(task_name), suite)
+    else:
+        if not arguments["backbone"]:
+            raise click.UsageError("An environment names no model to start from: add --backbone.")
+        task, own = task_of_environment(verifiers, folder, arguments["backbone"], tokens)
+        arguments["reward"] = arguments["reward"] or own
     measured = measure(task, stage=lambda title: evaluation_progress(f"{task.name}: {title}"), **arguments)
     record = {**files.plain(measured), "verdict": verdict(measured)}
     files.write_json(folder / "card.json", record)

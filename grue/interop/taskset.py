@@ -9,12 +9,17 @@ from grue.errors import Unavailable
 from grue.interop.scorer import Scorer
 
 
-def make_taskset(scorer: Scorer) -> type[Any]:
-    """Return a subclass of `verifiers.v1.Taskset` with a task for each example; Unavailable without verifiers."""
+def verifiers() -> Any:
+    """Return the module `verifiers.v1`; Unavailable without it."""
     try:
-        vf: Any = import_module("verifiers.v1")
+        return import_module("verifiers.v1")
     except ModuleNotFoundError as error:
         raise Unavailable(f"verifiers 0.4 or newer is not installed ({error}): pip install verifiers") from error
+
+
+def make_taskset(scorer: Scorer) -> type[Any]:
+    """Return a subclass of `verifiers.v1.Taskset` with a task for each example; Unavailable without verifiers."""
+    vf: Any = verifiers()
 
     class GrueData(vf.TaskData):  # type: ignore[misc]
         """What identifies an example: servers make a task from this alone."""

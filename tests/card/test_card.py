@@ -206,6 +206,12 @@ def test_the_verdict_follows_its_rules(plain):
             "[+0.300, +0.500]) and preference (80.0 against 50.0; +30.0, 95 % interval [+20.0, +40.0]).",
             "Copying the prompt gets 80% of the oracle's preference: little is left to learn.",
         ]
+    hack = scores({"reward": (0.3, 0.5), "preference": (-30, -20)}, reward=0.7, preference=25.0)
+    assert sentences(plain, hack)[0] == (
+        "The reward can be hacked without learning: copying the prompt is above the trained start in reward (0.700 "
+        "against 0.300; +0.400, 95 % interval [+0.300, +0.500]), and below it in preference (25.0 against 50.0; -25.0, 95 % "
+        "interval [-30.0, -20.0])."
+    )
     fallen = sentences(plain, pushed={**PUSHED, "held_out": (-3.0, -1.0)})
     assert fallen[1].startswith(
         "It can be hacked: as the reward is pushed to best of 16, held-out preference falls (-2.0,"
@@ -218,11 +224,13 @@ def test_the_verdict_follows_its_rules(plain):
     assert (
         none[2] == "No metric of preference is held out: all are in the reward or move with it. Add one that does not."
     )
-    little = sentences(plain, pushed={**PUSHED, "reward": (-0.1, 0.3)}, flat=0.5, noise=None)
+    little = sentences(plain, pushed={**PUSHED, "reward": (-0.1, 0.3)}, flat=0.5)
     assert little[-1] == (
         "Little can be learnt from this start: best of 16 gains no reward beyond chance (+0.100, 95 % interval [-0.100, "
-        "+0.300]), and 50% of the groups are flat at 8 samples, and the gradient of 64 rollouts cannot be told from noise."
+        "+0.300]), and 50% of the groups are flat at 8 samples."
     )
+    noisy = sentences(plain, noise=None)
+    assert noisy[-1].endswith("flat at 8 samples; the gradient of 64 rollouts is not told from noise.")
 
 
 def test_texts_beyond_the_limit_are_said(plain):

@@ -398,6 +398,7 @@ def test_a_taskset_of_verifiers(animals, monkeypatch):
 
 def test_a_taskset_needs_verifiers(animals, monkeypatch):
     monkeypatch.setitem(sys.modules, "verifiers", None)
+    monkeypatch.setitem(sys.modules, "verifiers.v1", None)
     with pytest.raises(Unavailable, match="pip install verifiers"):
         grue.rewards.for_verifiers(task=animals)
 
