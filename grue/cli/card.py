@@ -17,7 +17,9 @@ from grue.cli.console import evaluation_progress, print_json
 )
 @options.option("--tokens", type=click.IntRange(min=1), default=64, help="The limit of an answer with --verifiers.")
 @options.suite
-@options.option("--out", "folder", type=click.Path(path_type=Path), required=True, help="It gets card.html, card.json.")
+@options.option(
+    "--out", "folder", type=click.Path(path_type=Path, file_okay=False), required=True, help="Gets the card."
+)
 @options.option("--init", type=click.Path(path_type=Path), help="A run or a checkpoint to start from.")
 @options.option("--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:NAME.")
 @options.option("--reward", help="As for training. [default: the task's]")

@@ -126,9 +126,10 @@ def test_verifiers_is_optional(tmp_path, monkeypatch):
     [
         ([], "Name a task or, by --verifiers, an environment."),
         (["imdb", "--verifiers", "x"], "Name a task or, by --verifiers"),
+        (["imdb", "--out", __file__], "is a file"),
         (["--verifiers", "x"], "names no model to start from: add --backbone"),
     ],
 )
 def test_a_task_or_an_environment_with_a_model(given, said, tmp_path):
-    done = CliRunner().invoke(main, ["tools", "card", *given, "--out", str(tmp_path)])
+    done = CliRunner().invoke(main, ["tools", "card", "--out", str(tmp_path), *given])
     assert done.exit_code == 2 and said in done.output
