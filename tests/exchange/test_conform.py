@@ -1,6 +1,7 @@
 """grue's trainer beside another: first steps of TRL and losses of one's own, learning curves, and what is refused."""
 
 import json
+import sys
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -11,7 +12,7 @@ from support.late import late
 from grue import files
 from grue.cli.main import main
 from grue.conform import STATE, Stated, compared, conform_curves, conform_step, settings_of_grue, settings_of_trl
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError, DataError, Unavailable
 from grue.task_files import load_task
 
 torch, tiny, api = late("torch"), late("support.tiny"), late("grue.conform")
@@ -226,6 +227,12 @@ def test_options_that_do_not_go_together(beside_losses, tmp_path):
     assert done.exit_code == 2 and "A loss is compared on a fixed batch alone" in done.output
     done = grue_conform(*beside_losses, "--seeds", "1-2")
     assert done.exit_code == 2 and "Learning curves need a FOLDER" in done.output
+
+
+def test_without_trl(folder, monkeypatch, refused):
+    monkeypatch.setitem(sys.modules, "trl", None)
+    with refused(Unavailable):
+        conform_step(task_of(folder), STATED)
 
 
 # --- TRL --------------------------------------------------------------------------------------------------------------
