@@ -262,9 +262,23 @@ def test_trls_first_step(folder, method):
 
 @with_trl
 @quietly
-def test_trl_counts_the_padding_of_absolute_positions(folder):
-    found = conform_step(task_of(folder, "uneven"), replace(STATED, batch=16))
+def test_trl_counts_the_padding_of_absolute_positions(folder, tmp_path):
+    """Rotary positions are relative, so that a shift changes nothing."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    task = task_of(folder, "uneven")
+    found = conform_step(task, replace(STATED, batch=16))
     assert causes_of(found) == ["positions count the padding on the left (no position_ids)"]
+    sizes = {"vocab_size": len(tiny.WORDS) + 3, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    torch.manual_seed(1)
+    rotary = LlamaForCausalLM(
+        LlamaConfig(**sizes, num_attention_heads=2, bos_token_id=1, eos_token_id=1, pad_token_id=0)
+    )
+    rotary.save_pretrained(tmp_path / "rotary")
+    tiny.tokenizer("causal").save_pretrained(tmp_path / "rotary")
+    task = replace(task, backbone=replace(task.backbone, model=str(tmp_path / "rotary")))
+    found = conform_step(task, replace(STATED, batch=16))
+    assert not found.differs and "positions count the padding on the left (no position_ids)" in found.unseen
 
 
 @with_trl
