@@ -251,7 +251,7 @@ def test_a_baseline_needs_no_checkpoint(row, tmp_path):
         said = replace(tiny_row.SAID, name=name, algorithm=name, backbone=backbone, seeds=(1,), deterministic=True)
         done = grue("verify", packing.pack(runs, said, tmp_path / "submissions"), "--seed", 1)
         assert done.stdout.startswith("imdb seed 1: 100.0% equal texts")
-    said = "was answered by a model of its authors; say where it is, with --checkpoint."
+    said = "was answered by a model of its authors; say where it is, with --checkpoint or as `checkpoints` in submission.toml."
     fails(2, said, "verify", row)
 
 

@@ -136,7 +136,10 @@ def find_models(runs: Sequence[Target], location: str | None) -> list[Place]:
     if location is None:
         for run in runs:
             if run.result.system.get("algorithm") not in BASELINES:
-                raise ConfigError(f"{run}: was answered by a model of its authors; say where it is, with --checkpoint.")
+                raise ConfigError(
+                    f"{run}: was answered by a model of its authors; say where it is, with --checkpoint or as "
+                    "`checkpoints` in submission.toml."
+                )
         return [None for _ in runs]
     root = Path(location)
     if any((root / run.task.suite).is_dir() for run in runs):
