@@ -129,7 +129,7 @@ retrain: $(READY)  ## Train a run of a committed row again, and compare (2 minut
 
 # Each package has a venv of its own: verifiers and OpenEnv need different versions of mcp, and verifiers an older openai.
 ENVIRONMENTS := grue_commongen grue_commongen_openenv
-environments: $(ENVIRONMENTS:%=.environments/%/.ready)  ## Install the packages of environments/, each into a venv of its own, and test them (7 minutes, 2 once installed).
+environments: $(ENVIRONMENTS:%=.environments/%/.ready)  ## Install the packages of environments/, each into a venv of its own, and test them (10 minutes, 2 once installed).
 	for name in $(ENVIRONMENTS); do \
 		.environments/$$name/bin/python -m pip install --quiet --no-deps --force-reinstall environments/$$name && \
 		.environments/$$name/bin/python -m pytest environments/test_$$name.py || exit 1; \
