@@ -1,12 +1,11 @@
 """The reward models that a reward or a metric names, and whether they are of the task."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from grue.errors import ConfigError
 from grue.evaluation.rewards import MODEL_OPTION, PASSED, parse_reward
-from grue.lm.reward_folder import read_reward_manifest
+from grue.lm.reward_folder import members, read_reward_manifest
 from grue.metrics.card import MODEL
 from grue.tasks import Task
 
@@ -36,8 +35,10 @@ def recorded(expression: str, task: Task | None = None) -> list[Recorded]:
     """
     models = []
     for name in [*named_in(expression), *_of_task_file(expression, task)]:
-        manifest = read_reward_manifest(Path(name.removeprefix(MODEL)))
-        models.append({"name": name, "sha256": manifest.sha256, "judge": manifest.judge, "split": manifest.split})
+        for folder in members(name.removeprefix(MODEL)):
+            manifest = read_reward_manifest(folder)
+            known = {"sha256": manifest.sha256, "judge": manifest.judge, "split": manifest.split}
+            models.append({"name": f"{MODEL}{folder}", **known})
     return models
 
 

@@ -23,7 +23,7 @@ from grue.data.examples import ScoredExamples
 from grue.data.scored_lines import LARGEST_REWARD
 from grue.errors import ConfigError, TrainingError
 from grue.files import sha256_json
-from grue.lm.reward_folder import check_reward_task, read_reward_manifest
+from grue.lm.reward_folder import check_reward_task, members, read_reward_manifest
 from grue.metrics.card import MODEL
 from grue.metrics.own import (
     NO_SOURCE,
@@ -379,7 +379,8 @@ def check_model(name: str, options: Mapping[str, Any], task: Task) -> None:
     """
     place = name.removeprefix(MODEL) if name.startswith(MODEL) else options.get(MODEL_OPTION)
     if name.startswith(MODEL) or (name == "model" and isinstance(place, str)):
-        check_reward_task(read_reward_manifest(Path(str(place))), Path(str(place)), task)
+        for folder in members(str(place)):
+            check_reward_task(read_reward_manifest(folder), folder, task)
 
 
 def _folders(task: Task) -> list[Path]:

@@ -108,6 +108,25 @@ class RewardManifest:
         return files.sha256_json(dataclasses.replace(self, sha256=""))
 
 
+LOWEST = "min"
+"""The first part of an ensemble's name whose value is its members' lowest, not their mean."""
+
+
+def members(name: str) -> list[Path]:
+    """Return the folders that a reward model's name has: "DIR", or of an ensemble "A;B;C" or "min;A;B;C".
+
+    Raises:
+        ConfigError: An ensemble has fewer than two members, or one twice.
+    """
+    folders = name.split(";")
+    if len(folders) == 1:
+        return [Path(name)]
+    folders = folders[folders[0] == LOWEST :]
+    if len(folders) < 2 or not all(folders) or len(set(folders)) < len(folders):
+        raise ConfigError(f"model:{escaped(name)}: an ensemble takes two or more folders, each once: model:min;A;B.")
+    return [Path(folder) for folder in folders]
+
+
 def sealed(manifest: RewardManifest) -> RewardManifest:
     """Return a manifest with its own sha256."""
     return dataclasses.replace(manifest, sha256=manifest.fingerprint)

@@ -77,6 +77,32 @@ def test_in_a_sum_it_weighs_what_is_written_and_it_reads_no_references(trained):
     assert not best_of.is_oracle(model) and best_of.is_oracle(f"rouge1 + {model}")
 
 
+def test_an_ensemble_is_the_mean_of_its_members_or_their_lowest(trained, second, refused):
+    one, two = str(trained[0]), str(second[0])
+    texts, examples = ["the the dog", "a cat", "the"], preferences.EXAMPLES[:3]
+
+    def scores(name):
+        return make_reward(name, preferences.TASK, preferences.EXAMPLES)(examples, texts)
+
+    pairs = list(zip(scores(f"model:{one}"), scores(f"model:{two}"), strict=True))
+    assert scores(f"model:{one};{two}") == pytest.approx([(a + b) / 2 for a, b in pairs])
+    assert scores(f"model:min;{one};{two}") == pytest.approx([a if a < b else b for a, b in pairs])
+    robust = f"0.25*model:{one};{two} + 0.75*model:min;{one};{two}"
+    assert scores(robust) == pytest.approx([0.125 * (a + b) + 0.75 * min(a, b) for a, b in pairs])
+    assert len({a < b for a, b in pairs}) == 2, "neither member is the lowest of all texts"
+    hashes = {made.sha256 for _, made in (trained, second)}
+    assert {known["sha256"] for known in recorded(robust)} == hashes
+    assert {known["name"] for known in recorded(robust)} == {f"model:{one}", f"model:{two}"}
+    assert not best_of.is_oracle(robust)
+    signature = make_metric(f"model:min;{one};{two}").signature
+    assert signature.startswith("lowest of model|sha256:") and all(known[:16] in signature for known in hashes)
+    for name in (f"min;{one}", f"{one};", f"{one};{one}", ";"):
+        with refused(ConfigError):
+            make_metric(f"model:{name}")
+    with pytest.raises(DataError, match="tests/other"):
+        make_reward(f"model:{one};{two}", replace(preferences.TASK, name="other"), preferences.EXAMPLES)
+
+
 def test_a_reward_model_of_another_task_is_refused(trained):
     folder, task, examples = trained[0], preferences.TASK, preferences.EXAMPLES
     other_data = replace(task.data, sources=(Source("mini", "imdb"),))
