@@ -49,7 +49,7 @@ def measure(runs: Path, name: str, seed: int) -> dict[str, dict[str, dict[str, l
     task = load_task(name)
     generate(start, learn, samples=4, temperature=1.0, limit=300)
     generate(start, asked, samples=SAMPLES, temperature=1.0, limit=PROMPTS, split="validation")
-    lines = [line for _, line in read_jsonl(asked) if "responses" in line]
+    lines = [line for _, line in read_jsonl(asked) if "id" in line]
     texts = {line["id"]: [response["text"] for response in line["responses"]] for line in lines}
     examples = [example for example in load_examples(task, "validation").examples if example.id in texts]
     drawn = [texts[example.id] for example in examples]
