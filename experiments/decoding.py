@@ -45,7 +45,7 @@ class Cell:
         self.extra.mkdir(parents=True, exist_ok=True)
         gold = REWARDS[self.task] or None
         generate(self.start, samples, samples=4, reward=gold, temperature=1.0, limit=400)
-        preferences.pairs_from_samples(samples, pairs, pairs=1000)
+        preferences.pairs_from_samples(samples, pairs)
         self.reward = REWARDS[self.task]
         if not self.reward:
             preferences.train_reward(pairs, model)

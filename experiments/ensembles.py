@@ -2,7 +2,7 @@
 
     python experiments/ensembles.py RUNS --output experiments/ensembles.json
 
-For each seed's supervised start (RUNS/mini/TASK/supervised/seed-N): 4 samples to each of 300 prompts of `rl`, judged by
+For each seed's supervised start (RUNS/mini/TASK/supervised/seed-N): 4 samples to each of 400 prompts of `rl`, judged by
 the task's facts, make pairs, from which four reward models of seeds 1 to 4 learn. Of 64 samples to each of 200
 validation prompts, the best of the first n by each of these is kept, and judged by the facts. The same command resumes.
 """
@@ -21,7 +21,7 @@ from grue.evaluation.rewards import make_reward
 from grue.files import read_jsonl
 from grue.task_files import load_task
 
-MEMBERS, SAMPLES, PAIRS, PROMPTS = 4, 64, (100, 800), 200
+MEMBERS, SAMPLES, PAIRS, PROMPTS = 4, 64, (100, 300), 200
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -47,7 +47,7 @@ def measure(runs: Path, name: str, seed: int) -> dict[str, dict[str, dict[str, l
     place.mkdir(parents=True, exist_ok=True)
     learn, asked = place / "samples.jsonl", place / "asked.jsonl"
     task = load_task(name)
-    generate(start, learn, samples=4, temperature=1.0, limit=300)
+    generate(start, learn, samples=4, temperature=1.0, limit=400)
     generate(start, asked, samples=SAMPLES, temperature=1.0, limit=PROMPTS, split="validation")
     lines = [line for _, line in read_jsonl(asked) if "id" in line]
     texts = {line["id"]: [response["text"] for response in line["responses"]] for line in lines}
