@@ -21,7 +21,7 @@ from grue.api import preferences
 from grue.api.evaluate import evaluate, generate
 from grue.runs.request import seeds_of
 
-PROMPTS, COSTS = 300, (2, 4, 8)
+PROMPTS, COSTS, PAIRS = 300, (2, 4, 8), {"imdb": 1000, "commongen": 1000, "narrativeqa": None}
 REWARDS = {"imdb": "asked_sentiment", "commongen": "coverage", "narrativeqa": ""}
 WEIGHTS = {"deal": (5, 20, 80), "transfer_q": (0.2, 0.05, 0.0125), "genarm": (0.5, 1, 2)}
 SETTING = {"deal": "weight", "transfer_q": "alpha", "genarm": "weight"}
@@ -45,7 +45,7 @@ class Cell:
         self.extra.mkdir(parents=True, exist_ok=True)
         gold = REWARDS[self.task] or None
         generate(self.start, samples, samples=4, reward=gold, temperature=1.0, limit=400)
-        preferences.pairs_from_samples(samples, pairs)
+        preferences.pairs_from_samples(samples, pairs, pairs=PAIRS[self.task])
         self.reward = REWARDS[self.task]
         if not self.reward:
             preferences.train_reward(pairs, model)

@@ -121,7 +121,7 @@ def test_names_of_rows_that_a_pull_request_changes_are_taken_as_names_alone(tmp_
 def test_every_trained_row_of_all_tasks_is_trained_again_by_the_week_and_one_by_every_push() -> None:
     matrix = PARSED["ci"]["jobs"]["retrain"]["strategy"]["matrix"]
     tasks = {
-        path.name: {result.parent.name for result in path.glob("*/seed-1.result.json")}
+        path.name: {config.parent.name for config in path.glob("*/config.json")}
         for path in (ROOT / "submissions/mini").iterdir()
         if path.is_dir() and path.name not in BASELINES
     }
