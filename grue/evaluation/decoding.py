@@ -9,7 +9,7 @@ from grue import files
 from grue.errors import ConfigError
 from grue.evaluation import decoders
 from grue.evaluation.best_of import is_oracle
-from grue.evaluation.guided import SEPARATOR, Decoder, Guided, Guides, Place, folder_of
+from grue.evaluation.guided import SEPARATOR, Decoder, Guided, Guides, Place, folder_of, rewards_in
 from grue.lm.load import weights_id
 from grue.registry import Registry
 from grue.shapes import from_dict
@@ -50,7 +50,7 @@ def choose_guided(task: Task, text: str) -> Guided:
     named = [each for key in decoder.models for each in str(settings[key]).split(SEPARATOR)]
     if missing := [key for key in decoder.models if not settings[key]]:
         raise ConfigError(f"--decode {name}: say {' and '.join(missing)}, as in {name}:{missing[0]}=FOLDER.")
-    oracle = "reward" in settings and is_oracle(settings["reward"])
+    oracle = any(map(is_oracle, rewards_in(settings)))
     weights = {each: weights_id(folder_of(each)) for each in named}
     return Guided(name, settings, oracle, weights, f"{name}{_suffix(settings, default, task, oracle)}")
 

@@ -101,7 +101,7 @@ class Decoder:
     """A way to guide decoding; a file in `grue/evaluation/decoders` each.
 
     Attributes:
-        settings: A dataclass of its settings. "reward" is a reward, "" for the task's.
+        settings: A dataclass of its settings. "reward" is a reward, "" for the task's; "aligned_to" another.
         make: Settings and place → what makes the guide of a batch.
         models: The settings that name models; each names one, or several, separated by SEPARATOR.
     """
@@ -117,7 +117,7 @@ class Guided:
 
     Attributes:
         settings: All of them.
-        oracle: Whether its reward reads references or descriptions of them.
+        oracle: Whether one of its rewards reads references or descriptions of them.
         weights: Model that it names → its `weights_id`.
         rewards: All that the result is optimised for: its own, and what its models were trained on.
         name: Suffix of a system's name: "deal", "deal-top_k-8".
@@ -132,8 +132,13 @@ class Guided:
 
     @property
     def pick_by(self) -> str:
-        """The reward that it reads, "" if none."""
-        return str(self.settings.get("reward", ""))
+        """The rewards that it reads, joined by " and "; "" if none."""
+        return " and ".join(rewards_in(self.settings))
+
+
+def rewards_in(settings: Mapping[str, Any]) -> list[str]:
+    """Return the rewards that a decoder's settings name."""
+    return [settings[key] for key in ("reward", "aligned_to") if settings.get(key)]
 
 
 def folder_of(name: str) -> str:

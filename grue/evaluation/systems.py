@@ -1,7 +1,7 @@
 """Systems to evaluate: a checkpoint of GRUE, a model made elsewhere, one behind an address, or a baseline."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from grue.errors import ConfigError, UnknownName, instead
 from grue.evaluation import reward_models
 from grue.evaluation.best_of import BestOf
 from grue.evaluation.endpoint import Endpoint, checked
-from grue.evaluation.guided import Guided, folder_of
+from grue.evaluation.guided import Guided, folder_of, rewards_in
 from grue.evaluation.prompting import CHAT, ENDPOINT, chat_prompt, require_shots
 from grue.lm import checkpoint
 from grue.lm.chat import chat_template
@@ -246,7 +246,7 @@ def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
     Raises:
         ConfigError: It has no model to draw from.
     """
-    return replace(_decoded(system, best_of, task, "--best-of"), best_of=best_of)
+    return replace(_decoded(system, best_of.name, [best_of.pick_by], task, "--best-of"), best_of=best_of)
 
 
 def with_guide(system: System, guided: Guided, task: Task) -> System:
@@ -257,7 +257,8 @@ def with_guide(system: System, guided: Guided, task: Task) -> System:
     Raises:
         ConfigError: It has no model whose decoding could be guided.
     """
-    rewards = {value for key in ("reward", "aligned_to") if (value := guided.settings.get(key))}
+    own = rewards_in(guided.settings)
+    rewards = set(own)
     models = list(system.record.get("reward_models", ()))
     for folder in map(Path, map(folder_of, guided.weights)):
         if checkpoint.is_checkpoint(folder):
@@ -266,19 +267,19 @@ def with_guide(system: System, guided: Guided, task: Task) -> System:
             models += [model for model in trained.get("reward_models", ()) if model not in models]
     record = {**system.record, "reward_models": models} if models else system.record
     guided = replace(guided, rewards=tuple(sorted(rewards)))
-    return replace(_decoded(replace(system, record=record), guided, task, "--decode"), guided=guided)
+    return replace(_decoded(replace(system, record=record), guided.name, own, task, "--decode"), guided=guided)
 
 
-def _decoded(system: System, how: BestOf | Guided, task: Task, option: str) -> System:
-    """Return a system with the name and the reward models of a way to decode."""
+def _decoded(system: System, suffix: str, rewards: Iterable[str], task: Task, option: str) -> System:
+    """Return a system with the name of a way to decode, and the models of the rewards that it reads."""
     if system.chat or system.endpoint is not None:
         raise ConfigError(f"{system.name}: of a chat model or an endpoint, one reply is taken; leave {option} out.")
     require_plain(system)
     if system.model is None:
         raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave {option} out.")
-    name = f"{system.name}+{how.name}"
+    name = f"{system.name}+{suffix}"
     record = {**system.record, "name": name}
-    if models := reward_models.recorded(how.pick_by, task):
+    if models := [model for reward in rewards for model in reward_models.recorded(reward, task)]:
         earlier = [model for model in record.get("reward_models", ()) if model not in models]
         record["reward_models"] = [*earlier, *models]
     return replace(system, name=name, record=record)

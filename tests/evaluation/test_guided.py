@@ -286,6 +286,8 @@ def test_names_settings_and_labels():
     assert (plain.name, wide.name) == ("deal-by-support.rewards-count_the", "deal-top_k-8-by-support.rewards-count_the")
     assert not plain.oracle and decoding.choose_guided(task, "deal:reward=rouge2").oracle
     assert decoding.choose_guided(task, "deal:reward=rouge2").name == "deal-oracle-by-rouge2"
+    peeking = f"transfer_q:policy=mini:causal,reward={COUNT},aligned_to=rouge2,rollouts=2"
+    assert decoding.choose_guided(task, peeking).oracle, "what weighs the rollouts must not read references unseen"
 
 
 @pytest.fixture(scope="module")
