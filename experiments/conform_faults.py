@@ -20,7 +20,8 @@ from grue.lm.model import eos_id
 from grue.lm.tokens import Tokens
 from grue.rl import functional
 from grue.rl.experience import Experience, collect
-from grue.rl.first_step import METHODS, FirstStep, StepCompared, compare_step, fixed_batch, push_off
+from grue.rl.first_step import FirstStep, StepCompared, compare_step, push_off
+from grue.rl.fixed_batch import METHODS, fixed_batch
 from grue.rl.trainer import start
 from grue.runs.captured_step import gradients, trainer_of, weights
 from grue.task_files import load_task

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedTokenizerBase, Trainer
 
-    from grue.rl.first_step import FixedBatch, StepCompared
+    from grue.rl.first_step import StepCompared
+    from grue.rl.fixed_batch import FixedBatch
 
 OF_TRL = {"grpo": "GRPO", "rloo": "RLOO", "dpo": "DPO", "supervised": "SFT"}
 """Method → TRL's name for it."""
@@ -85,7 +86,7 @@ def conform_step(task: Task, stated: Stated, seed: int = 1, loss: str = "") -> "
 
     Args:
         task: A task with a causal backbone. Rollouts are plain samples at the task's temperature.
-        loss: "module:function" of (model, batch), a `grue.rl.first_step.FixedBatch`, that returns a scalar tensor.
+        loss: "module:function" of (model, batch), a `grue.rl.fixed_batch.FixedBatch`, that returns a scalar tensor.
 
     Raises:
         ConfigError: The method or the task cannot be compared, or the loss has no scalar or no gradient.
@@ -94,7 +95,8 @@ def conform_step(task: Task, stated: Stated, seed: int = 1, loss: str = "") -> "
     """
     from grue.algorithms.cards.grpo import GRPOConfig
     from grue.metrics.own import attribute_of, import_from
-    from grue.rl.first_step import METHODS, compare_step
+    from grue.rl.first_step import compare_step
+    from grue.rl.fixed_batch import METHODS
     from grue.runs.captured_step import draw_batch, step_of_loss, trainer_of
 
     task, rows = _checked(task, stated, OF_TRL, "first steps"), None
@@ -125,7 +127,8 @@ def compare_first_step(trainer: "Trainer", task: Task, stated: Stated, seed: int
     from grue.lm.load import load_language_model
     from grue.lm.model import freeze
     from grue.lm.quiet import quiet
-    from grue.rl.first_step import METHODS, compare_step
+    from grue.rl.first_step import compare_step
+    from grue.rl.fixed_batch import METHODS
     from grue.runs.captured_step import step_of_trainer
 
     model, tokenizer = load_language_model("causal", task.backbone.model, task.backbone.revision)

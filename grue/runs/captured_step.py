@@ -21,7 +21,8 @@ from grue.lm.load import load_language_model
 from grue.lm.model import dropout_rates, eos_id, freeze
 from grue.lm.tokens import Tokens, padded
 from grue.rl.experience import collect
-from grue.rl.first_step import FirstStep, FixedBatch, Weights, fixed_batch, push_off
+from grue.rl.first_step import FirstStep, Weights, push_off
+from grue.rl.fixed_batch import FixedBatch, fixed_batch
 from grue.rl.optimize import encode_pairs
 from grue.rl.trainer import Trainer, start
 from grue.tasks import Task

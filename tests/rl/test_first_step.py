@@ -12,6 +12,7 @@ from grue.errors import ConfigError
 
 torch = late("torch")
 tiny, steps, captured = late("support.tiny"), late("grue.rl.first_step"), late("grue.runs.captured_step")
+batches = late("grue.rl.fixed_batch")
 GROUP, LONGEST, BETA, TEMPERATURE = 4, 6, 0.3, 0.7
 LENGTHS = (6, 3, 5, 6, 2, 6, 4, 1)
 ENDED = (True, True, True, False, True, False, True, True)
@@ -35,9 +36,9 @@ def a_batch(reference, pairs=False):
         responses[row, :length] = torch.randint(3, 20, (length,))
         if ended:
             responses[row, length - 1] = 1
-    return steps.fixed_batch(
-        steps.Tokens(prompts, read),
-        steps.Tokens(responses, torch.arange(6) < torch.tensor(LENGTHS).unsqueeze(1)),
+    return batches.fixed_batch(
+        batches.Tokens(prompts, read),
+        batches.Tokens(responses, torch.arange(6) < torch.tensor(LENGTHS).unsqueeze(1)),
         torch.tensor([1.0, 0.0] * 4) if pairs else torch.tensor([0.1, 0.9, 0.4, 0.5, 0.3, 0.2, 0.95, 0.8]),
         [1],
         reference,
@@ -114,7 +115,7 @@ def named(method, loss, pairs=False, given=False):
     batch = a_batch(reference, pairs)
     step = captured.step_of_loss("mine", lambda model, batch: loss(model, reference, batch), policy, batch)
     config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
-    found = steps.compare_step(step, steps.METHODS[method], policy, None if given else reference, config)
+    found = steps.compare_step(step, batches.METHODS[method], policy, None if given else reference, config)
     assert found.differs is bool(found.stages[-1].causes)
     return found.stages[-1].causes, found
 
@@ -160,7 +161,7 @@ def test_every_variant_is_named(cause):
 
 
 def test_all_variants_of_the_table_are_tested():
-    told = {cause for _, cause in steps.METHODS["grpo"].variants(1)}
+    told = {cause for _, cause in batches.METHODS["grpo"].variants(1)}
     others = {"padding is learned, though attention leaves it out", "the KL penalty on the reward has the wrong sign"}
     assert told - others == GRPO.keys()
 
@@ -180,7 +181,7 @@ def test_no_known_cause():
     batch = a_batch(reference)
     step = captured.step_of_loss("mine", lambda model, batch: log_probs(model, batch).square().sum(), policy, batch)
     config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
-    found = steps.compare_step(step, steps.METHODS["grpo"], policy, reference, config)
+    found = steps.compare_step(step, batches.METHODS["grpo"], policy, reference, config)
     assert found.differs and found.stages[-1].causes == ()
 
 
@@ -217,7 +218,7 @@ def test_what_a_batch_cannot_show_is_said():
         "mine", lambda model, batch: by_hand(model, reference, batch, kl="none"), policy, batch
     )
     config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
-    found = steps.compare_step(step, steps.METHODS["grpo"], policy, reference, config)
+    found = steps.compare_step(step, batches.METHODS["grpo"], policy, reference, config)
     assert not found.differs
     assert {"the KL penalty is left out", "the KL penalty has the wrong sign"} < {*found.unseen}
     assert "log-probabilities are of logits that are not divided by the temperature" in found.unseen
@@ -239,7 +240,7 @@ def test_the_step():
         }
 
     def causes(made):
-        found = steps.compare_step(replace(step, change=made), steps.METHODS["grpo"], policy, reference, config)
+        found = steps.compare_step(replace(step, change=made), batches.METHODS["grpo"], policy, reference, config)
         assert found.stages[-1].name == "optimiser's step" and found.stages[-2].agrees
         assert found.differs is not found.stages[-1].agrees
         return found.stages[-1].causes
@@ -256,11 +257,11 @@ def test_ends_are_read_off_the_ids():
     """A trainer that takes end tokens for padding, or padding for tokens, is compared with what it drew."""
     _, reference = models()
     right = a_batch(reference)
-    prompts = steps.Tokens(right.ids[:, :4], right.attention_mask[:, :4].bool())
+    prompts = batches.Tokens(right.ids[:, :4], right.attention_mask[:, :4].bool())
     for mask in (torch.ones(8, 6).bool(), torch.arange(6) < torch.tensor(LENGTHS).unsqueeze(1) - torch.tensor(ENDED).long()[:, None]):  # fmt: skip
         mask[~torch.tensor(ENDED)] = right.response_mask[~torch.tensor(ENDED), 4:]
-        batch = steps.fixed_batch(
-            prompts, steps.Tokens(right.ids[:, 4:], mask), right.rewards, [1], reference,
+        batch = batches.fixed_batch(
+            prompts, batches.Tokens(right.ids[:, 4:], mask), right.rewards, [1], reference,
             temperature=1.0, group_size=4, penalty=0.1, max_new_tokens=8,
         )  # fmt: skip
         assert torch.equal(batch.response_mask, right.response_mask)
@@ -270,10 +271,10 @@ def test_ends_are_read_off_the_ids():
 def test_every_response_needs_a_reward(refused):
     _, reference = models()
     batch = a_batch(reference)
-    prompts = steps.Tokens(batch.ids[:, :4], batch.attention_mask[:, :4].bool())
-    responses = steps.Tokens(batch.ids[:, 4:], batch.response_mask[:, 4:])
+    prompts = batches.Tokens(batch.ids[:, :4], batch.attention_mask[:, :4].bool())
+    responses = batches.Tokens(batch.ids[:, 4:], batch.response_mask[:, 4:])
     with refused(ConfigError):
-        steps.fixed_batch(
+        batches.fixed_batch(
             prompts, responses, batch.rewards.clone().index_fill_(0, torch.tensor([2]), torch.nan), [1], reference,
             temperature=1.0, group_size=4, penalty=0.1, max_new_tokens=8,
         )  # fmt: skip
@@ -286,7 +287,7 @@ def test_models_with_other_parameters(refused):
     config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
     other = replace(step, start={f"base.{name}": part for name, part in step.start.items()})
     with refused(ConfigError):
-        steps.compare_step(other, steps.METHODS["grpo"], policy, reference, config)
+        steps.compare_step(other, batches.METHODS["grpo"], policy, reference, config)
 
 
 # --- grue's own trainers ----------------------------------------------------------------------------------------------
@@ -325,7 +326,9 @@ def test_grues_trainers_are_recomputed(method, tmp_path, monkeypatch):
         groups = arguments[3]
         kept = (~groups.flat).nonzero()[:, 0]
         chosen = groups.rows(kept)
-        prompts = steps.Tokens(chosen.prompts.ids.repeat_interleave(2, 0), chosen.prompts.mask.repeat_interleave(2, 0))
+        prompts = batches.Tokens(
+            chosen.prompts.ids.repeat_interleave(2, 0), chosen.prompts.mask.repeat_interleave(2, 0)
+        )
         responses, rewards, size, beta = chosen.responses, chosen.scores.flatten(), 2, config.beta
     elif method == "supervised":
         prompts, responses = arguments[3].args[1:] if hasattr(arguments[3], "args") else None
@@ -333,13 +336,13 @@ def test_grues_trainers_are_recomputed(method, tmp_path, monkeypatch):
     else:
         prompts, responses, rewards = result.rollout.prompts, result.rollout.responses, result.scores
         size, beta = 3, config.kl_coefficient
-    batch = steps.fixed_batch(
+    batch = batches.fixed_batch(
         prompts, responses, rewards, [1], reference,
         temperature=1.0, group_size=size, penalty=beta, max_new_tokens=8,
     )  # fmt: skip
     change = None if step else {n: v - before[n] for n, v in captured.weights(trainer.policy).items()}
     theirs = steps.FirstStep(batch, before, 0.0, gradients[0] if step else dict(gradient), change=change)
-    found = steps.compare_step(theirs, steps.METHODS[method], trainer.policy, reference, config)
+    found = steps.compare_step(theirs, batches.METHODS[method], trainer.policy, reference, config)
     assert not found.differs, found
     assert found.stages[-1].error < 1e-5
 
