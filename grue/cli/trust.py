@@ -97,20 +97,21 @@ def verify(
     _use_threads(threads, picked)
     where = checkpoint or read_submission(submission).checkpoints or None
     models = _trained(picked, runs, allow_download, at_most) if where == CONFIG else find_models(picked, where)
+    verified = [] if seeds else verifying.verified_beside(submission)
     reruns = []
     for (target, rows_seed), model in zip(chosen, models, strict=True):
         with evaluation_progress(str(target)) as progress:
-            reruns.append(verifying.rerun(target, rows_seed, model, progress))
+            reruns.append(verifying.rerun(target, rows_seed, model, verified, progress))
         click.echo(verifying.describe(reruns[-1]))
     for line in verifying.describe_bound(reruns):
         click.echo(line)
-    verified = verifying.record(submission, reruns, salt, by.strip(), when)
+    trust = verifying.record(submission, reruns, salt, by.strip(), when)
     if record:
-        files.write_json(record_of(submission), verified)
+        files.write_json(record_of(submission), trust)
         click.echo(f"→ {record_of(submission)}", err=True)
     verifying.refuse_faulty(reruns)
     of_the_row = (
-        f"{verified.rung}." if not (tasks or seeds) else "these runs vouch for it; the others were not made again."
+        f"{trust.rung}." if not (tasks or seeds) else "these runs vouch for it; the others were not made again."
     )
     click.echo(f"{submission}: {of_the_row}")
 

@@ -13,12 +13,14 @@ from support.paths import ROOT
 
 from grue import files
 from grue.errors import DataError, SubmissionError
+from grue.evaluation.comparison import Worth, standard_error
 from grue.submissions.checks import structure
 from grue.submissions.checks.check import check
 from grue.submissions.entries import results
 from grue.submissions.folder import read_result
 from grue.submissions.trust.draw import Gap, draw, most_inflation, over_tasks, too_high
 from grue.submissions.trust.record import Fresh, Rerun, Standing, Trust, standing_of
+from grue.submissions.trust.verify import lead
 
 WEIGHTS = {seed: hashlib.sha256(str(seed).encode()).hexdigest() for seed in SEEDS}
 
@@ -95,6 +97,44 @@ def test_more_tries_gain_more_and_a_lower_public_score_is_no_fault():
     assert too_high({"a": {"preference": Gap(0.0, 100.0, 0.1, 0.1)}}) == {}
     assert list(too_high({"a": {"naturalness": Gap(100.0, 0.0, 0.1, 0.1)}})) == ["a: naturalness"]
     assert too_high({}) == {}
+
+
+def test_a_lucky_public_test_fails_no_honest_row_by_its_lead():
+    """A public test of easy examples: a fifth of honest rows fail by their scores, 1 % by their leads."""
+    generator, n, rows, trials = np.random.default_rng(3), 1000, 5, 400
+    ease = generator.normal(50, 20, n)
+    ease += 50 + 2.2 * 25 / np.sqrt(n) - ease.mean()  # luck of some two standard errors
+
+    def a_run(inflation=0.0):
+        public = ease + generator.normal(0, 15, n)
+        fresh = 50 + generator.normal(0, 25, n)
+        gap = Gap(public.mean() + inflation, fresh.mean(), standard_error(public), standard_error(fresh))
+        return Worth(gap.public, public + inflation), gap
+
+    by_score = by_lead = caught = 0
+    for _ in range(trials):
+        others, gaps = zip(*(a_run() for _ in range(rows)), strict=True)
+        run, gap = a_run()
+        led = lead(run, others, gap, gaps)
+        by_score += bool(too_high({"a": {"preference": gap}}))
+        by_lead += bool(too_high({"a": {"preference": led}}))
+        inflated, gap = a_run(most_inflation(led, 1, 1))
+        caught += bool(too_high({"a": {"preference": lead(inflated, others, gap, gaps)}}))
+    assert by_score / trials > 0.1 and by_lead / trials < 0.01 + 3 * np.sqrt(0.01 / trials)
+    assert caught / trials > 0.85  # the bound leaves the public examples' luck out
+
+
+def test_a_lead_is_paired_on_the_public_test_alone():
+    """Against plain sums over three examples."""
+    run, others = (
+        Worth(4.0, np.array([1.0, 4.0, 7.0])),
+        [Worth(2.0, np.array([1.0, 2.0, 3.0])), Worth(0.0, np.zeros(3))],
+    )
+    led = lead(run, others, Gap(4.0, 5.0, 9.0, 0.6), [Gap(2.0, 3.0, 9.0, 0.8), Gap(0.0, 2.0, 9.0, 0.6)])
+    differences = [0.5, 3.0, 5.5]
+    error = (sum((d - 3.0) ** 2 for d in differences) / 2 / 3) ** 0.5
+    assert (led.public, led.fresh) == (3.0, 2.5) and led.public_error == pytest.approx(error)
+    assert led.fresh_error == pytest.approx((0.6**2 + (0.8**2 + 0.6**2) / 4) ** 0.5)
 
 
 def test_small_inflations_of_every_task_add_up():

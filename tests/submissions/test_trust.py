@@ -148,6 +148,37 @@ def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
     assert [path.parent.name for path in Path("again").rglob("ours/*/checkpoint")] == [f"seed-{drawn.seed}"]
 
 
+def test_beside_verified_rows_the_lead_over_them_is_judged(made, row):
+    """A copy under another name leads by nothing on either split; by a lot, once its record has other fresh scores."""
+    command = ("verify", row, "--checkpoint", made / "runs", *RECORD)
+    grue(*command)
+    (alone,) = read_trust(row).reruns
+    assert alone.fresh.leads == {} and alone.fresh.judged == alone.fresh.gaps
+    copy = shutil.copytree(row, row.with_name("theirs"))
+    for seed in tiny_row.SEEDS:
+        edit_result(copy, seed, system={"name": "theirs"})
+    say(copy, name="theirs")
+    recorded = copy.with_name("theirs.trust.json")
+    record = files.read_json(row.with_name("ours.trust.json"))
+    files.write_json(recorded, record | {"manifest": files.sha256_file(copy / "MANIFEST.sha256")})
+    assert "lead in preference 0.00 public, 0.00 fresh (± " in grue(*command).stdout
+    (run,) = read_trust(row).reruns
+    assert run.fresh.gaps == alone.fresh.gaps and run.fresh.verified == {"theirs": run.seed}
+    for axis, lead in run.fresh.leads.items():
+        own = alone.fresh.gaps[axis].fresh_error
+        assert (lead.public, lead.fresh, lead.public_error) == (0, 0, 0) and lead.error == pytest.approx(own * 2**0.5)
+    say(copy, budget="hours")  # no longer verified
+    grue(*command)
+    assert read_trust(row).reruns == (alone,)
+    record["manifest"] = files.sha256_file(copy / "MANIFEST.sha256")
+    (seen,) = record["reruns"]
+    for gap in seen["fresh"]["gaps"].values():
+        gap["fresh"] += 90
+    files.write_json(recorded, record)
+    fails(1, "imdb: lead in naturalness is 0.00 on the public test and -90.00 on the fresh draw", *command)
+    assert status(row) == {"rescored"}
+
+
 def test_texts_that_the_checkpoint_did_not_write_are_not_verified(made, row):
     """References, texts that were improved by hand, and those of another seed: whatever their scores."""
     rewrite(row, drawn_seed(row), "What a great and beautiful film. I loved it.")

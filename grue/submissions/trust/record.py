@@ -7,7 +7,7 @@ of one MANIFEST.sha256; if any of them changes, the row is *rescored* again.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -26,12 +26,30 @@ NEARLY_ALL = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """How a checkpoint did on a fresh draw of some examples: its seed, the sha256 of its rows, axis → gap."""
+    """How a checkpoint did on a fresh draw of some examples.
+
+    Attributes:
+        seed: What the rows are drawn from.
+        rows: sha256 of the rows.
+        gaps: Axis → its scores.
+        leads: Axis → its leads over the mean of verified rows, each on its own fresh draw; empty if there were none.
+        verified: Those rows, by name: the training seed that they had run.
+    """
 
     seed: int
     rows: str
     examples: int
     gaps: Mapping[str, Gap]
+    leads: Mapping[str, Gap] = field(default_factory=dict)
+    verified: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def judged(self) -> Mapping[str, Gap]:
+        """What must not be higher on the public test: the leads if there are any, else the scores.
+
+        All rows have the same public test, whose luck a lead does not have.
+        """
+        return {f"lead in {axis}": lead for axis, lead in self.leads.items()} or self.gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +158,7 @@ def faults(reruns: Iterable[Rerun]) -> list[str]:
         for run in runs
         if run.equal_texts < NEARLY_ALL
     ]
-    high = too_high({run.task: run.fresh.gaps for run in runs if run.fresh is not None})
+    high = too_high({run.task: run.fresh.judged for run in runs if run.fresh is not None})
     return other + [
         f"{name} is {gap.public:.2f} on the public test and {gap.fresh:.2f} on the fresh draw, "
         f"{gap.value / gap.error if gap.error else float('inf'):.1f} standard errors lower"
