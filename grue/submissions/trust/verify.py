@@ -117,7 +117,8 @@ def _fresh(
     answers = read_predictions(place / "answers" / PREDICTIONS)
     examples = load_examples(task, str(rows)).examples
     public = load_examples(task, task.data.evaluation).examples
-    gaps, leads = {}, {}
+    gaps: dict[str, Gap] = {}
+    leads: dict[str, Gap] = {}
     for axis in (axis for axis in SCORED if any(spec.axis == axis for spec in task.metrics)):
         metrics = axis_metrics(task, public, axis)
         there = worth(metrics, public, target.read())
