@@ -159,6 +159,8 @@ def conform_curves(
         DataError: The folder has runs of other settings, or the logs do not fit.
         Unavailable: TRL is not installed.
     """
+    from grue.api.train import train
+
     task = _checked(task, stated, WITH_CURVES, "learning curves")
     if len(set(seeds)) < 2:
         raise ConfigError("One seed: whether trainers differ shows over seeds. Give two at least, better five.")
@@ -168,7 +170,8 @@ def conform_curves(
         for figure in CURVES:
             read_curves(theirs, figure)  # before anything is trained
     _claim(folder, task, stated)
-    ours = [run_grue(task, stated, seed, folder / "grue") for seed in seeds]
+    settings = settings_of_grue(stated)
+    ours = [train(task, stated.method, seed=seed, runs=folder / "grue", **settings).folder for seed in seeds]
     if theirs is not None:
         return compared(str(theirs), ours, theirs)
     return compared("TRL", ours, [run_trl(task, stated, seed, folder / f"trl/seed-{seed}") for seed in seeds])
@@ -227,14 +230,6 @@ def settings_of_grue(stated: Stated) -> dict[str, Any]:
     }
 
 
-def run_grue(task: Task, stated: Stated, seed: int, runs: Path) -> Path:
-    """Train with grue, and return the run's folder; a finished run is only read."""
-    from grue.api.train import train
-
-    folder: Path = train(task, stated.method, seed=seed, runs=runs, **settings_of_grue(stated)).folder
-    return folder
-
-
 # --- TRL -------------------------------------------------------------------------------------------------------------
 
 
@@ -256,19 +251,14 @@ def settings_of_trl(task: Task, stated: Stated) -> dict[str, Any]:
     common |= {"beta": stated.penalty}
     if stated.method == "dpo":
         return common
-    grouped = (
-        {"loss_type": "grpo", "scale_rewards": "group", "use_bias_correction_kl": False}
-        if stated.method == "grpo"
-        else {}
-    )
-    return {
-        **common,
+    if stated.method == "grpo":
+        common |= {"loss_type": "grpo", "scale_rewards": "group", "use_bias_correction_kl": False}
+    return common | {
         "steps_per_generation": 1,
         "num_iterations": 1,
         "num_generations": stated.group,
         "temperature": task.rollout.temperature,
         "max_completion_length": task.rollout.max_new_tokens,
-        **grouped,
     }
 
 

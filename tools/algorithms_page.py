@@ -1,7 +1,7 @@
 """Write `docs/reference/algorithms.md` and a page for each algorithm: `python tools/algorithms_page.py [--check]`.
 
 Only what stands between the two marks of a page is written: objectives from the docstrings of `grue/algorithms`, tables
-from the settings classes, `grue/runs/figures.py` and the board of mini. What follows the second mark is written by
+from the settings classes, `logged_figures.toml` and the board of mini. What follows the second mark is written by
 hand. A new algorithm gets a page; `--check` writes nothing and fails if a page is stale, missing or of no algorithm.
 """
 
@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from logged_figures import OF_UPDATES, RUN, LoggedFigure, figures_of
 from page import END, anchor, table, write_or_check
 from papers import Paper, read_papers
 
@@ -25,7 +26,6 @@ from grue.bounds import bounds_of
 from grue.cli.options import shown
 from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
 from grue.runs.algorithms import find_algorithm
-from grue.runs.figures import OF_UPDATES, RUN, LoggedFigure, figures_of
 from grue.runs.reference import OWN, SHARED_CLASSES, Setting, describe_algorithm, shared_settings, summary
 
 ROOT = Path(__file__).parent.parent

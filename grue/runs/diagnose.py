@@ -287,11 +287,17 @@ def set_up(trainer: Trainer, algorithm: Algorithm[Any], config: RolloutConfig) -
 def still_update(
     trainer: Trainer, algorithm: Algorithm[Any], state: TrainState, config: RolloutConfig, n: int
 ) -> tuple[Mapping[str, float], Tensor]:
-    """Make an update of one step at a learning rate of 0; return its figures and the policy's gradient [N].
+    """Make an update of one step at a learning rate of 0, on all the rollouts it draws first and without a critic.
+
+    Returns:
+        Its figures, and the policy's gradient [N].
 
     Raises:
         TrainingError: The update computes no gradient of the policy.
     """
+    once: dict[str, Any] = {name: 1 for name in REPEATED if hasattr(config, name)}
+    once |= {"value_coefficient": 0.0} if isinstance(config, ActorCriticConfig) else {}
+    whole = replace(config, **once, redraws=0, minibatch_size=config.rollouts, stop_kl=None)
     for group in state.optimizer.param_groups:
         group["lr"] = 0.0
     parameters = [p for p in state.policy.parameters() if p.requires_grad]
@@ -303,7 +309,7 @@ def still_update(
 
     hooks = [p.register_post_accumulate_grad_hook(partial(keep, place)) for place, p in enumerate(parameters)]
     try:
-        figures = algorithm.update(trainer, state, undivided(config), n)
+        figures = algorithm.update(trainer, state, whole, n)
     finally:
         for hook in hooks:
             hook.remove()
@@ -311,13 +317,6 @@ def still_update(
         raise TrainingError("The algorithm's update computes no gradient of the policy, so that none can be measured.")
     flat = [gradients[i].flatten() if i in gradients else torch.zeros(p.numel()) for i, p in enumerate(parameters)]
     return figures, torch.cat(flat)
-
-
-def undivided(config: RolloutConfig) -> RolloutConfig:
-    """Return settings with which an update takes one step on all the rollouts it draws first and trains no critic."""
-    once: dict[str, Any] = {name: 1 for name in REPEATED if hasattr(config, name)} | {"redraws": 0}
-    whole = replace(config, **once, minibatch_size=config.rollouts, stop_kl=None)
-    return replace(whole, value_coefficient=0.0) if isinstance(whole, ActorCriticConfig) else whole
 
 
 def inner_products(gradients: Sequence[Tensor]) -> FloatArray:

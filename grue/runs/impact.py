@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from grue import files
 from grue.errors import DataError
 from grue.records import COSTS
@@ -69,15 +71,13 @@ def complete_curves(
         whole: Prompts of a pass.
     """
     curves: list[dict[str, float]] = []
-    for k in range(passes):
-        begin, end = k * whole, (k + 1) * whole
+    for begin in range(0, passes * whole, whole):
         within: dict[str, float] = {}
         across: dict[str, float] = {}
-        for place, update in enumerate(updates):
-            first, last = place * prompts, (place + 1) * prompts
-            if begin <= first and last <= end:
+        for first, update in zip(range(0, len(updates) * prompts, prompts), updates, strict=True):
+            if begin <= first and first + prompts <= begin + whole:
                 within |= update.rewards
-            elif first < end and last > begin:
+            elif begin - prompts < first < begin + whole:
                 across |= update.rewards
         curves.append(across | within)
     everywhere = [key for key in curves[0] if all(key in curve for curve in curves)]
@@ -86,22 +86,18 @@ def complete_curves(
 
 def learning_impacts(curves: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Return s_i of each prompt's rewards by pass, which are not all equal."""
-    values = [value for curve in curves.values() for value in curve]
-    low, high = min(values), max(values)
-    scaled = {key: [(value - low) / (high - low) for value in curve] for key, curve in curves.items()}
-    mean = [math.fsum(column) / len(scaled) for column in zip(*scaled.values(), strict=True)]
-    best = math.fsum((1 - average) ** 2 for average in mean)
-    return {
-        key: 1 - math.fsum((mine - average) ** 2 for mine, average in zip(curve, mean, strict=True)) / best
-        for key, curve in scaled.items()
-    }
+    values = np.array(list(curves.values()))
+    scaled = (values - values.min()) / np.ptp(values)
+    mean = scaled.mean(0)
+    impacts = 1 - ((scaled - mean) ** 2).sum(1) / ((1 - mean) ** 2).sum()
+    return dict(zip(curves, impacts.tolist(), strict=True))
 
 
-def check_finished(run: Path) -> None:
-    """Refuse a folder that is not a finished run with rewards.
+def check(run: Path, record: Mapping[str, Any]) -> None:
+    """Refuse a folder that is not a finished run with rewards, or whose rewards cannot be compared with this run's.
 
     Raises:
-        DataError: It is not.
+        DataError: It is not finished, wrote no rewards, or is of another task, reward or data.
     """
     for name in ("config.toml", rewarded.NAME):
         if not (run / name).is_file():
@@ -110,14 +106,6 @@ def check_finished(run: Path) -> None:
                 "as runs/mini/commongen/ppo/seed-1; older versions of grue wrote no rewards."
             )
     _updates(run)
-
-
-def check_same(run: Path, record: Mapping[str, Any]) -> None:
-    """Refuse a run whose rewards cannot be compared with this run's.
-
-    Raises:
-        DataError: It is of another task, reward or data.
-    """
     earlier = files.read_toml(run / "config.toml")
     for key in ("suite", "task", "task_hash", "reward", "data_sha256", "data_dir"):
         if earlier.get(key) != record[key]:

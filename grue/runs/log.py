@@ -5,9 +5,8 @@ lines, or has lines of another run, and is refused.
 """
 
 import hashlib
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ from grue.errors import DataError
 from grue.files import flush_to_disk, reason
 
 NAME = "train.jsonl"
-TAIL = 8192
-"""Bytes at the end of a log, enough for the line of an update and of a validation."""
 
 Line = Mapping[str, Any]
 
@@ -37,59 +34,24 @@ def read_log(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
         DataError: It cannot be read, a line is damaged, or updates are missing, repeated or of another run.
     """
     lines, torn = files.read_growing_jsonl(path)
-    _refuse_disorder(path, [(f"line {number}", line) for number, line in lines], begun=True)
+    previous: Line = {"update": 0}
+    for number, line in lines:
+        if fault := _fault(line, previous):
+            raise DataError(f"{path}, line {number}: {fault}")
+        previous = {"of": previous.get("of"), **line}
     return lines, torn
 
 
-def read_end(path: Path) -> list[dict[str, Any]]:
-    """Return the last whole lines of a log, which may be long; none if there is no log.
-
-    Raises:
-        DataError: As for `read_log`, of these lines.
-    """
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL))
-            lines = file.read().split(b"\n")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {reason(error)}.") from error
-    whole = [line for line in lines[1 if size > TAIL else 0 : -1] if line]
-    try:
-        logged = [json.loads(line) for line in whole]
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: one of its last lines is damaged: {error}.") from error
-    if not all(isinstance(line, dict) for line in logged):
-        raise DataError(f"{path}: one of its last lines is damaged: it is no object.")
-    places = [f"line {place} from the end" for place in range(len(logged), 0, -1)]
-    _refuse_disorder(path, list(zip(places, logged, strict=True)), begun=size <= TAIL)
-    return logged
-
-
-def _refuse_disorder(path: Path, lines: Sequence[tuple[str, Line]], begun: bool) -> None:
-    """Refuse lines, each with its place, that are out of order."""
-    previous: Line | None = {"update": 0} if begun else None
-    for place, line in lines:
-        fault = _fault(line, previous)
-        if fault is not None:
-            raise DataError(f"{path}, {place}: {fault}")
-        previous = {"of": (previous or {}).get("of"), **line}
-
-
-def _fault(line: Line, previous: Line | None) -> str | None:
+def _fault(line: Line, previous: Line) -> str | None:
     """Return what is wrong with a line after a previous one; None if nothing is."""
     restore = "Lines are missing or repeated, or are another run's; restore the log."
-    if previous is not None and previous.get("finished"):
+    if previous.get("finished"):
         return f"stands behind the line that says that the run is finished. {restore}"
     if line.get("finished"):
         return None
     update = line.get("update")
     if not isinstance(update, int) or isinstance(update, bool):
         return f"update: expected a whole number, found {update!r}."
-    if previous is None:
-        return None
     if update != previous["update"] + is_update(line):
         subject = "update" if is_update(line) else "the validation of update"
         return f"{subject} {update} follows update {previous['update']}. {restore}"
@@ -125,18 +87,15 @@ def rewind(path: Path, marked: Mapping[str, Any], update: int) -> None:
         DataError: The log does not begin with what was logged until then; nothing is cut.
     """
     content = path.read_bytes() if path.exists() else b""
-    if hashlib.sha256(content[: marked["size"]]).hexdigest() != marked["sha256"]:
-        raise DataError(_why_not(path, len(content) < marked["size"], update))
-    if len(content) > marked["size"]:
-        os.truncate(path, marked["size"])
-
-
-def _why_not(path: Path, short: bool, update: int) -> str:
+    if hashlib.sha256(content[: marked["size"]]).hexdigest() == marked["sha256"]:
+        if len(content) > marked["size"]:
+            os.truncate(path, marked["size"])
+        return
     advice = f"Restore the file, or remove {path.parent} to start the run again."
-    if short:
-        return f"{path}: does not reach update {update}, where the saved state resumes. {advice}"
+    if len(content) < marked["size"]:
+        raise DataError(f"{path}: does not reach update {update}, where the saved state resumes. {advice}")
     try:
         read_log(path)
     except DataError as error:
-        return f"{error} The saved state resumes at update {update}. {advice}"
-    return f"{path}: not what was logged up to update {update}, where the saved state resumes. {advice}"
+        raise DataError(f"{error} The saved state resumes at update {update}. {advice}") from None
+    raise DataError(f"{path}: not what was logged up to update {update}, where the saved state resumes. {advice}")

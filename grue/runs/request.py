@@ -75,17 +75,21 @@ def parse_seeds(text: str) -> list[int]:
     Raises:
         ConfigError: The text has another form, or the seeds are too large or too many.
     """
-    seeds: dict[int, None] = {}
+    shown, seeds = repr(text if len(text) <= 40 else f"{text[:40]}…"), dict[int, None]()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise _no_seeds(text)
-        low, high = _seed(first, text), _seed(last or first, text)
-        if high < low:
-            raise _no_seeds(text)
-        if len(seeds) + high - low >= MOST_SEEDS:
-            raise ConfigError(f"seeds {_cut(text)}: more than {MOST_SEEDS:,} at once.")
-        seeds |= dict.fromkeys(range(low, high + 1))
+        last = last if dash else first
+        are_numbers = first.isdecimal() and last.isdecimal()
+        if are_numbers and (
+            max(len(first), len(last)) > len(str(LARGEST_SEED)) or int(max(first, last, key=int)) > LARGEST_SEED
+        ):
+            raise ConfigError(f"seeds {shown}: choose whole numbers from 0 to {LARGEST_SEED}.")
+        drawn = range(int(first), int(last) + 1) if are_numbers else range(0)
+        if not drawn:
+            raise ConfigError(f"seeds {shown}: write a range such as 1-5, or a list such as 1,2,7.")
+        if len(seeds) + len(drawn) > MOST_SEEDS:
+            raise ConfigError(f"seeds {shown}: more than {MOST_SEEDS:,} at once.")
+        seeds |= dict.fromkeys(drawn)
     return list(seeds)
 
 
@@ -97,18 +101,3 @@ def seeds_of(texts: Sequence[str]) -> list[int]:
 def seeds_given(seeds: str | Sequence[int]) -> list[int]:
     """Return seeds given as such a text or as numbers, each once; a ConfigError if one is invalid."""
     return parse_seeds(seeds) if isinstance(seeds, str) else list(dict.fromkeys(map(check_seed, seeds)))
-
-
-def _no_seeds(text: str) -> ConfigError:
-    return ConfigError(f"seeds {_cut(text)}: write a range such as 1-5, or a list such as 1,2,7.")
-
-
-def _seed(digits: str, text: str) -> int:
-    """Return a seed; `digits` may be arbitrarily long."""
-    if len(digits) > len(str(LARGEST_SEED)) or int(digits) > LARGEST_SEED:
-        raise ConfigError(f"seeds {_cut(text)}: choose whole numbers from 0 to {LARGEST_SEED}.")
-    return int(digits)
-
-
-def _cut(text: str) -> str:
-    return repr(text if len(text) <= 40 else f"{text[:40]}…")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
@@ -43,7 +43,12 @@ def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: i
             folder.mkdir(parents=True)
             flush_to_disk(folder.parent)
         remove(*folder.glob(".state-*.new"))  # of a process that was killed while it wrote
-        _write_sealed(temporary, {"owner": {**owner, "update": update}, "state": dict(state)})
+        with temporary.open("wb") as handle:
+            torch.save({"owner": {**owner, "update": update}, "state": dict(state)}, handle)
+            handle.flush()
+            handle.write(_seal(temporary, handle.tell()))
+            handle.flush()
+            os.fsync(handle.fileno())
         os.replace(temporary, path)
         flush_to_disk(folder)
         before = [old for number, old in _states(folder) if number < update]
@@ -119,35 +124,28 @@ def _states(folder: Path) -> list[tuple[int, Path]]:
     return sorted(((int(match[1]), path) for match, path in named if match), reverse=True)
 
 
-def _write_sealed(path: Path, state: Mapping[str, Any]) -> None:
-    with path.open("w+b") as handle:
-        torch.save(dict(state), handle)
-        size = handle.seek(0, os.SEEK_END)
-        handle.write(SEAL.format(_digest(handle, size)).encode())
-        handle.flush()
-        os.fsync(handle.fileno())
-
-
 def _is_whole(path: Path) -> bool:
     """Whether a file ends in the sha256 of its other content."""
     with path.open("rb") as handle:
         size = handle.seek(0, os.SEEK_END) - SEAL_BYTES
-        return size > 0 and SEAL.format(_digest(handle, size)).encode() == handle.read()
+        handle.seek(max(0, size))
+        return size > 0 and handle.read() == _seal(path, size)
 
 
-def _digest(handle: BinaryIO, size: int) -> str:
-    """Return the sha256 of the first `size` bytes of a file, and leave the position behind them."""
+def _seal(path: Path, size: int) -> bytes:
+    """Return the seal of the first `size` bytes of a file."""
     digest = hashlib.sha256()
-    handle.seek(0)
-    while size:
-        chunk = handle.read(min(CHUNK, size))
-        digest.update(chunk)
-        size -= len(chunk)
-    return digest.hexdigest()
+    with path.open("rb") as handle:
+        for begin in range(0, size, CHUNK):
+            digest.update(handle.read(min(CHUNK, size - begin)))
+    return SEAL.format(digest.hexdigest()).encode()
 
 
 def _load(path: Path, owner: Owner) -> dict[str, Any]:
-    """Read a whole state; torch reads it with its seal, since a zip archive may be followed by more bytes."""
+    """Read a whole state, and refuse that of another run before any of it is used.
+
+    torch reads it with its seal, since a zip archive may be followed by more bytes.
+    """
     try:
         saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, KeyError, EOFError, UnpicklingError) as error:
@@ -155,13 +153,7 @@ def _load(path: Path, owner: Owner) -> dict[str, Any]:
             f"{path}: whole, but torch {torch.__version__} cannot read it: {reason(error)}. "
             "Go on with the version of torch that saved it."
         ) from error
-    _refuse_other_owner(path, saved.get("owner") if isinstance(saved, dict) else None, owner)
-    state: dict[str, Any] = saved["state"]
-    return state
-
-
-def _refuse_other_owner(path: Path, stated: object, owner: Owner) -> None:
-    """Refuse the state of another run, before any of it is used."""
+    stated = saved.get("owner") if isinstance(saved, dict) else None
     if not isinstance(stated, dict):
         raise DataError(
             f"{path}: does not name the run that saved it: it is from an older version of grue. Continue with "
@@ -173,3 +165,5 @@ def _refuse_other_owner(path: Path, stated: object, owner: Owner) -> None:
                 f"{path}: the state of another run: its {key} is {stated.get(key)!r}, not {expected!r}. Remove it: the "
                 "same command then resumes from the states that this run saved itself."
             )
+    state: dict[str, Any] = saved["state"]
+    return state

@@ -119,13 +119,14 @@ class WeightsAndBiases:
         )
         self._begin = int(self._run.step)
 
-    def figures(self, figures: Mapping[str, float], step: int) -> None:
+    def figures(self, figures: Mapping[str, Any], step: int) -> None:
         """Log numbers."""
-        self._log(dict(figures), step)
+        if step >= self._begin:
+            self._run.log(dict(figures), step=step)
 
     def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
         """Log a table."""
-        self._log({"samples": self._table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
+        self.figures({"samples": self._table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
 
     def warning(self, message: str, step: int) -> None:
         """Raise an alert."""
@@ -134,10 +135,6 @@ class WeightsAndBiases:
     def close(self, exit_code: int) -> None:
         """Send what remains."""
         self._run.finish(exit_code=exit_code)
-
-    def _log(self, values: dict[str, Any], step: int) -> None:
-        if step >= self._begin:
-            self._run.log(values, step=step)
 
 
 class Trackio:
@@ -204,9 +201,7 @@ class Tracker:
     """
 
     def __init__(self, name: str, backend: Backend, warn: Callable[[int, str], None]) -> None:
-        self.name = name
-        self.backend = backend
-        self.warn = warn
+        self.name, self.backend, self.warn = name, backend, warn
         self._samples: deque[tuple[str, str, float]] = deque(maxlen=SAMPLES)
         self._began = self._open = False
         self._done = 0
@@ -226,18 +221,13 @@ class Tracker:
         self.close()
         self._samples.clear()
         self._done, self._open = done, True
-        error = self._try(lambda: self.backend.open(plan, done))
-        if error is not None and not self._began:
-            raise TrainingError(
-                f"{self.name} cannot start: {reason(error)}. Fix this, or use another --tracker, or --tracker none."
-            ) from error
+        self._tell(self.backend.open, plan, done)
         self._began = True
-        self._give_up(error)
 
     def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
         """Show an update's figures."""
         self._done = done
-        self._give_up(self._try(lambda: self.backend.figures(line, done)))
+        self._tell(self.backend.figures, line, done)
 
     def sampled(self, example: Example, text: str, score: float) -> None:
         """Keep a response for the next validation."""
@@ -245,36 +235,33 @@ class Tracker:
 
     def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
         """Show a validation's figures and the last responses before it."""
-        shown, rows = {f"validation/{name}": value for name, value in figures.items()}, list(self._samples)
+        self._tell(self.backend.figures, {f"validation/{name}": value for name, value in figures.items()}, done)
+        if self._samples:
+            self._tell(self.backend.samples, list(self._samples), done)
         self._samples.clear()
-        self._give_up(self._try(lambda: self.backend.figures(shown, done)))
-        if rows:
-            self._give_up(self._try(lambda: self.backend.samples(rows, done)))
 
     def warned(self, done: int, message: str) -> None:
         """Show a warning."""
-        self._give_up(self._try(lambda: self.backend.warning(message, done)))
+        self._tell(self.backend.warning, message, done)
 
     def close(self, exit_code: int = 0) -> None:
         """End the run that is open, if one is."""
-        self._give_up(self._try(lambda: self.backend.close(exit_code)))
+        self._tell(self.backend.close, exit_code)
         self._open = False
 
-    def _try(self, action: Callable[[], None]) -> Exception | None:
-        """Call the backend unless it is closed; return the exception if it fails."""
+    def _tell(self, method: Callable[..., None], *values: Any) -> None:
+        """Call the backend unless it is closed; after an error, only the next run is told to it."""
         if not self._open:
-            return None
+            return
         try:
             with redirect_stdout(sys.stderr):  # stdout is for the checkpoints' paths
-                action()
+                method(*values)
         except Exception as error:
-            self._open = False
-            return error
-        return None
-
-    def _give_up(self, error: Exception | None) -> None:
-        if error is not None:
-            self.warn(self._done, f"{self.name} failed and is disabled: {reason(error)}. Training continues.")
+            self._open, why = False, reason(error)
+            if not self._began:
+                cure = "Fix this, or use another --tracker, or --tracker none."
+                raise TrainingError(f"{self.name} cannot start: {why}. {cure}") from error
+            self.warn(self._done, f"{self.name} failed and is disabled: {why}. Training continues.")
 
 
 def reason(error: Exception) -> str:

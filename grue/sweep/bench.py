@@ -22,7 +22,7 @@ from grue.sweep.bench_report import compared_rows, parts_of, title_of
 from grue.sweep.fair import ZERO_SHOT, TunedRate, chosen_rates, models_of_others, starts_untrained, with_rates
 from grue.sweep.grid import SweepGrid
 from grue.sweep.jobs import plan_jobs
-from grue.sweep.run import is_finished
+from grue.sweep.record import Record
 from grue.sweep.work import JobContext
 from grue.task_files import load_task
 from grue.tasks import Task
@@ -55,7 +55,11 @@ class PlannedBench:
 
     def chosen(self) -> Self:
         """Return it with the learning rates that finished trials choose; unchanged where there are none."""
-        if self.trials is None or self.choices or not is_finished(self.trials, self.trials_place):
+        if (
+            self.trials is None
+            or self.choices
+            or not all(map(Record(self.trials_place.runs).finished, plan_jobs(self.trials)))
+        ):
             return self
         choices = chosen_rates(self.trials, self.trials_place.runs)
         return replace(self, grid=with_rates(self.grid, choices), choices=choices)
@@ -68,8 +72,39 @@ class PlannedBench:
         return chosen if run(chosen.grid, chosen.place) else None
 
     def findings(self, progress: Callable[[int, int], None] = lambda done, total: None) -> "Findings":
-        """Compare the finished runs, and write the report; see `findings`."""
-        found = findings(self.grid, self.place, self.choices, self.settings, progress)
+        """Compare the finished runs, and write the report.
+
+        Seeds are what is random; where models of others are compared, which may not depend on one, examples are, too.
+
+        Args:
+            progress: Called with (done, total) systems whose predictions are scored again.
+        """
+        grid, place = self.grid, self.place
+        tasks = [load_task(source, grid.suite) for source in grid.task_list()]
+        entries, _ = find_results(place.runs, tasks[0].suite)
+        own = {place.runs / job.id for job in plan_jobs(grid)}
+        results = [entry for entry in entries if entry.path.parent in own]
+        board = rank(results, tasks)
+        rows = compared_rows(board, BASELINES.keys() - ({ZERO_SHOT} if starts_untrained(grid) else set()))
+
+        def pairs_on(axis: Axis) -> list[SystemPair]:
+            common = common_tasks(rows, axis)
+            if not models_of_others(grid) or not common:
+                return all_pairs(board.rows, rows, axis)
+            return pairs_over_examples(
+                find_systems(
+                    [f"runs:{row.system}" for row in rows], board.suite, place.runs / "none", place.runs, common
+                ),
+                [task for task in tasks if task.name in common],
+                np.random.default_rng(0),
+                axis=axis,
+                data_dir=place.data_dir,
+                offline=place.offline,
+                progress=progress,
+            )
+
+        about = _about(grid, tasks, results, self.settings)
+        found = Findings(board, pairs_on("preference"), pairs_on("naturalness"), self.choices, about)
         found.write(self.folder)
         return found
 
@@ -123,45 +158,6 @@ class Findings:
         files.write_text(folder / REPORT, self.markdown)
         files.write_text(folder / PAGE, as_page(title_of(self.board), self.parts, BOARD))
         files.write_text(folder / BOARD, render(self.board, "html"))
-
-
-def findings(
-    grid: SweepGrid,
-    place: JobContext,
-    choices: Sequence[TunedRate] = (),
-    settings: Mapping[str, Any] | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Findings:
-    """Read and compare the results of a finished grid.
-
-    Seeds are what is random; where models of others are compared, which may not depend on one, examples are, too.
-
-    Args:
-        settings: Those of every method that are not the recipe's.
-        progress: Called with (done, total) systems whose predictions are scored again.
-    """
-    tasks = [load_task(source, grid.suite) for source in grid.task_list()]
-    entries, _ = find_results(place.runs, tasks[0].suite)
-    own = {place.runs / job.id for job in plan_jobs(grid)}
-    results = [entry for entry in entries if entry.path.parent in own]
-    board, about = rank(results, tasks), _about(grid, tasks, results, settings or {})
-    rows = compared_rows(board, BASELINES.keys() - ({ZERO_SHOT} if starts_untrained(grid) else set()))
-
-    def pairs_on(axis: Axis) -> list[SystemPair]:
-        common = common_tasks(rows, axis)
-        if not models_of_others(grid) or not common:
-            return all_pairs(board.rows, rows, axis)
-        return pairs_over_examples(
-            find_systems([f"runs:{row.system}" for row in rows], board.suite, place.runs / "none", place.runs, common),
-            [task for task in tasks if task.name in common],
-            np.random.default_rng(0),
-            axis=axis,
-            data_dir=place.data_dir,
-            offline=place.offline,
-            progress=progress,
-        )
-
-    return Findings(board, pairs_on("preference"), pairs_on("naturalness"), choices, about)
 
 
 def _about(grid: SweepGrid, tasks: Sequence[Task], results: Sequence[Entry], settings: Mapping[str, Any]) -> str:

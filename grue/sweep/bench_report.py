@@ -1,6 +1,6 @@
 """What `grue bench` found: verdicts, scores, every two systems, what is not decided and what would decide it."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,15 +42,15 @@ def parts_of(
     rows, tested = _ordered(board), {name for pair in pairs for name in (pair.a, pair.b)}
     compared = [row for row in rows if row.system in tested]
     tasks = common_tasks(rows)
-    notes = tuple(board.notes)
+    drawn = [DrawnDifference(pair.value, pair.interval, pair.is_decided) for pair in pairs]
     return [
         *([Part(lines=(about,))] if about else []),
         Part(items=tuple(_verdicts(compared, pairs, naturalness)), lines=tuple(_controls(compared))),
         Part("Scores", table=_scores(rows, tasks), lines=(SCALES, *_order(compared, tasks), *_budgets(rows))),
-        Part("Every two", table=_pairs(pairs, tasks), drawn=_drawn(pairs), lines=tuple(_tests(pairs))),
+        Part("Every two", table=_pairs(pairs, tasks), drawn=drawn, lines=tuple(_tests(pairs))),
         *([Part("Not decided", items=undecided)] if (undecided := tuple(_undecided(pairs))) else []),
         *([Part("Learning rates", table=_rates(choices), lines=(CHOSEN,))] if choices else []),
-        *([Part("Notes", items=notes)] if notes else []),
+        *([Part("Notes", items=tuple(board.notes))] if board.notes else []),
     ]
 
 
@@ -59,11 +59,10 @@ CHOSEN = "Chosen on validation, with a seed that no result has, by the preferenc
 
 
 def _ordered(board: Board) -> list[Row]:
-    return sorted((row for row in board.rows if row.cells), key=_by_mean)
+    def mean(row: Row) -> float:
+        return _mean([_value(cell.preference) for cell in row.cells.values()]) or 0.0
 
-
-def _by_mean(row: Row) -> float:
-    return -(_mean([_value(cell.preference) for cell in row.cells.values()]) or 0.0)
+    return sorted((row for row in board.rows if row.cells), key=mean, reverse=True)
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------------
@@ -77,11 +76,16 @@ def _verdicts(rows: Sequence[Row], pairs: Sequence[SystemPair], naturalness: Seq
     if not any(pair.is_decided for pair in pairs):
         yield f"No difference is decided: {rows[0].system} has the highest mean, which chance alone may explain."
         return
+
+    def cost(*names: str) -> str:
+        low, high = (figure(reached[name], ".1f") for name in names)
+        return f", at a lower naturalness: {low} against {high}"
+
     for row in rows:
         own = [pair for pair in pairs if row.system in (pair.a, pair.b)]
         others = [(pair.b, pair.value, pair) if pair.a == row.system else (pair.a, -pair.value, pair) for pair in own]
         better = [
-            f"{name} ({_signed(value)}{_cost(row.system, name, reached) if (row.system, name) in less else ''})"
+            f"{name} ({_signed(value)}{cost(row.system, name) if (row.system, name) in less else ''})"
             for name, value, pair in others
             if pair.is_decided and value > 0
         ]
@@ -89,11 +93,6 @@ def _verdicts(rows: Sequence[Row], pairs: Sequence[SystemPair], naturalness: Seq
         above = f"is better than {_listed(better)}" if better else "" if still else "is worse than every other system"
         open_ = f"is not decided against {_listed(still)}" if still else ""
         yield f"{row.system} {', and '.join(filter(None, (above, open_)))}."
-
-
-def _cost(winner: str, other: str, naturalness: Mapping[str, float | None]) -> str:
-    low, high = (figure(naturalness[name], ".1f") for name in (winner, other))
-    return f", at a lower naturalness: {low} against {high}"
 
 
 def _signed(value: float) -> str:
@@ -163,7 +162,11 @@ def _pairs(pairs: Sequence[SystemPair], tasks: Sequence[str]) -> TextTable:
             pair.b,
             f"{pair.value:+.1f}",
             ends(pair.interval, "+.1f"),
-            *([_test(pair, tasks)] if over_seeds else []),
+            *(
+                ["paired" if len(pair.paired) == len(tasks) else "mixed" if pair.paired else "Welch"]
+                if over_seeds
+                else []
+            ),
             p_value(pair.p),
             *([p_value(pair.p_signs)] if with_signs else []),
             p_value(pair.p_holm),
@@ -173,14 +176,6 @@ def _pairs(pairs: Sequence[SystemPair], tasks: Sequence[str]) -> TextTable:
     ]
     decided = frozenset((i, j) for i, pair in enumerate(pairs) if pair.is_decided for j in (2, len(head) - 1))
     return replace(_table(head, rows, texts=2), strong=decided)
-
-
-def _test(pair: SystemPair, tasks: Sequence[str]) -> str:
-    return "paired" if len(pair.paired) == len(tasks) else "mixed" if pair.paired else "Welch"
-
-
-def _drawn(pairs: Sequence[SystemPair]) -> list[DrawnDifference]:
-    return [DrawnDifference(pair.value, pair.interval, pair.is_decided) for pair in pairs]
 
 
 def _tests(pairs: Sequence[SystemPair]) -> Iterator[str]:

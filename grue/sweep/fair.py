@@ -7,7 +7,7 @@ trials, each method's learning rate is chosen on validation out of equally many,
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grue import files
 from grue.algorithms import SUPERVISED, system_of
@@ -16,11 +16,8 @@ from grue.records import BASELINES, with_backbone
 from grue.runs.log import NAME as LOG
 from grue.runs.log import read_log
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
-from grue.sweep.jobs import Job, plan_jobs, stages_of
+from grue.sweep.jobs import plan_jobs, stages_of
 from grue.task_files import load_task
-
-if TYPE_CHECKING:
-    from grue.runs.plan import Plan
 
 FACTORS = (1.0, 3.0, 1 / 3, 10.0, 0.1)
 """What the recipe's learning rate is multiplied by, in the order of the trials."""
@@ -105,20 +102,17 @@ def _whole(method: str, from_backbone: bool) -> str:
 
 def _twice(grid: SweepGrid, backbone: str | None) -> Iterator[GridEntry]:
     """Yield the start with twice the epochs of each task's recipe."""
+    system = with_backbone(TWICE, backbone)
     for source in grid.task_list():
-        start = next(job for job in plan_jobs(grid.on_tasks([source])) if job.algorithm == SUPERVISED)
-        epochs = files.plain(_plan(start, grid).config)["epochs"]
-        yield GridEntry(
-            algorithm=SUPERVISED,
-            system=with_backbone(TWICE, backbone),
-            tasks=(source,),
-            backbone=backbone,
-            set={"epochs": 2 * epochs},
-        )
+        twice = {"epochs": 2 * _recipe(grid, source, SUPERVISED)["epochs"]}
+        yield GridEntry(algorithm=SUPERVISED, system=system, tasks=(source,), backbone=backbone, set=twice)
 
 
-def _plan(job: Job, grid: SweepGrid) -> "Plan":
-    return stages_of(job, load_task(job.source, grid.suite), Path("runs"))[-1]
+def _recipe(grid: SweepGrid, source: str, algorithm: str) -> dict[str, Any]:
+    """Return the settings that an algorithm of the grid has on a task."""
+    job = next(job for job in plan_jobs(grid.on_tasks([source])) if job.algorithm == algorithm)
+    settings: dict[str, Any] = files.plain(stages_of(job, load_task(job.source, grid.suite), Path("runs"))[-1].config)
+    return settings
 
 
 def trial_grid(grid: SweepGrid, trials: int) -> SweepGrid:
@@ -132,8 +126,7 @@ def trial_grid(grid: SweepGrid, trials: int) -> SweepGrid:
     entries = []
     for source in grid.task_list():
         for entry in (entry for entry in grid.systems if entry.algorithm not in (*BASELINES, SUPERVISED)):
-            job = next(job for job in plan_jobs(grid.on_tasks([source])) if job.algorithm == entry.algorithm)
-            rate = _plan(job, grid).config.learning_rate
+            rate = _recipe(grid, source, entry.algorithm)["learning_rate"]
             rates = tuple(float(f"{rate * factor:.3g}") for factor in FACTORS[:trials])
             system = entry.system and f"{entry.system}_learning_rate-{{learning_rate}}"
             entries.append(replace(entry, system=system, tasks=(source,), vary={"learning_rate": rates}))

@@ -1,5 +1,6 @@
 """The grid of a sweep: tasks, algorithms, seeds and values, from a TOML file or from flags."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -204,7 +205,7 @@ def write_grid(path: Path, grid: SweepGrid) -> None:
 def _word(value: Any) -> str:
     """Return a value as part of a name; characters that a folder name cannot have become hyphens."""
     text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return "".join(c if c.isascii() and (c.isalnum() or c in "._+-") else "-" for c in text)
+    return re.sub(r"[^A-Za-z0-9._+-]", "-", text)
 
 
 def _located(task: str) -> str:

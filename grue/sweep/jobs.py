@@ -1,7 +1,7 @@
 """The jobs of a sweep: one for every run, ordered so that none depends on a later one."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,17 +87,16 @@ def plan_jobs(grid: SweepGrid) -> list[Job]:
     _check_tasks([*entries, *grid.models], loaded)
     for seed in seeds:
         for source, task in loaded:
-            for model in grid.models:
-                if _is_on(model, source, task):
-                    _add(jobs, _job_of_model(model, source, task, seed))
-            for entry in entries:
-                if not _is_on(entry, source, task):
+            for entry in [*grid.models, *entries]:
+                if entry.tasks and {task.name, source}.isdisjoint(entry.tasks):
                     continue
-                if entry.algorithm in SEEDLESS and seed != seeds[0]:
-                    continue
-                for job in _jobs_of(entry, source, task, seed, grid):
-                    _add(jobs, job)
-    return in_order(jobs)
+                if isinstance(entry, ModelEntry):
+                    _add(jobs, _job_of_model(entry, source, task, seed))
+                elif entry.algorithm not in SEEDLESS or seed == seeds[0]:
+                    for job in _jobs_of(entry, source, task, seed, grid):
+                        _add(jobs, job)
+    started = {job.after for job in jobs.values()}
+    return sorted(jobs.values(), key=lambda job: job.id not in started)  # warm starts first
 
 
 def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, offline: bool = False) -> "list[Plan]":
@@ -109,10 +108,9 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
     from grue.runs import plan
 
     assert isinstance(job.entry, GridEntry)
-    varied: dict[str, Any] = {name: getattr(job.entry, name) for name in VARIED}
-    folders: dict[str, Any] = {"runs": runs, "data_dir": data_dir, "offline": offline}
-    own: dict[str, Any] = {"algorithm": job.algorithm, "seed": job.seed, "system": job.system}
-    return plan.stages_of(RunRequest(task=task, settings=job.entry.set, **own, **varied, **folders))
+    asked: dict[str, Any] = {name: getattr(job.entry, name) for name in VARIED}
+    asked |= {"algorithm": job.algorithm, "seed": job.seed, "system": job.system, "settings": job.entry.set}
+    return plan.stages_of(RunRequest(task=task, runs=runs, data_dir=data_dir, offline=offline, **asked))
 
 
 def refuse_other_runs(
@@ -148,17 +146,6 @@ def refuse_other_runs(
     if refused:
         more = f" And {len(refused) - 1} more folders of this sweep hold other runs." if len(refused) > 1 else ""
         raise ConfigError(f"{refused[0]}{more} Nothing was started.")
-
-
-def in_order(jobs: Mapping[str, Job]) -> list[Job]:
-    """Return the jobs with warm starts first, else in the given order."""
-    started = {job.after for job in jobs.values()}
-    return sorted(jobs.values(), key=lambda job: job.id not in started)
-
-
-def _is_on(entry: GridEntry | ModelEntry, source: str, task: Task) -> bool:
-    """Whether an entry is run on a task of the grid."""
-    return not entry.tasks or bool({task.name, source} & set(entry.tasks))
 
 
 def _job(entry: GridEntry | ModelEntry, system: str, source: str, task: Task, seed: int, **details: Any) -> Job:

@@ -84,8 +84,9 @@ class RayExecutor:
         self.room = room(self.ray.nodes(), cpus, gpus)
         if not self.room and jobs is None:
             self.close()
+            needs = f"{cpus} CPU{'s' * (cpus > 1)}" + (f" and {gpus:g} GPU{'s' * (gpus > 1)}" if gpus else "")
             raise ConfigError(
-                f"No node of the Ray cluster has {_needs(cpus, gpus)} for a run. Start one that has, ask for less with "
+                f"No node of the Ray cluster has {needs} for a run. Start one that has, ask for less with "
                 "--threads and --gpus, or state with --jobs how many runs may wait for one."
             )
         environment = {"OMP_NUM_THREADS": str(cpus), "TOKENIZERS_PARALLELISM": "false"}
@@ -110,10 +111,7 @@ class RayExecutor:
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Return the jobs whose workers ended, with their outcomes."""
         references = list(self.running)
-        if self.ray.wait(references, num_returns=1, timeout=seconds)[0]:
-            ended = self.ray.wait(references, num_returns=len(references), timeout=0)[0]
-        else:
-            ended = []
+        ended, _ = self.ray.wait(references, num_returns=len(references), timeout=seconds)
         self.room = room(self.ray.nodes(), self.cpus, self.gpus)
         return [(job, self._collect(job, reference)) for reference in ended for job in [self.running.pop(reference)]]
 
@@ -139,14 +137,11 @@ class RayExecutor:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("a", encoding="utf-8") as file:
                 file.write(f"{error}\n")  # a page, of which the sweep shows one sentence
-            return self._died(error)
-
-    def _died(self, error: Exception) -> Outcome:
-        if isinstance(error, self.ray.exceptions.RayTaskError):  # for example, grue is missing there, or too old
-            message = f"A node of the cluster cannot run this job: {_last_line(error)}"
-            return Outcome(state="failed", message=message)
-        message = f"{type(error).__name__}: {_text(error).partition('. ')[0]}"
-        return Outcome(state="stopped" if self.stopping else "crashed", message=message)
+            if isinstance(error, self.ray.exceptions.RayTaskError):  # for example, grue is missing there, or too old
+                message = f"A node of the cluster cannot run this job: {_last_line(error)}"
+                return Outcome(state="failed", message=message)
+            message = f"{type(error).__name__}: {_text(error).partition('. ')[0]}"
+            return Outcome(state="stopped" if self.stopping else "crashed", message=message)
 
 
 def work(job: Job, place: JobContext, log: Path, expected: NodeExpectation) -> Outcome:
@@ -180,16 +175,13 @@ def check_node(expected: NodeExpectation) -> None:
 
 def room(nodes: Iterable[Mapping[str, Any]], cpus: int, gpus: float) -> int:
     """Return how many runs the living nodes can hold at a time."""
-    return sum(_fits(node["Resources"], cpus, gpus) for node in nodes if node["Alive"])
-
-
-def _fits(resources: Mapping[str, float], cpus: int, gpus: float) -> int:
-    by_cpu = int(resources.get("CPU", 0) / cpus)
-    if not gpus:
-        return by_cpu
-    on_one = int(1 / gpus + 1e-9)  # a fraction of a GPU belongs to one GPU
-    have = resources.get("GPU", 0)
-    return min(by_cpu, int(have) * on_one if gpus < 1 else int(have / gpus))
+    total = 0
+    for resources in (node["Resources"] for node in nodes if node["Alive"]):
+        fits, have = int(resources.get("CPU", 0) / cpus), resources.get("GPU", 0)
+        if gpus:  # a fraction of a GPU belongs to one GPU
+            fits = min(fits, int(have) * int(1 / gpus + 1e-9) if gpus < 1 else int(have / gpus))
+        total += fits
+    return total
 
 
 def connect(address: str | None) -> ModuleType:
@@ -204,7 +196,11 @@ def connect(address: str | None) -> ModuleType:
         for name, value in WHEN_JOINING.items():
             os.environ.setdefault(name, value)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = import_ray()  # reads these variables
+    try:
+        import ray  # reads these variables
+        import ray.exceptions
+    except ImportError as error:
+        raise ConfigError("--executor ray needs Ray, which is not installed: pip install 'grue[ray]'.") from error
     # The sweep itself reports a worker or node that died; Ray would print a page about it on stdout, with no option.
     ray._private.worker._worker_logs_enabled = False
     try:
@@ -235,25 +231,6 @@ def _reach(address: str) -> None:
             f"--address {address}: no Ray cluster can be reached there ({error}). `ray start --head --port={port}` on "
             "its first node starts one; without --address the sweep starts its own on this machine."
         ) from error
-
-
-def import_ray() -> ModuleType:
-    """Return the library.
-
-    Raises:
-        ConfigError: It is not installed.
-    """
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError as error:
-        raise ConfigError("--executor ray needs Ray, which is not installed: pip install 'grue[ray]'.") from error
-    module: ModuleType = ray
-    return module
-
-
-def _needs(cpus: int, gpus: float) -> str:
-    return f"{cpus} CPU{'s' * (cpus > 1)}" + (f" and {gpus:g} GPU{'s' * (gpus > 1)}" if gpus else "")
 
 
 def _root(error: BaseException) -> BaseException:

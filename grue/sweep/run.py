@@ -36,16 +36,6 @@ def claimed(grid: SweepGrid, place: JobContext) -> Iterator[tuple[list[Job], Rec
         yield planned, record
 
 
-def is_finished(grid: SweepGrid, place: JobContext) -> bool:
-    """Whether every run of a grid is finished."""
-    return all(map(Record(place.runs).finished, plan_jobs(grid)))
-
-
-def default_jobs(threads: int) -> int:
-    """Return the number of runs at a time on this machine."""
-    return max(1, len(os.sched_getaffinity(0)) // threads)
-
-
 def device_count() -> int:
     """Return how many GPUs this machine has; without a driver, torch is not imported."""
     if not any(os.path.exists(f"/dev/{driver}") for driver in DRIVERS):
@@ -65,7 +55,7 @@ def at_a_time(executor: str, jobs: int | None, threads: int, gpus: float, device
     Raises:
         ConfigError: A local run cannot have so many.
     """
-    cpus = default_jobs(threads)
+    cpus = max(1, len(os.sched_getaffinity(0)) // threads)
     if executor == "ray":
         return jobs or (min(cpus, max(1, int(devices / gpus))) if gpus else cpus)
     if gpus > min(1, devices):

@@ -10,7 +10,7 @@ from grue.errors import DataError
 from grue.evaluation.folder import RESULT
 from grue.records import Result
 from grue.runs.log import NAME as LOG
-from grue.runs.log import is_update, read_end
+from grue.runs.log import is_update, read_log
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record, State
 
@@ -73,8 +73,8 @@ def _row(record: Record, job: Job, state: State) -> JobRow:
     updates: list[dict[str, Any]] = []
     preference = None
     try:
-        if state in ("running", "stopped", "failed"):
-            updates = [line for line in read_end(folder / LOG) if is_update(line)]
+        if state in ("running", "stopped", "failed") and (folder / LOG).exists():
+            updates = [line for _, line in read_log(folder / LOG)[0] if is_update(line)]
         elif state == "finished" and job.evaluate:
             preference = files.load_json(folder / RESULT, Result).preference
     except DataError as error:

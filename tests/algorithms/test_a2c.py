@@ -5,7 +5,6 @@ import copy
 import pytest
 from support.late import lates
 
-from grue.algorithms.cards.a2c import A2CConfig
 from grue.algorithms.cards.ppo import PPOConfig
 
 torch, tiny, oracles, losses = lates("torch support.tiny support.oracles support.losses")
@@ -99,10 +98,3 @@ def test_an_update_is_one_step_of_the_policy_that_was_sampled(tmp_path):
     lines = tiny.updated(tiny.run("causal", "a2c", tmp_path, **settings), 2)
     assert [line["policy/steps"] for line in lines] == [1.0] * 2
     assert all(line["policy/ratio_error"] < 1e-5 for line in lines)
-
-
-def test_the_defaults_are_those_of_rl4lms():
-    config = A2CConfig()
-    found = (config.gae_lambda, config.gamma, config.value_coefficient, config.max_grad_norm, config.adam_epsilon)
-    assert found == (1.0, 0.99, 0.5, 0.5, 1e-5)
-    assert (config.optimizer, config.whiten_advantages) == ("rmsprop", False)

@@ -98,24 +98,6 @@ def test_an_update_is_that_of_slow_loops(family, n, tmp_path, monkeypatch):
     assert torch.equal(moved[upwards > 0.1] > 0, torch.ones(int((upwards > 0.1).sum()), dtype=bool)), "uphill"
 
 
-def test_what_an_update_says_it_took_is_what_was_drawn(tmp_path):
-    asked = []
-
-    def reward(examples, texts, token_ids):
-        asked.append(([example.id for example in examples], token_ids))
-        return exactness.letters(examples, texts)
-
-    run, config, state = begun(run_of("causal", tmp_path, reward=reward))
-    line = es.update(run.trainer, state, config, 0)
-    ((ids, tokens),) = asked
-    assert ids == 6 * ids[:2] and ids[0] != ids[1], "all members answer the same prompts"
-    assert (line["prompts"], line["reward_calls"], line["episodes"], line["steps"]) == (2, 12, 12, 1)
-    assert line["generated_tokens"] == line["tokens"] == sum(map(len, tokens))
-    texts = [run.trainer.tokenizer.decode(one, skip_special_tokens=True).strip() for one in tokens]
-    assert line["objective/reward"] == pytest.approx(sum(exactness.letters([], texts)) / 12)
-    assert [text for _, text, _ in run.observer.samples] == texts[:2]
-
-
 def test_of_equally_likely_tokens_the_first_is_said(tmp_path):
     run = run_of("causal", tmp_path, noise=1e-30)
     run.trainer.policy.transformer.wte.weight.data.zero_()  # the head, too: all logits are 0
@@ -198,20 +180,6 @@ def test_weights_come_back_from_a_member_that_cannot_answer(tmp_path, refused):
         es.update(run.trainer, state, config, 0)
     assert caught.tb, "its frames are alive"
     assert torch.equal(tiny.weights(run.trainer.policy), before)
-
-
-def test_noise_is_standard_and_related_to_no_other(tmp_path):
-    """One seed for every weight would give weights of one shape the same noise."""
-    run = run_of("seq2seq", tmp_path)
-    drawn = [list(es.draw_noise(run.trainer, n, pair)) for n in (0, 1) for pair in (0, 1)]
-    again = list(es.draw_noise(run.trainer, 1, 1))
-    assert all(torch.equal(one, two) for one, two in zip(drawn[-1], again, strict=True))
-    flat = torch.stack([torch.cat([one.flatten() for one in noise]) for noise in drawn])
-    assert flat.mean(1).abs().max() < 0.02 and (flat.std(1) - 1).abs().max() < 0.02
-    assert (torch.corrcoef(flat) - torch.eye(4)).abs().max() < 0.03
-    large = [one.flatten() for one in drawn[0] if one.numel() == 1024]
-    assert len(large) > 10
-    assert (torch.corrcoef(torch.stack(large)) - torch.eye(len(large))).abs().max() < 0.2
 
 
 def test_what_a_recipe_sets_for_other_learners_changes_nothing(tmp_path):

@@ -8,7 +8,6 @@ from support.late import late, lates
 
 from grue.algorithms import BUILT_IN
 from grue.algorithms.cards.nlpo import NLPOConfig
-from grue.algorithms.cards.ppo import PPOConfig
 from grue.errors import TrainingError
 from grue.files import read_json
 from grue.rl.settings import RolloutConfig
@@ -342,21 +341,6 @@ def test_what_is_drawn_again_is_none_of_the_updates_prompts_nor_drawn_before():
     assert redraw(first, 20, seed=3, n=2, attempt=1).tolist() != drawn[:4]
     whole = draw(4, 6, seed=3, n=0)  # an update that has all of the examples
     assert set(redraw(whole, 4, seed=3, n=0, attempt=1).tolist()) == set(range(4))
-
-
-def test_an_epochs_order_is_drawn_once(monkeypatch):
-    drawn, permutation = [], torch.randperm
-    monkeypatch.setattr(torch, "randperm", lambda *given, **more: drawn.append(1) or permutation(*given, **more))
-    found = [at for n in range(250) for at in responses.draw_positions(500, 4, seed=12345, n=n).tolist()]
-    assert sorted(found[:500]) == sorted(found[500:]) == list(range(500))
-    assert len(drawn) == 2
-
-
-def test_the_defaults_are_the_papers():
-    config, nlpo = PPOConfig(), NLPOConfig()
-    assert (config.clip, config.gamma, config.gae_lambda) == (0.2, 0.99, 0.95)
-    assert (config.epochs, config.minibatch_size, config.value_coefficient) == (5, 64, 0.5)
-    assert (nlpo.top_p, nlpo.mask_updates, nlpo.mask_source) == (0.9, 5, "periodic")
 
 
 def test_validating_and_making_the_state_are_no_part_of_an_updates_seconds(tmp_path, monkeypatch):

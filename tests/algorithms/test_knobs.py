@@ -5,8 +5,6 @@ from types import SimpleNamespace
 import pytest
 from support.late import lates
 
-from grue.algorithms import BUILT_IN
-from grue.cli.options import parse_settings
 from grue.errors import ConfigError
 from grue.runs.recipes import make_config
 
@@ -18,22 +16,6 @@ KNOBS = ("train_share", "rollout_temperature", "rollout_top_k", "dropout")
 
 def made(algorithm, settings):
     return make_config(tiny.task("causal"), algorithm, settings)
-
-
-def test_the_ends_of_the_ranges_can_be_and_left_out_they_change_nothing():
-    ends = {"train_share": 1, "rollout_top_k": 0, "rollout_temperature": 9.5, "dropout": 0}
-    assert {key: getattr(made("ppo", ends), key) for key in ends} == ends
-    assert made("trpo", {"rollout_temperature": 0.5, "dropout": 0.0}).rollout_temperature == 0.5
-    for algorithm in BUILT_IN:
-        config = made(algorithm, {})
-        assert config.train_share is None
-        assert {getattr(config, key) for key in KNOBS if hasattr(config, key)} == {None}
-
-
-def test_what_is_off_by_default_can_be_turned_off_where_a_setting_is_read():
-    off = parse_settings(("reward_scale=none", "reward_clip=none", "stop_kl=none"))
-    assert made("ppo", off).reward_scale is None
-    assert made("ppo", parse_settings(("reward_scale=running",))).reward_scale == "running"
 
 
 def test_a_share_is_drawn_by_the_seed_and_holds_the_smaller_ones(refused):

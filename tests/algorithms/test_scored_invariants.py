@@ -139,25 +139,6 @@ def test_what_pads_smaller_groups_counts_nothing(algorithm, path, tmp_path, monk
     assert found[0][1]["episodes"] == 15.0
 
 
-def test_a_reference_beside_a_pair_keeps_its_tokens(tmp_path):
-    run = tiny.run("causal", "tpo", tmp_path)
-    width = 3
-    groups = module.Groups(
-        torch.tensor([4, 2]),
-        tokens.Tokens(torch.tensor([[3, 4], [5, 6]]), torch.ones(2, 2, dtype=torch.bool)),
-        tokens.Tokens(torch.arange(2 * 2 * width).view(4, width) + 3, torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 1]]).bool()),
-        torch.tensor([[1.0, 0.0], [2.0, 1.0]]),
-        torch.ones(2, 2, dtype=torch.bool),
-    )  # fmt: skip
-    found = module.with_references(run.trainer, groups, 0)
-    lists = found.responses.lists()
-    assert [lists[0], lists[1], lists[3], lists[4]] == groups.responses.lists()
-    for place, position in ((2, 4), (5, 2)):
-        assert lists[place] in [scored.ids_of(text) for text in run.trainer.examples[position].references]
-    assert found.counts.tolist() == [[True, True, False]] * 2
-    assert found.scores[:, :2].tolist() == groups.scores.tolist()
-
-
 @pytest.mark.parametrize(
     ("algorithm", "family"),
     [("grpo", "causal"), ("rloo", "seq2seq"), ("dpo", "causal"), ("reinforce_plus_plus", "causal")],

@@ -46,16 +46,6 @@ def test_ipo_is_at_rest_where_gaps_are_one_over_two_beta(per_token):
             assert loss.tolist() == pytest.approx([off**2] * 2, abs=1e-6)
 
 
-def test_leftover_lunch_with_one_advantage_is_supervised_learning():
-    tokens = torch.randn(6, 1, 4, generator=chance(4), requires_grad=True)
-    config = alol.ALoLConfig(variant="reference_free")
-    reference = torch.randn(6, 1, 4, generator=chance(5))
-    loss, _ = alol.weighted_loss(config, batch(tokens, torch.full((6, 1), 0.7), reference))
-    (gradient,) = torch.autograd.grad(loss.mean(), tokens)
-    assert loss.tolist() == pytest.approx([-0.7 * sum(row) for row in tokens[:, 0].tolist()], rel=1e-5)
-    assert torch.allclose(gradient, torch.full_like(gradient, -0.7 / 6))
-
-
 SIZE, BETA = 3, 0.5
 PAIRS = list(itertools.product(range(SIZE), range(SIZE)))  # all responses of two tokens
 
@@ -189,17 +179,6 @@ def test_mirror_descent_without_a_penalty_and_with_one_step_is_the_policy_gradie
     assert scored.close(found["mdpo"], found["a2c"])
 
 
-def test_equal_rewards_are_no_advantage_to_the_last_bit(tmp_path):
-    """Adam makes a full step of any rounding that is left."""
-    task = tiny.task("causal", temperature=3.0)
-    run, _, state = scored.begun("reinforce_plus_plus", tmp_path, reward=scored.flat, kl_coefficient=0.0, task_=task)
-    found = experience.collect(run.trainer, state, run.plan.config, 0)
-    assert len(set(found.mask.sum(1).tolist())) > 1
-    for score in (0.1, 1 / 3, -7.77, 1e6):
-        found.rewards.copy_(rl.token_rewards(torch.full((12,), score), found.kl, found.mask, 0.0))
-        assert not plus.token_advantages(found).any()
-
-
 def flat_to(ids):
     """A reward that is the same for all responses to some prompts."""
     return lambda examples, texts: [
@@ -288,18 +267,6 @@ def test_answers_that_are_longer_than_those_they_replace_can_be_learnt_from(tmp_
         assert all(math.isfinite(line["policy/grad_norm"]) for line in lines)
         found.append(tiny.weights(run.trainer.policy))
     assert torch.allclose(found[1], found[2], atol=1e-5)
-
-
-def test_shares_and_their_tilt_by_hand():
-    nan = math.nan
-    among = torch.tensor([[0.0, 1.0, 1.0, 3.0], [2.0, nan, 2.0, nan], [1.0, 2.0, 3.0, 4.0], [nan] * 4])
-    scores = torch.tensor([1.0, 2.0, nan, 5.0])
-    shares = rl.share_below(scores, among)
-    assert shares[:2].tolist() == [0.5, 0.5]  # (1 + 2/2) of 4; (2/2) of 2
-    assert shares[2:].isnan().all()
-    assert rl.tilted(torch.tensor([0.0, 0.25, 1.0]), 0.0).tolist() == [0.0, 0.25, 1.0]
-    assert rl.tilted(torch.tensor([0.0, 0.25, 1.0]), 2.0).tolist() == pytest.approx([1, math.exp(0.5), math.exp(2)])
-    assert rl.tilted(torch.tensor([0.0, 0.5]), -4.0).tolist() == pytest.approx([-1, -math.exp(-2)])
 
 
 def test_a_calibrated_reward_is_its_share_among_samples_of_the_start(tmp_path):

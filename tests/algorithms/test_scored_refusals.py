@@ -258,14 +258,3 @@ def test_a_recipe_of_samples_does_not_refuse_a_file(refused):
     assert make_config(task, "alol", {"data": "data.jsonl"}).rollout_temperature == 1.0
     with refused(ConfigError):
         make_config(task, "dpo", {"data": "data.jsonl", "rollout_temperature": 1.0})
-
-
-def test_what_is_refused_alone_goes_with_its_cure():
-    for algorithm, settings in (
-        ("grpo", {"kl_estimator": "k1", "kl_corrected": True}),
-        ("grpo", {"kl_estimator": "k1", "kl_coefficient": 0.0}),
-        ("grpo", {"mass_coefficient": 0.1, "mask": "learned_top_p"}),
-        ("alol", {"samples_per_prompt": 1}),
-    ):
-        made = make_config(tiny.task("causal"), algorithm, settings)
-        assert {key: getattr(made, key) for key in settings} == settings

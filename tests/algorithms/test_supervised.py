@@ -53,16 +53,6 @@ def test_an_epoch_in_parts_is_the_epoch_and_can_be_stopped_within(trained, tmp_p
     assert tiny.logged(tmp_path / "stopped") == tiny.logged(tmp_path / "parts")
 
 
-def test_the_log_has_loss_and_learning_rate_of_every_update(trained, tmp_path):
-    run = trained("run", 1, schedule="linear", validate_every=9)
-    lines = [line for line in tiny.logged(tmp_path / "run") if "loss/total" in line]
-    total = len(lines)
-    assert total == 2 * -(-len(run.trainer.pairs) // 2) and {line["of"] for line in lines} == {total}
-    assert [line["policy/learning_rate"] for line in lines] == pytest.approx(
-        [1e-2 * (1 - n / total) for n in range(total)]
-    )
-
-
 def test_the_loss_is_over_the_response_only(tmp_path):
     run = tiny.run("causal", "supervised", tmp_path, epochs=1, batch_size=24, learning_rate=1e-12)
     (line,) = tiny.updated(run)
@@ -77,14 +67,6 @@ def test_the_loss_is_over_the_response_only(tmp_path):
             tokens += len(said)
     assert line["loss/total"] == pytest.approx(total / tokens, rel=1e-5)
     assert line["tokens"] == tokens
-
-
-def test_it_learns_the_references(tmp_path):
-    run = tiny.run("seq2seq", "supervised", tmp_path, epochs=40, learning_rate=5e-3, validate_every=40, save_every=40)
-    seen = tiny.train(run).observer
-    losses = [line["loss/total"] for line in seen.lines]
-    assert losses[-1] < 0.5 * losses[0]
-    assert seen.validations[-1][1]["preference"] > seen.validations[0][1]["preference"] + 20
 
 
 def test_training_without_references_is_refused(tmp_path, refused):

@@ -82,7 +82,7 @@ def test_a_check_tells_what_is_stale_missing_or_of_no_algorithm_and_what_was_wri
 
 
 def test_a_page_has_the_means_of_the_board_and_every_figure(written):
-    from grue.runs.figures import figures_of
+    from logged_figures import figures_of
 
     board = json.loads((ROOT / "leaderboard/mini.json").read_text())
     (row,) = [row for row in board["rows"] if row["system"] == "supervised+grpo"]

@@ -11,7 +11,7 @@ from support.late import late
 
 from grue import files
 from grue.cli.main import main
-from grue.conform import STATE, Stated, compared, conform_curves, conform_step, settings_of_grue, settings_of_trl
+from grue.conform import STATE, Stated, compared, conform_curves, conform_step
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.task_files import load_task
 
@@ -142,21 +142,6 @@ def test_all_tests_are_corrected_together(tmp_path):
     slower = [run_of_trl(tmp_path / "trl", seed, curve=(1.0, 1.9, 2.9)) for seed in range(3)]
     tests = [test for curve in compared("TRL", ours, slower) for test in curve.tests]
     assert len(tests) == 4 and min(test.p_holm for test in tests) == pytest.approx(min(1, 4 * min(t.p for t in tests)))
-
-
-def test_both_are_set_to_the_same():
-    task = load_task("imdb", "mini")
-    of_grue, of_trl = settings_of_grue(STATED), settings_of_trl(task, STATED)
-    for ours, theirs in (
-        ("learning_rate", "learning_rate"),
-        ("updates", "max_steps"),
-        ("rollouts", "per_device_train_batch_size"),
-        ("samples_per_prompt", "num_generations"),
-        ("kl_coefficient", "beta"),
-        ("max_grad_norm", "max_grad_norm"),
-        ("weight_decay", "weight_decay"),
-    ):
-        assert of_grue[ours] == of_trl[theirs], ours
 
 
 def test_bad_input(tmp_path, refused):

@@ -6,7 +6,7 @@ from grue.algorithms.cards.nlpo import NLPOConfig
 from grue.algorithms.cards.ppo import PPOConfig
 from grue.algorithms.cards.rloo import RLOOConfig
 from grue.algorithms.cards.supervised import SupervisedConfig
-from grue.runs.alarms import CLIP_PATIENCE, CRITIC_PATIENCE, PATIENCE, QUIET, RECENT, REWARDED, ROLLOUTS, alarms
+from grue.runs.alarms import CLIP_PATIENCE, CRITIC_PATIENCE, QUIET, RECENT, REWARDED, ROLLOUTS, alarms
 
 FINE = {
     "update": 1,
@@ -112,11 +112,6 @@ def test_a_lasting_or_flickering_alarm_is_told_once_and_again_after_a_long_silen
     again = log(*flickering, *[{}] * (QUIET - 2), flat, {}, flat)
     assert told(again) == [(6, "flat-reward"), (len(again) - 2, "flat-reward")]
     assert told(log(*flickering, *[{}] * (QUIET - 3), flat)) == [(6, "flat-reward")]
-
-
-def test_several_alarms_are_told_together():
-    lines = log(*[{"objective/kl": -1.0, "objective/entropy": 0.01, "objective/reward_sd": 0.0}] * PATIENCE)
-    assert told(lines) == [(6, "flat-reward"), (8, "negative-kl"), (8, "collapsed-entropy")]
 
 
 def test_the_last_lines_decide_alike_so_that_a_resumed_run_warns_alike():

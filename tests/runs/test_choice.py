@@ -151,13 +151,6 @@ def test_the_last_is_kept_where_that_is_asked_for_better_or_not(tmp_path):
     assert [(one.update, one.files) for one in of_both] == [(4, of_both[0].files)] * 2
 
 
-def test_a_run_that_resumes_compares_with_the_same_start(tmp_path):
-    whole, stopped = (golden.trace("causal", "ppo", stop_after=after, learning_rate=0.01) for after in (None, 3))
-    assert stopped.begin == (3, 4)
-    assert stopped.logged == whole.logged
-    assert [line["validation/gain_error"] > 0 for line in whole.logged if "validation/gain" in line] == [True, True]
-
-
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 

@@ -3,12 +3,12 @@
 import dataclasses
 
 import pytest
+from logged_figures import OF_UPDATES, RUN, figures_of
 from support.late import late
 
 from grue.algorithms import BUILT_IN
 from grue.evaluation.rewards import Reward, give_name, make_reward
 from grue.runs.algorithms import find_card
-from grue.runs.figures import OF_UPDATES, RUN, figures_of
 from grue.tasks import MetricSpec
 
 tiny, golden = late("support.tiny"), late("support.golden")
@@ -64,4 +64,5 @@ def test_a_figure_is_explained_once_to_each_algorithm_and_to_some():
         assert len(names) == len(set(names)), algorithm
     for figure in (*RUN, *OF_UPDATES):
         assert any(figures_of(algorithm, (figure,)) for algorithm in BUILT_IN), figure.name
-        assert {name for name in (*figure.by, *figure.but) if isinstance(name, str)} <= set(BUILT_IN), figure.name
+        classes = {cls.__name__ for algorithm in BUILT_IN for cls in find_card(algorithm).settings.__mro__}
+        assert {*figure.by, *figure.but} <= {*BUILT_IN, *classes}, figure.name

@@ -244,13 +244,3 @@ def test_seeds_decide_predictions_and_batches_do_not(sampled, evaluated, tmp_pat
         assert done.exit_code == 0, done.output
         same = (tmp_path / name / "predictions.jsonl").read_bytes() == (evaluated / "predictions.jsonl").read_bytes()
         assert same == (name == "64")
-
-
-def test_other_weights_are_not_mixed_with_old_predictions(whole, tmp_path):
-    assert evaluate("imdb", tmp_path).exit_code == 0
-    before = commands.contents(tmp_path)
-    checkpoint = str(commands.run_folder(whole))
-    other = commands.here("evaluate", "--checkpoint", checkpoint, "--limit", LIMIT, "--output", str(tmp_path))
-    assert other.exit_code == 2
-    assert f"{tmp_path}: holds an evaluation with weights = '" in other.stderr
-    assert commands.contents(tmp_path) == before

@@ -51,31 +51,15 @@ def test_lines_that_are_missing_or_repeated_are_named(tmp_path):
         with pytest.raises(DataError) as caught:
             log.read_log(path)
         assert str(caught.value) == f"{path}, line {line}: {told} {tail}"
-        with pytest.raises(DataError) as caught:
-            log.read_end(path)
-        assert str(caught.value) == f"{path}, line {len(kept) - line + 1} from the end: {told} {tail}"
     path = written(tmp_path, [validation(0), update(1, of=3), validation(1), update(2, of=9)])
     with pytest.raises(DataError, match="line 4: is of a run of 9 updates, after lines of one of 3."):
         log.read_log(path)
-
-
-def test_the_end_of_a_long_log_is_read_alone(tmp_path):
-    lines = [validation(0), *(update(number, 500) for number in range(1, 401))]
-    path = written(tmp_path, lines, '{"upd')
-    assert len(path.read_bytes()) > 2 * log.TAIL
-    found = log.read_end(path)
-    assert 10 < len(found) < 400 and found == lines[-len(found) :]
-    written(tmp_path, [*lines, update(402, 500)])
-    with pytest.raises(DataError, match="line 1 from the end: update 402 follows update 400"):
-        log.read_end(path)
 
 
 def test_a_damaged_end_is_an_error_of_ours_and_an_update_a_whole_number(tmp_path):
     whole = written(tmp_path, WHOLE[:2]).read_text()
     for line in ("{broken", "[1]", "7", '"text"', "\x00", "[" * 8000, '{"update": 1.0}', '{"update": true}', "{}"):
         path = written(tmp_path, [], whole + line + "\n")
-        for read in (log.read_log, log.read_end):
-            with pytest.raises(DataError, match=re.escape(str(path))) as caught:
-                read(path)
-            assert line[0] != "{" or line == "{broken" or "update: expected a whole number" in str(caught.value)
-    assert log.read_end(tmp_path / "nowhere" / "train.jsonl") == []
+        with pytest.raises(DataError, match=re.escape(str(path))) as caught:
+            log.read_log(path)
+        assert line[0] != "{" or line == "{broken" or "update: expected a whole number" in str(caught.value)

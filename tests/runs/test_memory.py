@@ -69,13 +69,6 @@ def test_what_cannot_fit_is_refused_with_the_settings_that_fit(free, monkeypatch
         memory.check_memory(policy, config)
 
 
-def test_a_model_that_is_too_large_for_any_setting_is_told(monkeypatch, refused):
-    policy, _ = loading.load_language_model("causal", "mini:causal")
-    monkeypatch.setattr(device, "available", lambda: 1_000_000)
-    with refused(Unavailable):
-        memory.check_memory(policy, algorithms.find_card("nlpo").settings())
-
-
 def test_a_run_is_refused_before_it_trains(tmp_path, monkeypatch):
     monkeypatch.setattr(device, "available", lambda: 1_000_000)
     monkeypatch.setenv("GRUE_DEVICE", "cpu")

@@ -386,30 +386,3 @@ def test_what_cannot_be_read_is_a_problem_of_the_settings(refused):
         refused.message(problem)
     for text in ("hard:1", "limr:-0.5:runs/a:b/seed-1", None):
         assert not list(RewardedConfig(select=text).problems())
-
-
-@pytest.mark.slow
-def test_the_command_line_trains_with_both_switches(tmp_path):
-    """On the data that are shipped: the run that comes first is both the soup and what prompts are chosen by."""
-    few = {"train_share": 0.0054, "rollouts": 16, "updates": 2, "validation_examples": 4}  # 16 prompts
-    first, second = tmp_path / "first", tmp_path / "second"
-    done = commands.here(*commands.train_command(first, **few))
-    assert done.exit_code == 0, done.output
-    start = commands.run_folder(first)
-    soup = f"soup:{start},{start / 'checkpoint'}"
-    for select, calls in ((f"limr:-9:{start}", 32), ("hard:5", 16)):
-        runs = second / select[:4]
-        command = [*commands.train_command(runs, **few, select=select, reference=soup), "--init", str(start)]
-        done, folder = commands.here(*command), commands.run_folder(runs)
-        assert done.exit_code == 0, done.output
-        config = files.read_toml(folder / "config.toml")
-        assert ("select_sha256" in config) == select.startswith("limr") and "reference_sha256" in config
-        assert len(files.read_json(folder / "selected.json")["kept"]) == (5 if select == "hard:5" else 16)
-        lines = [line for _, line in files.read_jsonl(folder / "train.jsonl")]
-        assert lines[0]["validation/kl"] == lines[1]["objective/kl"] == 0
-        assert lines[-1]["training"]["reward_calls"] == 32 * read_manifest(start / "checkpoint").update / 2 + calls + 32
-        assert "already finished" in commands.here(*command).output
-    (start / "rewards.jsonl").unlink()
-    done = commands.here(*commands.train_command(tmp_path / "third", **few, select=f"limr:-9:{start}"))
-    assert done.exit_code != 0 and "has no rewards.jsonl" in done.output
-    assert not [*(tmp_path / "third").rglob("config.toml")]

@@ -104,17 +104,6 @@ def test_a_run_with_adapters_has_both_the_soup_and_its_start(pair, tmp_path):
     assert made.observer.validations[0][1]["kl"] == 0.0 < made.observer.validations[-1][1]["kl"]
 
 
-def test_a_resumed_run_is_the_one_that_was_not_stopped(pair, tmp_path):
-    settings = {"updates": 2, "kl_coefficient": 0.5}
-    whole = tiny.train(run(tmp_path / "whole", *pair, **settings))
-    begun = run(tmp_path / "begun", *pair, **settings)
-    begun.stop = lambda: True
-    with pytest.raises(training.Interrupted, match="stopped after update 1"):
-        tiny.train(begun)
-    again = tiny.train(run(tmp_path / "begun", *pair, **settings))
-    assert torch.equal(tiny.weights(again.trainer.policy), tiny.weights(whole.trainer.policy))
-
-
 def test_an_algorithm_that_would_not_see_the_soup_is_refused(pair, tmp_path, refused):
     def without(trainer, config):
         return rl.start(dataclasses.replace(trainer, anchor=None), config)

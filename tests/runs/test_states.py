@@ -5,7 +5,6 @@ import os
 import re
 import resource
 import shutil
-import subprocess
 
 import pytest
 from support.late import late
@@ -184,20 +183,6 @@ def test_a_full_disk_leaves_the_states_before(tmp_path, monkeypatch, refused):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         untouched(tmp_path)
-
-
-@pytest.mark.slow
-def test_a_disk_that_is_really_full(tmp_path):
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("needs the right to mount a small disk")
-    try:
-        save(tmp_path / "states", 1)
-        with pytest.raises(DataError, match=r"state-000002.pt: cannot be written: No space left on device\."):
-            save(tmp_path / "states", 2, size=1_000_000)
-        untouched(tmp_path / "states")
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def run(folder, **changes):

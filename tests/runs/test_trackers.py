@@ -13,7 +13,6 @@ from support.late import late
 
 from grue.errors import ConfigError, TrainingError, Unavailable
 from grue.runs import trackers
-from grue.runs.observers import Observers
 from grue.runs.trackers import BACKENDS, TensorBoard, Tracker, chosen, installed, open_trackers
 
 tiny, processes = late("support.tiny"), late("support.processes")
@@ -102,20 +101,6 @@ def memory():
     """A tracker, its backend, and the warnings that it gives."""
     backend, warnings = Memory(), []
     return Tracker("memory", backend, lambda *warning: warnings.append(warning)), backend, warnings
-
-
-def test_observers_tell_each_member_everything_in_order(plan):
-    watchers = [tiny.Watcher(), tiny.Watcher()]
-    observers, example = Observers(watchers), tiny.examples()[0]
-    observers.started(plan, 1, 4)
-    observers.sampled(example, "text", 0.5)
-    observers.updated(2, 4, {"loss/total": 1.0})
-    observers.validated(2, {"reward": 0.25}, True)
-    observers.warned(2, "look")
-    for watcher in watchers:
-        assert (watcher.begin, watcher.lines) == ((1, 4), [{"loss/total": 1.0}])
-        assert watcher.samples == [(example.id, "text", 0.5)]
-        assert (watcher.validations, watcher.warnings) == ([(2, {"reward": 0.25}, True)], [(2, "look")])
 
 
 def test_a_tracker_tells_its_backend_and_keeps_stdout_clean(plan, memory, capsys):
@@ -267,27 +252,6 @@ def test_tensorboard_shows_texts_as_they_are(plan, tmp_path, events):
     assert texts(events(tmp_path), "samples") == [
         (4, "    *a* <b>\n    → c\n    # d\n    (0.500)\n    \n    e\n    → \n    (-1.000)")
     ]
-
-
-FULL = """
-import resource
-from pathlib import Path
-from support import tiny
-from grue.runs.trackers import open_trackers
-plan = tiny.run("causal", "ppo", Path(OUT)).plan
-with open_trackers(["tensorboard"], lambda done, message: print("warned", message)) as (tracker,):
-    tracker.started(plan, 0, 100)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-    for update in range(1, 101):
-        tracker.updated(update, 100, {"objective/reward": 0.5})
-"""
-
-
-def test_a_full_disk_does_not_end_a_run(tmp_path):
-    """A limit on the size of files stands in for the disk: the event file cannot grow beyond 4 KiB."""
-    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
-    (message,) = warnings_of(f"OUT = {str(tmp_path)!r}\n{FULL}", tmp_path)
-    assert message.startswith("warned tensorboard failed and is disabled: OSError: [Errno 27] File too large")
 
 
 def wandb_records(path):

@@ -35,12 +35,6 @@ def test_kl_and_reward_of_plain_samples_begin_at_the_start(tmp_path, settings):
     assert first["sampled_reward"] != third["sampled_reward"]
 
 
-def test_masked_policies_are_measured_without_their_mask(tmp_path):
-    """A mask that leaves one token open fixes every rollout; plain samples of the start stay what they are."""
-    opened, closed = (figures(tmp_path / str(top_p), "nlpo", updates=1, top_p=top_p)[0] for top_p in (1.0, 0.01))
-    assert opened["sampled_reward"] == closed["sampled_reward"]
-
-
 def test_supervised_training_has_no_start_to_be_near():
     assert all("kl" not in found for _, found, _ in golden.trace("causal", "supervised").validations)
 

@@ -69,15 +69,6 @@ def test_what_others_start_from_comes_first_once_and_is_evaluated_only_if_it_is_
         assert [(job.system, job.evaluate) for job in found] == [("supervised", True), ("supervised+ppo", True)]
 
 
-def test_a_warm_start_has_the_backbone_of_the_run_that_wants_it():
-    other = "mini:causal-s"
-    mine = GridEntry(algorithm="supervised+ppo", backbone=other, system="mine")
-    first, second = plan_jobs(grid(systems=(mine,)))
-    assert (first.entry.backbone, second.entry.backbone, second.after) == (other, other, first.id)
-    both = plan_jobs(grid(systems=(mine, GridEntry(algorithm="supervised+nlpo"))))
-    assert [job.system for job in both] == ["supervised-causal-s", "supervised", "mine", "supervised+nlpo"]
-
-
 @pytest.mark.parametrize(
     ("about", "names"),
     [
@@ -346,19 +337,6 @@ def test_task_files_and_folders_of_them_are_found_from_wherever_the_grid_is_read
     assert [load_task(job.source, job.suite).suite for job in jobs] == ["mine", "mine"]
     (job,) = plan_jobs(found)
     assert (job.id, job.source) == ("mine/imdb/ppo/seed-1", str(own_suite / "imdb.toml"))
-
-
-def test_a_system_of_ones_own_algorithm_has_the_name_of_its_module(tmp_path, monkeypatch):
-    (tmp_path / "plain.py").write_text("from grue.algorithms.ppo import ALGORITHM as PLAIN\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    varied = GridEntry(algorithm="plain:PLAIN", vary={"updates": (1, 2)})
-    jobs = plan_jobs(grid("supervised+plain:PLAIN", systems=(varied,)))
-    assert [(job.algorithm, job.system) for job in jobs] == [
-        ("supervised", "supervised"),
-        ("supervised+plain:PLAIN", "supervised+plain"),
-        ("plain:PLAIN", "plain_updates-1"),
-        ("plain:PLAIN", "plain_updates-2"),
-    ]
 
 
 EDITS = {

@@ -28,8 +28,9 @@ from support.sweeps import (
 )
 
 from grue.evaluation.endpoint import Endpoint
+from grue.lm import device
 from grue.lm.checkpoint import read_manifest
-from grue.sweep import local, memory
+from grue.sweep import local
 from grue.sweep.grid import ModelEntry
 from grue.sweep.local import LocalExecutor, how_it_died, visible
 from grue.sweep.record import Record
@@ -141,38 +142,6 @@ def test_a_signal_saves_every_run_and_the_same_command_goes_on(sweeping, task, t
 
 # --- runs that fail --------------------------------------------------------------------------------------------------
 
-FAILING = """
-algorithms = ["copy", "ppo"]
-evaluate = false
-set = { updates = 3, rollouts = 8, minibatch_size = 8, epochs = 1, validation_examples = 8 }
-
-[[systems]]
-algorithm = "ppo"
-system = "wild"
-set = { learning_rate = 1e30, minibatch_size = 4 }
-"""
-
-
-@slow
-def test_a_run_that_fails_is_not_tried_again_says_its_reason_and_stops_no_other(sweeping, task, tmp_path):
-    """One diverges, and the folder of another holds another evaluation."""
-    runs, copy, wild = tmp_path / "runs", "own/words/copy/seed-1", "own/words/wild/seed-1"
-    grue("evaluate", "--baseline", "copy", "--task", task, "--limit", 3, "--runs", runs)
-    before = contents(runs / copy)
-    (tmp_path / "grid.toml").write_text(f'tasks = ["{task}"]{FAILING}')
-    process = sweeping("sweep", "--config", str(tmp_path / "grid.toml"), "--runs", str(runs), "--jobs", "1")
-    output, errors = ends_with(process, 1)
-    ended = {copy: "failed", PPO: "finished", wild: "failed"}
-    assert states(runs) == [event for job, state in ended.items() for event in ((job, "running"), (job, state))]
-    why = {job: message for job, state, message in events(runs) if state == "failed"}
-    assert "holds an evaluation of the first 3 examples, not of the whole split." in why[copy]
-    assert "not finite" in why[wild] and why[wild] in (runs / f"sweep/logs/{wild}.log").read_text()
-    told = [f"failed   {job.partition('/')[2]}: {message}\n" for job, message in why.items()]
-    assert output == "3 runs: 1 finished, 2 failed\n\n" + "".join(told)
-    assert all(line in errors for line in told)
-    assert contents(runs / copy) == before
-    assert_all_done(runs, 3, PPO)
-
 
 def limited_to(size):
     """Let no file of a process grow beyond a size, as on a disk without room."""
@@ -220,17 +189,6 @@ def test_a_sweep_makes_what_train_and_evaluate_make_on_a_full_disk_or_without_it
     }
 
 
-@slow
-def test_a_record_that_cannot_be_written_ends_the_sweep_and_its_workers(sweeping, task, tmp_path):
-    runs = tmp_path / "runs"
-    command = sweep_command(runs, "--no-evaluate", "--jobs", 2, tasks=task, seeds="1-3")
-    process = sweeping(*command, preexec_fn=limited_to(500))  # two events have room, a third one has not
-    output, errors = ends_with(process, 3)
-    assert f"Error: {runs}/sweep/events.jsonl: cannot be written: File too large;" in errors
-    assert (output, workers(process)) == ("", {})
-    assert [state for _, state in states(runs)] == ["running", "running"]
-
-
 def test_a_log_that_cannot_be_written_fails_its_job_with_a_reason(tmp_path):
     said = []
     (tmp_path / "logs").write_text("a file in the folder's place")
@@ -253,8 +211,8 @@ def executor(tmp_path, monkeypatch):
     """An executor of three workers on a machine with 10 GB, whose jobs want what their seed says, in GB."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     made = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 3)
-    monkeypatch.setattr(memory, "available", lambda: 10_000_000_000)
-    monkeypatch.setattr(memory, "resident", lambda pid: 1_000_000_000)
+    monkeypatch.setattr(local, "available", lambda: 10_000_000_000)
+    monkeypatch.setattr(local, "resident", lambda pid: 1_000_000_000)
     monkeypatch.setattr(made, "_expected", lambda job: None if job.seed == 0 else job.seed * 1_000_000_000)
     return made
 
@@ -278,7 +236,7 @@ def test_a_run_starts_where_the_memory_suffices_for_all_that_they_may_still_want
     executor, running, wanted, room, monkeypatch
 ):
     if room is None:
-        monkeypatch.setattr(memory, "available", lambda: None)
+        monkeypatch.setattr(local, "available", lambda: None)
     jobs = [a_job(f"p{number}", seed) for number, seed in enumerate(running)]
     for job in jobs:
         executor.workers[job.id] = SimpleNamespace(process=SimpleNamespace(pid=1), expected=executor._expected(job))
@@ -289,21 +247,21 @@ def test_memory_is_what_the_system_has_left_and_in_a_container_of_its_limit(tmp_
     (tmp_path / "meminfo").write_text(
         "MemTotal: 8000000 kB\nMemFree: 100000 kB\nMemAvailable: 4000000 kB\nHugePages: 0\n"
     )
-    assert memory.available(tmp_path / "nothing", tmp_path) is None
-    assert memory.available(tmp_path / "meminfo", tmp_path / "cgroup") == 4_096_000_000
+    assert device.available(tmp_path / "nothing", tmp_path) is None
+    assert device.available(tmp_path / "meminfo", tmp_path / "cgroup") == 4_096_000_000
     (tmp_path / "memory.current").write_text("2000000000\n")
     (tmp_path / "memory.stat").write_text("anon 1000000000\ninactive_file 500000000\n")  # caches are given back
     for limit, free in (("max", 4_096_000_000), ("3000000000", 1_500_000_000), ("90000000000", 4_096_000_000)):
         (tmp_path / "memory.max").write_text(f"{limit}\n")
-        assert memory.available(tmp_path / "meminfo", tmp_path) == free
+        assert device.available(tmp_path / "meminfo", tmp_path) == free
 
 
 def test_memory_of_a_process_is_what_lies_in_ram(tmp_path):
     for pid, status in ((7, "Name:\tpython\nVmPeak:\t 900 kB\nVmRSS:\t  500 kB\n"), (8, "Name:\tkthread\n")):
         (tmp_path / f"{pid}").mkdir()
         (tmp_path / f"{pid}/status").write_text(status)
-    assert [memory.resident(pid, tmp_path) for pid in (7, 8, 9)] == [512_000, 0, 0]
-    assert memory.resident(os.getpid()) > 10_000_000
+    assert [local.resident(pid, tmp_path) for pid in (7, 8, 9)] == [512_000, 0, 0]
+    assert local.resident(os.getpid()) > 10_000_000
 
 
 def test_a_run_is_expected_to_want_what_its_like_took_else_many_times_its_weights(tmp_path):
@@ -311,35 +269,35 @@ def test_a_run_is_expected_to_want_what_its_like_took_else_many_times_its_weight
     for system, seed, peak in (("ppo", 1, 5_000), ("ppo", 2, 6_000), ("nlpo", 1, 9_000)):
         finish(record, a_job(system, seed), seconds={}, peak_memory=peak)
     past = record.ended()
-    assert memory.expected(a_job("ppo", 3), 10, past) == 6_000
-    assert memory.expected(a_job("a2c", 1), 10, past) == memory.BASE + 160
-    assert memory.expected(a_job("ppo", 1, task="totto"), 10, past) == memory.BASE + 160
-    assert memory.expected(a_job("a2c", 1), None, past) is None
+    assert local.expected(a_job("ppo", 3), 10, past) == 6_000
+    assert local.expected(a_job("a2c", 1), 10, past) == local.BASE + 160
+    assert local.expected(a_job("ppo", 1, task="totto"), 10, past) == local.BASE + 160
+    assert local.expected(a_job("a2c", 1), None, past) is None
 
 
 def test_of_a_model_that_is_only_evaluated_its_own_weights_count(tmp_path):
     for number, size in ((1, 18), (2, 12)):
         (tmp_path / f"model-{number}.safetensors").write_bytes(b"x" * size)
-    assert memory.weights_size(str(tmp_path)) == 30
-    assert memory.weights_size("mini:seq2seq") > 500_000
+    assert local.weights_size(str(tmp_path)) == 30
+    assert local.weights_size("mini:seq2seq") > 500_000
     executor = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 2)
     theirs = a_job("theirs", 1)
     for system, model, expected in (
-        ("here", ModelEntry(model=str(tmp_path)), memory.BASE + memory.COPIES_READ * 30),
-        ("served", ModelEntry(model="m", endpoint=Endpoint(url="http://localhost:1/v1")), memory.BASE),
+        ("here", ModelEntry(model=str(tmp_path)), local.BASE + local.COPIES_READ * 30),
+        ("served", ModelEntry(model="m", endpoint=Endpoint(url="http://localhost:1/v1")), local.BASE),
         ("unknown", ModelEntry(model=str(tmp_path / "nothing")), None),
     ):
         assert executor._expected(replace(theirs, system=system, entry=model)) == expected
 
 
 def test_a_worker_sees_one_of_the_devices_that_the_sweep_sees_and_several_share_them_evenly(tmp_path, monkeypatch):
-    for environment, device, shown in (
+    for environment, place, shown in (
         ({}, 0, "0"),
         ({}, 2, "2"),
         ({"CUDA_VISIBLE_DEVICES": "4,6"}, 1, "6"),
         ({"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}, 0, "GPU-a"),
     ):
-        assert visible(environment, device) == shown
+        assert visible(environment, place) == shown
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     executor = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 5, devices=2)
     assert (executor.jobs, executor.free_devices) == (5, [0, 1, 0, 1, 0])

@@ -23,8 +23,7 @@ from grue.lm.checkpoint import CheckpointManifest
 from grue.records import BASELINES
 from grue.runs.recipes import split_algorithm
 from grue.sweep.estimate import Duration, TimeEstimate, _measured, durations_of, estimate, unknown_because
-from grue.sweep.grid import SweepGrid
-from grue.sweep.memory import BASE, expected
+from grue.sweep.local import BASE, expected
 from grue.sweep.record import Record
 from grue.sweep.status import rows_of, state_of
 from grue.task_files import task_names
@@ -179,13 +178,6 @@ def test_an_event_that_cannot_be_written_leaves_the_record_as_it_was(record, tmp
     assert Record(tmp_path).finished(JOB)
 
 
-def test_a_grid_is_kept_for_status_and_pack(record, tmp_path, refused):
-    with refused(DataError):
-        record.jobs()
-    record.write_grid(SweepGrid(tasks=("imdb",), algorithms=("copy",)))
-    assert [job.id for job in Record(tmp_path).jobs()] == ["mini/imdb/copy/seed-1"]
-
-
 # --- one sweep at a time ---------------------------------------------------------------------------------------------
 
 HOLDER = """
@@ -258,9 +250,6 @@ def test_a_row_shows_how_far_a_run_is_and_what_is_left_at_its_pace(record):
     with path.open("a") as file:
         file.write('{"update":3,"sec')  # which is just being written
     assert rows_of(record, [JOB], {JOB.id: "running"}) == [row]
-    logged(record, JOB, *(update(number, of=2000) for number in range(1, 1001)))  # read from its end
-    (row,) = rows_of(record, [JOB], {JOB.id: "running"})
-    assert (row.update, row.seconds_left) == (1000, 2000.0)
     logged(record, JOB, update(1, of=2), update(2, of=2), {"finished": True, "training": {"seconds": 4.0}})
     (row,) = rows_of(record, [JOB], {JOB.id: "running"})
     assert (row.update, row.updates, row.seconds_left) == (2, 2, None)
@@ -270,9 +259,7 @@ def test_a_row_shows_how_far_a_run_is_and_what_is_left_at_its_pace(record):
     ("lines", "told"),
     [
         ([update(1), update(2), update(5)], "update 5 follows update 2"),
-        ([update(1), update(2), update(2)], "update 2 follows update 2"),
-        ([update(1), update(2, of=90)], "is of a run of 90 updates, after lines of one of 10"),
-        ([update(1), [], update(2)], "one of its last lines is damaged"),
+        ([update(1), [], update(2)], "line 2: expected an object"),
     ],
 )
 def test_a_log_that_cannot_be_one_runs_is_told_and_stops_no_other(record, lines, told):
@@ -284,22 +271,6 @@ def test_a_log_that_cannot_be_one_runs_is_told_and_stops_no_other(record, lines,
         assert (broken.update, whole.update, whole.message) == (None, 1, None)
         assert str(path) in broken.message and told in broken.message
     assert told in status_text([broken, whole])
-
-
-def test_runs_that_ended_show_the_result_or_why_there_is_none(record):
-    good, bad, blocked, never = (a_job(seed=seed) for seed in (1, 2, 3, 4))
-    finish(record, good)
-    leave_results(record, good, preference=61.5)
-    record.add(bad, "running")
-    record.add(bad, "failed", message="it diverged")
-    record.add(blocked, "blocked", message="its start failed")
-    rows = rows_of(record, [good, bad, blocked, never])
-    assert [(row.state, row.preference, row.message) for row in rows] == [
-        ("finished", 61.5, None),
-        ("failed", None, "it diverged"),
-        ("blocked", None, "its start failed"),
-        ("waiting", None, None),
-    ]
 
 
 # --- estimates -------------------------------------------------------------------------------------------------------

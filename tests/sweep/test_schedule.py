@@ -70,18 +70,6 @@ def test_a_crash_is_tried_again_as_often_as_told_and_counted_anew_for_every_comm
     assert attempts == [n for n in range(1, 2 * (1 + retries) + 1) for _ in range(2)]
 
 
-def test_what_is_finished_is_never_started(tmp_path):
-    done, open_ = a_job(seed=1), a_job(seed=2)
-    finish(Record(tmp_path), done)
-    ends, executor, watcher = run(tmp_path, [done, open_])
-    assert executor.started == [open_.id]
-    assert set(ends.values()) == {"finished"}
-    assert done.id not in [job for job, _, _ in watcher.heard]
-    before = Record(tmp_path).events_path.read_bytes()
-    assert run(tmp_path, [done, open_])[1].started == []
-    assert Record(tmp_path).events_path.read_bytes() == before
-
-
 def test_a_stop_starts_nothing_more_waits_for_what_runs_and_the_next_command_goes_on(tmp_path):
     jobs = [a_job(seed=seed) for seed in range(1, 6)]
     asked = iter([False, True, True, True, True])

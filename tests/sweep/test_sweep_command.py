@@ -13,7 +13,7 @@ from support.sweeps import FakeExecutor, a_job, finish, leave_results, planned
 
 from grue.cli.console import clock
 from grue.cli.sweep_view import SweepView, status_text, table
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError
 from grue.files import write_jsonl
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
@@ -105,15 +105,6 @@ def test_ctrl_c_stops_what_runs_and_ends_with_130(fake, monkeypatch):
     assert "Stopped; the same command resumes it." in done.stderr
 
 
-def test_a_full_disk_ends_with_3_and_says_where(fake, monkeypatch, refused):
-    def full(self, job, state, **about):
-        raise DataError(f"{self.events_path}: cannot be written: No space left on device.")
-
-    monkeypatch.setattr(Record, "add", full)
-    refused.command(*PPO, code=3)
-    assert fake[0][0].closed
-
-
 def test_what_the_executor_is_told(fake, tmp_path):
     ray = "--jobs 3 --threads 2 --gpus 0.5 --executor ray --address auto --offline".split()
     grue(*PPO, *ray, "--data-dir", tmp_path / "data", HF_HUB_OFFLINE="1")
@@ -125,7 +116,7 @@ def test_what_the_executor_is_told(fake, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "runs"),
     [
-        (("local", None, 1, 0.0, 0), 6),
+        *((("local", None, threads, 0.0, 0), cores) for threads, cores in ((1, 6), (2, 3), (4, 1), (8, 1))),
         (("local", 3, 1, 0.0, 0), 3),
         (("local", None, 1, 0.0, 2), 2),
         (("local", 4, 1, 0.0, 2), 2),  # each has a GPU of its own
@@ -140,7 +131,6 @@ def test_what_the_executor_is_told(fake, tmp_path):
 )
 def test_as_many_runs_go_at_a_time_as_there_are_cores_for_their_threads_and_gpus(asked, runs, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
-    assert [run.default_jobs(threads) for threads in (1, 2, 4, 8)] == [6, 3, 1, 1]
     assert run.at_a_time(*asked) == runs
 
 
