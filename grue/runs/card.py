@@ -11,11 +11,7 @@ from grue.lm.checkpoint import CheckpointManifest
 from grue.provenance import package_versions
 from grue.tasks import Task
 
-FIGURES = {
-    "preference": "Preference (0–100)",
-    "naturalness": "Naturalness (0–100)",
-    "reward": "Mean reward",
-}
+FIGURES = {"preference": "Preference (0–100)", "naturalness": "Naturalness (0–100)", "reward": "Mean reward"}
 OF_THE_CHOICE = {
     "error": "Standard error of what it was chosen by",
     "gain": "Gain on the start",
@@ -106,9 +102,7 @@ def _front_matter(task: Task, manifest: CheckpointManifest, hub_id: str) -> dict
         **({"datasets": datasets} if datasets else {}),
         "metrics": metrics,
         "tags": ["grue", "reinforcement-learning", f"grue-{manifest.suite}", *manifest.algorithm.split("+")],
-        "model-index": [
-            {"name": f"{manifest.system}-{manifest.task}-seed-{manifest.seed}", "results": [results]},
-        ],
+        "model-index": [{"name": f"{manifest.system}-{manifest.task}-seed-{manifest.seed}", "results": [results]}],
     }
 
 

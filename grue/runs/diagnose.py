@@ -268,10 +268,7 @@ class Bench:
         """Return the trainer with a seed derived for a purpose, and without its observers."""
         seed = derived_seed(self.trainer.seed, "diagnose", *purpose)
         return replace(
-            self.trainer,
-            seed=seed,
-            shown=lambda example, text, score: None,
-            graded=lambda examples, rewards: None,
+            self.trainer, seed=seed, shown=lambda example, text, score: None, graded=lambda examples, rewards: None
         )
 
 

@@ -150,35 +150,6 @@ def test_the_divergence_in_a_loss_has_the_gradient_that_its_estimator_promises()
     assert expected_gradient(policy, same, reference, "k1", False) == pytest.approx([0] * 5, abs=1e-12)
 
 
-def test_responses_of_one_token_have_one_ratio(tmp_path):
-    """GSPO is GRPO where the mean of the tokens' log-ratios is that of one token."""
-    lines, weights = [], []
-    for kind in ("tokens", "responses"):
-        settings = {
-            "adam_epsilon": 1e-3,
-            "samples_per_prompt": 4,
-            "ratio_of": kind,
-            "clip": 0.01,
-            "learning_rate": 1e-2,
-        }
-        task = tiny.task("causal", max_new_tokens=1)
-        run = tiny.run("causal", "grpo", tmp_path, task_=task, reward=scored.fine, **settings)
-        lines.append([line["policy/clip_fraction"] for line in tiny.updated(run, 3)])
-        weights.append(tiny.weights(run.trainer.policy))
-    assert lines[0] == lines[1] and max(lines[0]) > 0
-    torch.testing.assert_close(*weights, rtol=1e-5, atol=1e-6)
-
-
-def test_mirror_descent_without_a_penalty_and_with_one_step_is_the_policy_gradient(tmp_path, monkeypatch):
-    found = {}
-    for algorithm, more in (("a2c", {}), ("mdpo", {"step_size": 1e30, "anneal": False})):
-        settings = {"epochs": 1, "minibatch_size": 12, "gae_lambda": 0.9, "whiten_advantages": True, **more}
-        run, _, state = scored.begun(algorithm, tmp_path, **settings)
-        (step,), _ = scored.steps_of(run, state, monkeypatch)
-        found[algorithm] = step.gradient
-    assert scored.close(found["mdpo"], found["a2c"])
-
-
 def flat_to(ids):
     """A reward that is the same for all responses to some prompts."""
     return lambda examples, texts: [

@@ -15,7 +15,7 @@ def trained(tmp_path, monkeypatch):
 
     def train(name, steps, stop=None, **settings):
         monkeypatch.setattr(supervised, "STEPS", steps)
-        settings = {
+        given = {
             "epochs": 2,
             "batch_size": 2,
             "validate_every": 1,
@@ -23,7 +23,7 @@ def trained(tmp_path, monkeypatch):
             "save_every": 100,
             **settings,
         }
-        run = tiny.run("causal", "supervised", tmp_path / name, **settings)
+        run = tiny.run("causal", "supervised", tmp_path / name, **given)
         if stop is not None:
             run.stop = lambda: len(run.observer.lines) == stop
         return tiny.train(run)

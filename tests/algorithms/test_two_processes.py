@@ -26,13 +26,7 @@ SLOW = [
     *("grpo-causal-redraws", "grpo-seq2seq-masked", "es-seq2seq", "tpo-causal-sharded", "trpo-seq2seq"),
     "supervised-seq2seq-sharded",
 ]
-RESUMED = [
-    "nlpo-causal-sharded",
-    "alol-causal",
-    "es-seq2seq",
-    "nlpo-seq2seq",
-    "supervised-seq2seq-sharded",
-]
+RESUMED = ["nlpo-causal-sharded", "alol-causal", "es-seq2seq", "nlpo-seq2seq", "supervised-seq2seq-sharded"]
 BOTH = """
 import os
 from pathlib import Path

@@ -89,39 +89,23 @@ def task_of(folder, name="even"):
     return load_task(str(folder / name / f"{name}.toml"))
 
 
-def run_of_grue(folder, seed, curve=(1.0, 2.0, 3.0), norm=0.5):
+def run_of_grue(folder, seed, curve=(1.0, 2.0, 3.0)):
     """A run's log as `grue train` writes it."""
     lines = [{"update": 0, "validation/preference": curve[0], "validation/kl": 0.0}]
-    for update in (1, 2):
-        lines += [
-            {
-                "update": update,
-                "seconds": 1,
-                "objective/reward": 0.5 + seed / 100,
-                "objective/ended": 0.25,
-                "policy/grad_norm": norm,
-            },
-            {"update": update, "validation/preference": curve[update] + seed / 100, "validation/kl": 0.1 * update},
-        ]
+    for n in (1, 2):
+        figures = {"validation/preference": curve[n] + seed / 100, "validation/kl": 0.1 * n}
+        lines += [{"update": n, "seconds": 1}, {"update": n, **figures}]
     (folder / f"seed-{seed}").mkdir(parents=True)
     files.write_jsonl(folder / f"seed-{seed}/train.jsonl", lines)
     return folder / f"seed-{seed}"
 
 
-def run_of_trl(folder, seed, curve=(1.0, 2.0, 3.0), norm=0.5):
-    """Figures as the callback writes them, and the state as TRL does."""
+def run_of_trl(folder, seed, curve=(1.0, 2.0, 3.0)):
+    """Figures as the callback writes them, beside TRL's state."""
     figures = [{"step": n, "preference": value + seed / 100 * (n > 0), "kl": 0.1 * n} for n, value in enumerate(curve)]
     (folder / f"seed-{seed}").mkdir(parents=True)
     files.write_jsonl(folder / f"seed-{seed}/figures.jsonl", figures)
-    line = {
-        "step": 1,
-        "loss": 0,
-        "reward": 0.5 + seed / 100,
-        "completions/clipped_ratio": 0.75,
-        "grad_norm": norm + seed / 1000,
-    }
-    history = [{"step": 0, "grue/kl": 0}, {"step": 1, "grue/kl": 0.1}, line]
-    files.write_json(folder / f"seed-{seed}" / STATE, {"log_history": history})
+    files.write_json(folder / f"seed-{seed}" / STATE, {})
     return folder / f"seed-{seed}"
 
 

@@ -22,17 +22,10 @@ from grue.errors import ConfigError, TrainingError
 from grue.leaderboard.neighbours import board_folder
 from grue.leaderboard.pairs import all_pairs
 from grue.leaderboard.published import read_board
+from grue.sweep import fair
 from grue.sweep.bench import Findings
 from grue.sweep.bench_report import compared_rows
-from grue.sweep.fair import (
-    TunedRate,
-    chosen_rates,
-    fair_grid,
-    models_of_others,
-    starts_untrained,
-    trial_grid,
-    with_rates,
-)
+from grue.sweep.fair import TunedRate, chosen_rates, fair_grid, trial_grid, with_rates
 from grue.sweep.grid import ModelEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
 
@@ -91,10 +84,10 @@ def test_from_the_backbone_there_is_no_start_and_the_backbone_is_a_row():
     found = {name: job for (_, name), job in systems(grid).items()}
     assert set(found) == {"ppo-causal-s", "grpo-causal-s", "zero-shot-causal-s", "zero-shot"}
     assert found["ppo-causal-s"].entry.backbone == found["zero-shot-causal-s"].entry.model == "mini:causal-s"
-    assert models_of_others(grid) == [], "it is none of others: seeds alone are random"
+    assert fair.models_of_others(grid) == [], "it is none of others: seeds alone are random"
     mine = ModelEntry(model="mini:causal")
-    assert models_of_others(fair_grid(GRID, ["ppo"], "mini:causal-s", True, models=[mine])) == [mine]
-    assert starts_untrained(grid) and not starts_untrained(fair_grid(GRID, ["ppo"], best_of=2))
+    assert fair.models_of_others(fair_grid(GRID, ["ppo"], "mini:causal-s", True, models=[mine])) == [mine]
+    assert fair.starts_untrained(grid) and not fair.starts_untrained(fair_grid(GRID, ["ppo"], best_of=2))
 
 
 def test_every_system_of_another_backbone_has_its_name_and_the_report_names_both_controls():
@@ -238,20 +231,7 @@ def test_the_whole_road(tmp_path, monkeypatch):
     }
     table["recipes"] = {"supervised": {"epochs": 1, "batch_size": 2}, "rl": {**tiny, "learning_rate": 1e-4}}
     files.write_toml(task, table)
-    arguments = [
-        "bench",
-        "out",
-        "--tasks",
-        str(task),
-        "--algos",
-        "grpo",
-        "--seeds",
-        "1-2",
-        "--trials",
-        "2",
-        "--jobs",
-        "1",
-    ]
+    arguments = ["bench", "out", "--tasks", str(task), *"--algos grpo --seeds 1-2 --trials 2 --jobs 1".split()]
     planned = CliRunner().invoke(main, [*arguments, "--set", "updates=1", "--dry-run"])
     assert planned.exit_code == 0 and "Trials: 3 runs" in planned.stdout and "supervised_x2" in planned.stdout
     asked = CliRunner().invoke(main, arguments, input="n\n")

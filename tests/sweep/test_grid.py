@@ -270,21 +270,6 @@ NLPO = GridEntry(
 )
 
 
-def test_a_grid_in_toml_is_kept_and_plans_the_same_jobs_when_it_is_read_again(tmp_path):
-    found, record = read_grid(written(tmp_path, TOML)), Record(tmp_path)
-    shared = {"rollouts": 8, "minibatch_size": 4, "kl_target": None}
-    said = {"seeds": "1-2", "set": shared, "systems": (NLPO,), "tasks": "imdb,commongen"}
-    assert found == grid("zero-shot", "supervised+ppo", **said)
-    jobs = plan_jobs(found)
-    record.write_grid(found)
-    assert read_grid(record.grid_path) == found
-    again = record.jobs()
-    assert again == jobs and [job.identity for job in again] == [job.identity for job in jobs]
-    # 2 warm starts and 2 runs from them a task, 2 baselines, and 8 variations on imdb with 2 seeds
-    assert len(jobs) == 2 * (2 + 2 + 2) + 16
-    assert {job.entry.set["kl_target"] for job in jobs if job.algorithm == "supervised+ppo"} == {None}
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -188,9 +188,6 @@ def test_a_grid_comes_from_a_file_from_flags_or_from_the_environment(fake, tmp_p
     [
         "",
         "--algos nlop",
-        "--algos ppo --tasks imdv",
-        "--algos ppo --seeds 5-1",
-        "--algos ppo --set gama=1",
         "--algos ppo --set gamma",
         "--algos ppo --vary gamma",
         "--algos ppo --vary gamma=0.5 --vary gamma=1",
