@@ -361,12 +361,8 @@ GRPO = [
 def test_the_loss_of_grpo_and_its_relatives_is_that_of_slow_loops(case, tmp_path, monkeypatch):
     family, settings, reward = FAMILIES[case % 2], GRPO[case], scored.Recorder(scored.fine, gaps=True)
     task = tiny.task(family, temperature=3.0, max_new_tokens=16)
-    run = tiny.run(
-        family, "grpo", tmp_path, reward=reward, task_=task, epochs=1, minibatch_size=12 if case > 2 else 8,
-        micro_batch_size=3, samples_per_prompt=4, kl_coefficient=0.3, **settings,
-    )  # fmt: skip
-    state = algorithms.find_algorithm("grpo").start(run.trainer, run.plan.config)
-    scored.move(run.trainer.policy)
+    sizes = {"rollouts": 12, "minibatch_size": 12 if case > 2 else 8, "micro_batch_size": 3, "kl_coefficient": 0.3}
+    run, state = begun(family, "grpo", tmp_path, reward, task_=task, **sizes, **settings)
     steps, _, sampled = moved_on(run, state, monkeypatch)
     responses, says = reward.calls[0], Ratios(run, sampled, family, 3.0)
     assert sorted(row for step in steps for row in step.rows) == [
@@ -417,11 +413,9 @@ def test_the_loss_of_reinforce_and_its_relatives_is_that_of_slow_loops(
     algorithm, family, coefficient, tmp_path, monkeypatch
 ):
     reward, task = scored.Recorder(scored.fine, gaps=True), tiny.task(family, temperature=3.0, max_new_tokens=16)
-    settings = {"epochs": 1, "minibatch_size": 12, "micro_batch_size": 5, **tiny.SMALL.get(algorithm, {})}
-    settings |= {"reward": reward, "task_": task, "kl_coefficient": coefficient}
-    run = tiny.run(family, algorithm, tmp_path, **settings)
-    state = algorithms.find_algorithm(algorithm).start(run.trainer, run.plan.config)
-    scored.move(run.trainer.policy)
+    sizes = {"rollouts": 12, "minibatch_size": 12, "micro_batch_size": 5, "samples_per_prompt": 1}
+    sizes |= {"task_": task, "kl_coefficient": coefficient, **tiny.SMALL.get(algorithm, {})}
+    run, state = begun(family, algorithm, tmp_path, reward, **sizes)
     (step,), _, sampled = moved_on(run, state, monkeypatch)
     says = Ratios(run, sampled, family, 3.0)
     rows = [(row, says.of(one), one.score) for row, one in enumerate(reward.calls[0]) if one.score is not None]
@@ -457,12 +451,9 @@ def test_the_loss_of_mirror_descent_is_that_of_slow_loops(family, tmp_path, monk
     reward, task = scored.Recorder(scored.fine), tiny.task(family, temperature=3.0, max_new_tokens=16)
     courses = [(0, True, 0.5), (2, True, 0.25), (2, False, 0.5)]
     for n, anneal, size in courses if family == "causal" else courses[1:2]:
-        run = tiny.run(
-            family, "mdpo", tmp_path, reward=reward, task_=task, epochs=1, minibatch_size=12, micro_batch_size=5,
-            kl_coefficient=0.3, step_size=0.5, anneal=anneal, updates=4, gamma=0.9, gae_lambda=1.0,
-        )  # fmt: skip
-        state = algorithms.find_algorithm("mdpo").start(run.trainer, run.plan.config)
-        scored.move(run.trainer.policy)
+        sizes = {"rollouts": 12, "minibatch_size": 12, "micro_batch_size": 5, "samples_per_prompt": 1, "updates": 4}
+        sizes |= {"kl_coefficient": 0.3, "step_size": 0.5, "anneal": anneal, "gamma": 0.9, "gae_lambda": 1.0}
+        run, state = begun(family, "mdpo", tmp_path, reward, task_=task, **sizes)
         (step,), figures, sampled = moved_on(run, state, monkeypatch, n)
         assert figures["policy/step_size"] == pytest.approx(size)
         says, worth = Ratios(run, sampled, family, 3.0), []

@@ -1,23 +1,18 @@
 """Runs that are killed at any moment at all: the same command goes on from what lies on the disk, to the same end.
 
-What a kill leaves is what was written until then. So the fast test copies a run's folder before every call that changes
-it, and goes on from each copy; the slow one kills real processes.
+What a kill leaves is what was written until then. So a run's folder is copied before every call that changes it, and
+the run goes on from each copy; `tests/sweep/test_local.py` kills real processes.
 """
 
 import os
-import random
 import re
 import shutil
-import time
 
 import numpy as np
 import pytest
 from support.late import late
 
-from grue.lm.checkpoint import read_manifest
-
 tiny, module = late("support.tiny"), late("grue.runs.train")
-commands, processes = late("support.commands"), late("support.processes")
 comparison, validation = late("grue.evaluation.comparison"), late("grue.runs.validate")
 
 CLOCKS = re.compile(rb'"seconds": ?[0-9.e-]+|\| seconds \| `?[0-9.]+`? \|')
@@ -102,40 +97,3 @@ def test_a_kill_before_any_call_that_changes_the_disk_changes_nothing_in_the_end
         assert everything(copy) == wanted, copies[copy]
         begins.add(again.observer.begin[0] if hasattr(again.observer, "begin") else "finished")
     assert begins == {0, 1, 2, "finished"}
-
-
-CHANCE = random.Random(5)
-MOMENTS = [(CHANCE.randint(1, 7), CHANCE.uniform(0.0, 0.2)) for _ in range(1)]
-"""After how many lines of its log a run is killed, and how many seconds after that."""
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The folder of a run that nobody disturbed."""
-    runs = tmp_path_factory.mktemp("whole")
-    done = commands.here(*commands.train_command(runs, updates=6, keep_last=2))
-    assert done.exit_code == 0, done.output
-    return commands.run_folder(runs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("lines", "pause"), MOMENTS)
-def test_a_process_killed_at_a_random_moment_goes_on_to_the_same_end(lines, pause, whole, tmp_path):
-    command, folder = (
-        commands.train_command(tmp_path / "runs", updates=6, keep_last=2),
-        commands.run_folder(tmp_path / "runs"),
-    )
-    code = f"from grue.cli.main import main\nmain({command!r}, prog_name='grue')\n"
-    process, log = processes.start(code, tmp_path / "output"), folder / "train.jsonl"
-    while not log.exists() or log.read_bytes().count(b"\n") < lines:
-        assert process.is_alive(), (tmp_path / "output").read_text()
-        time.sleep(0.001)
-    time.sleep(pause)
-    process.kill()
-    process.join()
-    assert '"finished":true' not in log.read_text(), "it was killed in time"
-    again = commands.here(*command)
-    assert again.exit_code == 0, again.output
-    assert everything(folder) == everything(whole)
-    for name in ("checkpoint", "final"):
-        assert read_manifest(folder / name).files == read_manifest(whole / name).files

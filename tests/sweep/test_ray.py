@@ -180,16 +180,6 @@ def two_nodes(a_token_of_its_own):
 
 
 @slow
-def test_what_fits_no_node_is_refused(two_nodes, tmp_path):
-    import ray
-
-    record = record_with_a_grid(tmp_path)
-    with pytest.raises(ConfigError, match="No node of the Ray cluster has 1 CPU and 100 GPUs for a run"):
-        RayExecutor(record, JobContext(runs=tmp_path), jobs=None, cpus=1, gpus=100.0, address=two_nodes[0])
-    assert not ray.is_initialized()
-
-
-@slow
 def test_two_nodes_give_what_one_machine_gives(sweeping, two_nodes, tmp_path):
     """Two runs that are trained, and a model behind an address, asked from there."""
     address, head, other = two_nodes
