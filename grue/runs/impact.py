@@ -20,6 +20,7 @@ from grue import files
 from grue.errors import DataError
 from grue.records import COSTS
 from grue.runs import log, rewarded
+from grue.runs.plan import Plan
 from grue.runs.rewarded import PromptRewards
 
 FEWEST = 2
@@ -93,7 +94,7 @@ def learning_impacts(curves: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return dict(zip(curves, impacts.tolist(), strict=True))
 
 
-def check(run: Path, record: Mapping[str, Any]) -> None:
+def check(run: Path, plan: Plan) -> None:
     """Refuse a folder that is not a finished run with rewards, or whose rewards cannot be compared with this run's.
 
     Raises:
@@ -106,7 +107,7 @@ def check(run: Path, record: Mapping[str, Any]) -> None:
                 "as runs/mini/commongen/ppo/seed-1; older versions of grue wrote no rewards."
             )
     _updates(run)
-    earlier = files.read_toml(run / "config.toml")
+    earlier, record = files.read_toml(run / "config.toml"), plan.record()
     for key in ("suite", "task", "task_hash", "reward", "data_sha256", "data_dir"):
         if earlier.get(key) != record[key]:
             raise DataError(

@@ -59,7 +59,7 @@ def check_selection(plan: Plan) -> None:
     if isinstance(setting, ImpactPrompts):
         if setting.run.resolve() == plan.folder.resolve():
             raise ConfigError(f"select: {setting.run} is this run's own folder; give limr an earlier run.")
-        impact.check(setting.run, plan.record())
+        impact.check(setting.run, plan)
 
 
 def selection(plan: Plan, trainer: Trainer, configuration: str) -> Selection | None:

@@ -28,6 +28,7 @@ from grue.sweep.bench_report import compared_rows
 from grue.sweep.fair import TunedRate, chosen_rates, fair_grid, trial_grid, with_rates
 from grue.sweep.grid import ModelEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
+from grue.sweep.work import carry_out
 
 GRID = SweepGrid(tasks=("imdb", "commongen"), seeds=(1, 2))
 
@@ -217,8 +218,29 @@ def test_seeds_are_pairs_where_both_began_from_the_same_weights():
     assert "corrects p for this pair alone" in findings(rows[1:]).markdown
 
 
+class InThisProcess:
+    """An executor of one run at a time, without processes."""
+
+    def __init__(self, record, place, *given, **named):
+        self.place, self.ended = place, []
+
+    def has_room(self, job, running):
+        return not running
+
+    def start(self, job):
+        self.ended.append((job, carry_out(job, self.place)))
+
+    def wait(self, seconds):
+        ended, self.ended = self.ended, []
+        return ended
+
+    def close(self):
+        pass
+
+
 def test_the_whole_road(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("grue.sweep.run.executor_for", InThisProcess)
     task = small_task(tmp_path)
     table = files.read_toml(task)
     tiny = {"updates": 1, "rollouts": 8, "minibatch_size": 8, "epochs": 1, "validation_examples": 2}
