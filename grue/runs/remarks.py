@@ -10,7 +10,6 @@ from grue.algorithms.cards.trpo import TRPOConfig
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 from grue.runs.alarms import FEW_ENDED, MUCH_CLIPPED, NO_SPREAD, WORSE_THAN_A_CONSTANT
 from grue.runs.diagnose import Diagnosis
-from grue.stats.signal import GradientSignal
 
 # Share of the rewards' variance within prompts; below it, most of what a baseline blind to prompts leaves is noise.
 MOSTLY_PROMPTS = 0.5
@@ -72,16 +71,13 @@ def _gradient(diagnosis: Diagnosis, config: RolloutConfig) -> Remark:
             f"Raise --batches above {signal.batches} to see smaller signals; for the run, raise rollouts, or take a "
             "reward that varies more between samples to a prompt.",
         )
-    finding = f"signal-to-noise {ratio} from {each}; 1 at {_round(signal.noise_scale)} rollouts {_interval(signal)}"
+    assert signal.fewest is not None and signal.most is not None
+    within = f"({_round(signal.fewest)} to {_round(signal.most)})"
+    finding = f"signal-to-noise {ratio} from {each}; 1 at {_round(signal.noise_scale)} rollouts {within}"
     if total >= signal.noise_scale:
         return Remark("gradient", finding, f"{meaning} The whole run has {total:,} rollouts.")
     cure = f"The whole run has fewer rollouts, {total:,}: raise rollouts or updates."
     return Remark("gradient", finding, meaning, cure)
-
-
-def _interval(signal: GradientSignal) -> str:
-    assert signal.fewest is not None and signal.most is not None
-    return f"({_round(signal.fewest)} to {_round(signal.most)})"
 
 
 def _round(rollouts: float) -> str:

@@ -84,10 +84,11 @@ def plan_jobs(grid: SweepGrid) -> list[Job]:
     loaded = [(source, load_task(source, grid.suite)) for source in grid.task_list()]
     entries, seeds = grid.entries(), grid.seed_list()
     _check_shared_values(grid, entries)
-    _check_tasks([*entries, *grid.models], loaded)
+    asked: list[GridEntry | ModelEntry] = [*grid.models, *entries]
+    _check_tasks(asked, loaded)
     for seed in seeds:
         for source, task in loaded:
-            for entry in [*grid.models, *entries]:
+            for entry in asked:
                 if entry.tasks and {task.name, source}.isdisjoint(entry.tasks):
                     continue
                 if isinstance(entry, ModelEntry):

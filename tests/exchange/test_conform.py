@@ -105,7 +105,7 @@ def run_of_trl(folder, seed, curve=(1.0, 2.0, 3.0)):
     figures = [{"step": n, "preference": value + seed / 100 * (n > 0), "kl": 0.1 * n} for n, value in enumerate(curve)]
     (folder / f"seed-{seed}").mkdir(parents=True)
     files.write_jsonl(folder / f"seed-{seed}/figures.jsonl", figures)
-    files.write_json(folder / f"seed-{seed}" / STATE, {})
+    files.write_json(folder / f"seed-{seed}" / STATE, {"log_history": [{"step": 1, "loss": 0}]})
     return folder / f"seed-{seed}"
 
 

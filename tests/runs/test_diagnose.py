@@ -129,10 +129,15 @@ def test_the_step_is_measured_where_it_begins_and_taken_back(tmp_path):
     assert near.move.kl_response < 1e-3 < far.move.kl_response
     assert next(one for one in telling.remarks(near) if one.about == "update").cure.endswith("raise learning_rate.")
     assert "lower learning_rate" in next(one for one in telling.remarks(far) if one.about == "update").cure
-    stopped = found_by("ppo", tmp_path, learning_rate=1e-2, stop_kl=1e-4)
-    assert (stopped.move.steps, stopped.move.planned) == (1, 4)
-    full, warm = (found_by("reinforce", tmp_path, schedule="linear", warmup=share) for share in (0.0, 1.0))
-    assert warm.move.kl_token == full.move.kl_token, "a warm-up does not hide how far an update moves"
+
+    def move(algorithm, **settings):
+        _, config, bench = bench_of("causal", algorithm, tmp_path, **settings)
+        return bench.move(config, lambda: None)
+
+    stopped = move("ppo", learning_rate=1e-2, stop_kl=1e-4)
+    assert (stopped.steps, stopped.planned) == (1, 4)
+    full, warm = (move("reinforce", schedule="linear", warmup=share) for share in (0.0, 1.0))
+    assert warm.kl_token == full.kl_token, "a warm-up does not hide how far an update moves"
     # The only update of a run is its first: the paper's t would be 0 at the one behind it.
     annealed, constant = (found_by("mdpo", tmp_path, updates=1, anneal=anneal) for anneal in (True, False))
     assert annealed.gradient.norm == constant.gradient.norm > 0
