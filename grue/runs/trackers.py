@@ -13,9 +13,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 from grue import files
 from grue.errors import ConfigError, TrainingError, Unavailable, UnknownName
@@ -32,153 +34,123 @@ PROJECT = "grue"
 FINISH_SECONDS = 300
 
 
-class Backend(Protocol):
-    """A service that shows runs; every method may raise any exception."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A run that a service shows; every function may raise any exception.
 
-    def open(self, plan: Plan, done: int) -> None:
-        """Start a run, or resume it after `done` updates."""
+    Attributes:
+        figures: Shows numbers by name after so many updates.
+        samples: Shows prompts, responses and scores after so many updates.
+        warning: Shows a warning after so many updates.
+        close: Ends the run with an exit code.
+    """
 
-    def figures(self, figures: Mapping[str, float], step: int) -> None:
-        """Show numbers by name."""
-
-    def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
-        """Show prompts, responses and scores."""
-
-    def warning(self, message: str, step: int) -> None:
-        """Show a warning."""
-
-    def close(self, exit_code: int) -> None:
-        """End the run that is open."""
+    figures: Callable[[Mapping[str, Any], int], None]
+    samples: Callable[[Sequence[tuple[str, str, float]], int], None]
+    warning: Callable[[str, int], None]
+    close: Callable[[int], None]
 
 
-class TensorBoard:
-    """Writes a run's figures to `<run>/tensorboard`, for `tensorboard --logdir runs`.
+def tensorboard(plan: Plan, done: int) -> Shown:
+    """Write a run's figures to `<run>/tensorboard`, for `tensorboard --logdir runs`.
 
     When a run resumes, what it logged after that update is purged.
     """
+    from torch.utils.tensorboard import SummaryWriter
 
-    def open(self, plan: Plan, done: int) -> None:
-        """Open an event file."""
-        from torch.utils.tensorboard import SummaryWriter
+    writer = SummaryWriter(str(plan.folder / "tensorboard"), purge_step=done + 1)
 
-        self._writer = SummaryWriter(str(plan.folder / "tensorboard"), purge_step=done + 1)
-        if done == 0:
-            self._text("config", json.dumps(described(plan), indent=2), 0)
+    def figures(values: Mapping[str, Any], step: int) -> None:
+        for name, value in values.items():
+            writer.add_scalar(name, value, step)
+        writer.flush()
 
-    def figures(self, figures: Mapping[str, float], step: int) -> None:
-        """Write scalars."""
-        for name, value in figures.items():
-            self._writer.add_scalar(name, value, step)
-        self._writer.flush()
-
-    def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
-        """Write a text."""
-        self._text("samples", "\n\n".join(f"{prompt}\n→ {text}\n({score:.3f})" for prompt, text, score in rows), step)
-
-    def warning(self, message: str, step: int) -> None:
-        """Write a text."""
-        self._text("warnings", message, step)
-
-    def close(self, exit_code: int) -> None:
-        """Close the event file."""
-        self._writer.close()
-
-    def _text(self, name: str, text: str, step: int) -> None:
+    def show_text(name: str, text: str, step: int) -> None:
         # TensorBoard reads Markdown; an indented block is shown as it is.
-        self._writer.add_text(name, "\n".join(f"    {line}" for line in text.split("\n")), step)
-        self._writer.flush()
+        writer.add_text(name, "\n".join(f"    {line}" for line in text.split("\n")), step)
+        writer.flush()
+
+    def samples(rows: Sequence[tuple[str, str, float]], step: int) -> None:
+        texts = (f"{prompt}\n→ {text}\n({score:.3f})" for prompt, text, score in rows)
+        show_text("samples", "\n\n".join(texts), step)
+
+    if done == 0:
+        show_text("config", json.dumps(described(plan), indent=2), 0)
+    return Shown(figures, samples, partial(show_text, "warnings"), lambda exit_code: writer.close())
 
 
-class WeightsAndBiases:
-    """Shows a run on wandb.ai, or keeps it in `<run>/wandb` for `wandb sync` where WANDB_MODE=offline.
+def weights_and_biases(plan: Plan, done: int) -> Shown:
+    """Show a run on wandb.ai, or keep it in `<run>/wandb` for `wandb sync` where WANDB_MODE=offline.
 
     A run's id is in `<run>/wandb/grue-id`. Steps that Weights & Biases already has are not sent again: a resumed
     run repeats some.
     """
+    wandb = import_module("wandb")
+    place = plan.folder / "wandb" / "grue-id"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # The configuration's hash is not enough: the same configuration may run in several folders.
+        files.write_text(place, f"{files.sha256_json(described(plan))[:8]}-{secrets.token_hex(4)}\n")
+    run = wandb.init(
+        project=os.environ.get("WANDB_PROJECT", PROJECT),
+        id=files.read_text(place).strip(),
+        name=run_name(plan),
+        group=f"{plan.task.suite}/{plan.task.name}",
+        job_type=plan.algorithm,
+        config=described(plan),
+        dir=str(plan.folder),
+        resume="allow",
+        reinit="create_new",
+        settings=wandb.Settings(console="off", quiet=True, finish_timeout=FINISH_SECONDS),
+    )
+    begin = int(run.step)
 
-    def open(self, plan: Plan, done: int) -> None:
-        """Create the run, or resume it."""
-        wandb = import_module("wandb")
-        place = plan.folder / "wandb" / "grue-id"
-        if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            # The configuration's hash is not enough: the same configuration may run in several folders.
-            files.write_text(place, f"{files.sha256_json(described(plan))[:8]}-{secrets.token_hex(4)}\n")
-        self._table = wandb.Table
-        self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT),
-            id=files.read_text(place).strip(),
-            name=run_name(plan),
-            group=f"{plan.task.suite}/{plan.task.name}",
-            job_type=plan.algorithm,
-            config=described(plan),
-            dir=str(plan.folder),
-            resume="allow",
-            reinit="create_new",
-            settings=wandb.Settings(console="off", quiet=True, finish_timeout=FINISH_SECONDS),
-        )
-        self._begin = int(self._run.step)
+    def figures(values: Mapping[str, Any], step: int) -> None:
+        if step >= begin:
+            run.log(dict(values), step=step)
 
-    def figures(self, figures: Mapping[str, Any], step: int) -> None:
-        """Log numbers."""
-        if step >= self._begin:
-            self._run.log(dict(figures), step=step)
+    def samples(rows: Sequence[tuple[str, str, float]], step: int) -> None:
+        figures({"samples": wandb.Table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
 
-    def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
-        """Log a table."""
-        self.figures({"samples": self._table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
+    def warning(message: str, step: int) -> None:
+        run.alert(title="warning", text=f"update {step}: {message}", level="WARN")
 
-    def warning(self, message: str, step: int) -> None:
-        """Raise an alert."""
-        self._run.alert(title="warning", text=f"update {step}: {message}", level="WARN")
-
-    def close(self, exit_code: int) -> None:
-        """Send what remains."""
-        self._run.finish(exit_code=exit_code)
+    return Shown(figures, samples, warning, lambda exit_code: run.finish(exit_code=exit_code))
 
 
-class Trackio:
-    """Keeps runs in trackio's own database, for `trackio show --project grue`; TRACKIO_SPACE_ID shows them on a Space.
+def trackio(plan: Plan, done: int) -> Shown:
+    """Keep a run in trackio's own database, for `trackio show --project grue`; TRACKIO_SPACE_ID shows it on a Space.
 
     trackio identifies a run by its name and cannot remove steps: what a resumed run repeats appears twice.
     """
+    library: Any = import_module("trackio")
+    run = library.init(
+        project=PROJECT,
+        name=run_name(plan),
+        group=f"{plan.task.suite}/{plan.task.name}",
+        config=described(plan),
+        resume="allow" if done else "never",
+        embed=False,
+    )
 
-    def open(self, plan: Plan, done: int) -> None:
-        """Create the run, or resume the latest of its name."""
-        self._trackio: Any = import_module("trackio")
-        self._run = self._trackio.init(
-            project=PROJECT,
-            name=run_name(plan),
-            group=f"{plan.task.suite}/{plan.task.name}",
-            config=described(plan),
-            resume="allow" if done else "never",
-            embed=False,
-        )
+    def figures(values: Mapping[str, Any], step: int) -> None:
+        run.log(dict(values), step=step)
 
-    def figures(self, figures: Mapping[str, float], step: int) -> None:
-        """Log numbers."""
-        self._run.log(dict(figures), step=step)
+    def samples(rows: Sequence[tuple[str, str, float]], step: int) -> None:
+        figures({"samples": library.Table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
 
-    def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
-        """Log a table."""
-        table = self._trackio.Table(columns=list(COLUMNS), data=[list(row) for row in rows])
-        self._run.log({"samples": table}, step=step)
+    def warning(message: str, step: int) -> None:
+        with redirect_stdout(io.StringIO()):  # trackio would print it, too
+            run.alert(title="warning", text=message, step=step)
 
-    def warning(self, message: str, step: int) -> None:
-        """Raise an alert; trackio would print it, too."""
-        with redirect_stdout(io.StringIO()):
-            self._run.alert(title="warning", text=message, step=step)
-
-    def close(self, exit_code: int) -> None:
-        """Write what remains."""
-        self._trackio.finish()
+    return Shown(figures, samples, warning, lambda exit_code: library.finish())
 
 
 # By the name of the package that each needs, which is also the extra that installs it.
-BACKENDS: Mapping[str, Callable[[], Backend]] = {
-    "tensorboard": TensorBoard,
-    "wandb": WeightsAndBiases,
-    "trackio": Trackio,
+BACKENDS: Mapping[str, Callable[[Plan, int], Shown]] = {
+    "tensorboard": tensorboard,
+    "wandb": weights_and_biases,
+    "trackio": trackio,
 }
 
 
@@ -197,13 +169,15 @@ class Tracker:
 
     Args:
         name: The backend's name in messages.
+        backend: Starts a run, or resumes it after so many updates.
         warn: Called with the number of updates done and a message, once, if the backend fails.
     """
 
-    def __init__(self, name: str, backend: Backend, warn: Callable[[int, str], None]) -> None:
+    def __init__(self, name: str, backend: Callable[[Plan, int], Shown], warn: Callable[[int, str], None]) -> None:
         self.name, self.backend, self.warn = name, backend, warn
         self._samples: deque[tuple[str, str, float]] = deque(maxlen=SAMPLES)
-        self._began = self._open = False
+        self._shown: Shown | None = None
+        self._began = False
         self._done = 0
 
     def planned(self, plan: Plan) -> None:
@@ -220,14 +194,14 @@ class Tracker:
         """
         self.close()
         self._samples.clear()
-        self._done, self._open = done, True
-        self._tell(self.backend.open, plan, done)
+        self._done = done
+        self._shown = self._guarded(self.backend, plan, done)
         self._began = True
 
     def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
         """Show an update's figures."""
         self._done = done
-        self._tell(self.backend.figures, line, done)
+        self._tell("figures", line, done)
 
     def sampled(self, example: Example, text: str, score: float) -> None:
         """Keep a response for the next validation."""
@@ -235,33 +209,36 @@ class Tracker:
 
     def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
         """Show a validation's figures and the last responses before it."""
-        self._tell(self.backend.figures, {f"validation/{name}": value for name, value in figures.items()}, done)
+        self._tell("figures", {f"validation/{name}": value for name, value in figures.items()}, done)
         if self._samples:
-            self._tell(self.backend.samples, list(self._samples), done)
+            self._tell("samples", list(self._samples), done)
         self._samples.clear()
 
     def warned(self, done: int, message: str) -> None:
         """Show a warning."""
-        self._tell(self.backend.warning, message, done)
+        self._tell("warning", message, done)
 
     def close(self, exit_code: int = 0) -> None:
         """End the run that is open, if one is."""
-        self._tell(self.backend.close, exit_code)
-        self._open = False
+        self._tell("close", exit_code)
+        self._shown = None
 
-    def _tell(self, method: Callable[..., None], *values: Any) -> None:
-        """Call the backend unless it is closed; after an error, only the next run is told to it."""
-        if not self._open:
-            return
+    def _tell(self, what: str, *values: Any) -> None:
+        if self._shown is not None:
+            self._guarded(getattr(self._shown, what), *values)
+
+    def _guarded(self, function: Callable[..., Any], *values: Any) -> Any:
+        """Call the backend; after an error it is closed, and None is returned."""
         try:
             with redirect_stdout(sys.stderr):  # stdout is for the checkpoints' paths
-                method(*values)
+                return function(*values)
         except Exception as error:
-            self._open, why = False, reason(error)
+            self._shown, why = None, reason(error)
             if not self._began:
                 cure = "Fix this, or use another --tracker, or --tracker none."
                 raise TrainingError(f"{self.name} cannot start: {why}. {cure}") from error
             self.warn(self._done, f"{self.name} failed and is disabled: {why}. Training continues.")
+            return None
 
 
 def reason(error: Exception) -> str:
@@ -281,7 +258,7 @@ def open_trackers(names: Sequence[str], warn: Callable[[int, str], None]) -> Ite
         ConfigError, UnknownName: `none` together with others, or an unknown name.
         Unavailable: A tracker's package is not installed.
     """
-    trackers = [Tracker(name, BACKENDS[name](), warn) for name in chosen(names)]
+    trackers = [Tracker(name, BACKENDS[name], warn) for name in chosen(names)]
     exit_code = 1
     try:
         yield trackers

@@ -13,7 +13,7 @@ from support.late import late
 
 from grue.errors import ConfigError, TrainingError, Unavailable
 from grue.runs import trackers
-from grue.runs.trackers import BACKENDS, TensorBoard, Tracker, chosen, installed, open_trackers
+from grue.runs.trackers import BACKENDS, Tracker, chosen, installed, open_trackers
 
 tiny, processes = late("support.tiny"), late("support.processes")
 
@@ -77,6 +77,7 @@ class Memory:
     def open(self, plan, done):
         print("a line of chatter")
         self._tell("open", trackers.run_name(plan), done)
+        return self
 
     def figures(self, figures, step):
         self._tell("figures", dict(figures), step)
@@ -100,7 +101,7 @@ def plan(tmp_path):
 def memory():
     """A tracker, its backend, and the warnings that it gives."""
     backend, warnings = Memory(), []
-    return Tracker("memory", backend, lambda *warning: warnings.append(warning)), backend, warnings
+    return Tracker("memory", backend.open, lambda *warning: warnings.append(warning)), backend, warnings
 
 
 def test_a_tracker_tells_its_backend_and_keeps_stdout_clean(plan, memory, capsys):
@@ -167,7 +168,7 @@ def test_a_tracker_that_cannot_start_is_an_error_at_first_and_a_warning_later(pl
 @pytest.mark.parametrize(("error", "exit_code"), [(None, 0), (KeyboardInterrupt(), 1), (TrainingError("x"), 1)])
 def test_trackers_are_closed_whatever_happens(plan, monkeypatch, error, exit_code):
     backend = Memory()
-    monkeypatch.setattr(trackers, "BACKENDS", {"tensorboard": lambda: backend})
+    monkeypatch.setattr(trackers, "BACKENDS", {"tensorboard": backend.open})
     monkeypatch.setattr(trackers, "installed", lambda name: True)
     try:
         with open_trackers([], lambda done, message: None) as (tracker,):
@@ -245,8 +246,7 @@ def test_tensorboard_gets_every_figure_once_though_the_run_was_killed(tmp_path, 
 
 
 def test_tensorboard_shows_texts_as_they_are(plan, tmp_path, events):
-    board = TensorBoard()
-    board.open(plan, 3)
+    board = trackers.tensorboard(plan, 3)
     board.samples([("*a* <b>", "c\n# d", 0.5), ("e", "", -1.0)], 4)
     board.close(0)
     assert texts(events(tmp_path), "samples") == [
