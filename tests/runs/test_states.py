@@ -263,10 +263,6 @@ def test_a_run_does_not_go_on_from_the_states_of_another(changes, written, told,
     assert commands.contents(here) == before
 
 
-def swap(lines):
-    lines[1], lines[2] = lines[2], lines[1]
-
-
 def change(lines):
     lines[1] = lines[1].replace('"objective/reward":', '"objective/reward":1')
 
@@ -276,14 +272,12 @@ def change(lines):
     [
         (lambda lines: lines.pop(2), r"does not reach update 3, where the saved state resumes\."),
         (lambda lines: lines.insert(2, lines[1]), r"line 3: update 1 follows update 1\..*resumes at update 3\."),
-        (swap, r"line 2: update 2 follows update 0\."),
         (change, r"not what was logged up to update 3, where the saved state resumes\."),
         (lambda lines: lines.insert(2, "{broken}\n"), r"line 3: not valid JSON.*resumes at update 3\."),
-        (lambda lines: lines.clear(), r"train.jsonl: does not reach update 3"),
     ],
 )
 def test_a_log_that_is_not_what_was_logged_is_not_gone_on_with(damage, told, here):
-    """A line is missing in the middle, is there twice, out of order, edited, broken; all are gone."""
+    """A line is missing in the middle, is there twice, edited, broken."""
     path = here / "train.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     damage(lines)

@@ -132,15 +132,6 @@ def test_a_system_may_want_only_some_of_the_tasks_and_without_any_all_of_the_sui
     assert len({job.task for job in plan_jobs(SweepGrid(algorithms=("zero-shot",)))}) == 7
 
 
-def test_a_jobs_identity_is_of_all_that_is_asked_for():
-    def identity(**about):
-        return plan_jobs(entry(system="s", **about))[0].identity
-
-    found = [identity(), identity(set={"gamma": 0.5}), identity(reward="meteor"), identity(backbone="mini:causal-s")]
-    assert len(set(found)) == 4
-    assert identity(set={"gamma": 0.5, "clip": 0.1}) == identity(set={"clip": 0.1, "gamma": 0.5})
-
-
 def test_seeds_are_read(refused):
     texts = {"1-3": [1, 2, 3], "7": [7], "1, 2,9-10": [1, 2, 9, 10], "3,1-3": [3, 1, 2], "0": [0]}
     assert {text: parse_seeds(text) for text in texts} == texts
