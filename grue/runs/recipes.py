@@ -92,17 +92,15 @@ def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Ta
         ConfigError: A key is unknown to the algorithm, or a value is invalid; the message begins with `where`.
     """
     config = from_dict(settings, values, where)
-    for problem in config.problems():
-        raise ConfigError(f"{where}: {problem}")
-    if config.freeze_encoder and task.backbone.family == "causal":
-        raise ConfigError(f"{where}: freeze_encoder needs an encoder; the task's backbone is a causal model.")
-    for problem in _lengths(config, task):
+    for problem in (*config.problems(), *_problems_on(task, config)):
         raise ConfigError(f"{where}: {problem}")
     return config
 
 
-def _lengths(config: Common, task: Task) -> Iterator[str]:
-    """Yield what is wrong with settings of lengths for the task's rollouts."""
+def _problems_on(task: Task, config: Common) -> Iterator[str]:
+    """Yield what is wrong with settings for a task's model and the lengths of its rollouts."""
+    if config.freeze_encoder and task.backbone.family == "causal":
+        yield "freeze_encoder needs an encoder; the task's backbone is a causal model."
     buffer = config.overlong_buffer if isinstance(config, RewardedConfig) else 0
     least, most = task.rollout.min_new_tokens, task.rollout.max_new_tokens
     if buffer > most:
