@@ -101,9 +101,7 @@ def validate(
     if scored.preference is None:
         worth = worth_of_mean(rewards)
     elif len(examples) > 1:
-        with suppress(
-            Unavailable
-        ):  # for example, a metric that counts only some of the examples, and there is one such
+        with suppress(Unavailable):  # say, a metric that counts only some of the examples, and there is one such
             worth = worth_of([metric for metric in measured if metric[0].axis == "preference"])
     return Validated({name: value for name, value in figures.items() if value is not None}, worth)
 

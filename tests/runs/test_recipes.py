@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import replace
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue import files
 from grue.algorithms import BUILT_IN
@@ -18,12 +18,7 @@ from grue.runs.recipes import check_recipes, make_config
 from grue.runs.request import RunRequest
 from grue.task_files import load_task
 
-tiny, rl, training, distributed = (
-    late("support.tiny"),
-    late("grue.rl.trainer"),
-    late("grue.runs.train"),
-    late("grue.lm.distributed"),
-)
+tiny, rl, training, distributed = lates("support.tiny grue.rl.trainer grue.runs.train grue.lm.distributed")
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import math
 import shutil
 
 import pytest
-from support.late import late
+from support.late import late, lates
 
 from grue import files
 from grue.errors import ConfigError, DataError
@@ -15,12 +15,7 @@ from grue.runs import impact, rewarded
 from grue.runs.algorithms import find_algorithm
 from grue.runs.rewarded import PromptRewards
 
-torch, tiny, commands, processes = (
-    late("torch"),
-    late("support.tiny"),
-    late("support.commands"),
-    late("support.processes"),
-)
+torch, tiny, commands, processes = lates("torch support.tiny support.commands support.processes")
 selecting, es, training = late("grue.runs.select"), late("grue.algorithms.es"), late("grue.runs.train")
 
 SMALL = {"updates": 3, "rollouts": 4, "minibatch_size": 4, "epochs": 1}

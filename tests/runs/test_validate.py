@@ -1,16 +1,11 @@
 """What validation measures besides the scores: plain samples and the KL from the start."""
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.evaluation.rewards import make_reward
 
-tiny, exactness, golden, adapters = (
-    late("support.tiny"),
-    late("support.exactness"),
-    late("support.golden"),
-    late("grue.lm.adapters"),
-)
+tiny, exactness, golden, adapters = lates("support.tiny support.exactness support.golden grue.lm.adapters")
 
 
 def figures(tmp_path, algorithm, **settings):
