@@ -11,21 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support import sweeps
 from support.commands import contents, grue, here
-from support.sweeps import (
-    a_job,
-    ends_well,
-    ends_with,
-    events,
-    finish,
-    log_of,
-    small_task,
-    states,
-    sweep_command,
-    updates_of,
-    wait_until,
-    workers,
-)
 
 from grue.evaluation.endpoint import Endpoint
 from grue.lm import device
@@ -42,18 +29,18 @@ PPO, SECOND, THIRD = (f"own/words/ppo/seed-{seed}" for seed in (1, 2, 3))
 
 @pytest.fixture
 def task(tmp_path):
-    return small_task(tmp_path)
+    return sweeps.small_task(tmp_path)
 
 
 def wait_for_updates(process, runs, count, job=PPO):
-    wait_until(process, lambda: [done for done in updates_of(runs, job) if done >= count])
+    sweeps.wait_until(process, lambda: [done for done in sweeps.updates_of(runs, job) if done >= count])
 
 
 def assert_all_done(runs, updates, *jobs):
     """Every run is finished, with one line for each of its updates, and every state is cleared away."""
     for job in jobs:
-        assert updates_of(runs, job) == list(range(1, updates + 1)), job
-        assert log_of(runs, job)[-1]["finished"]
+        assert sweeps.updates_of(runs, job) == list(range(1, updates + 1)), job
+        assert sweeps.log_of(runs, job)[-1]["finished"]
         assert read_manifest(runs / job / "checkpoint").seed == int(job[-1])
         assert not (runs / job / "states").exists()
 
@@ -68,14 +55,14 @@ def newest_state(runs, job=PPO):
 @slow
 def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_saved(sweeping, task, tmp_path):
     runs = tmp_path / "runs"
-    command = sweep_command(runs, "--no-evaluate", "--jobs", 1, tasks=task, seeds="1-2", updates=12)
+    command = sweeps.sweep_command(runs, "--no-evaluate", "--jobs", 1, tasks=task, seeds="1-2", updates=12)
     process = sweeping(*command)
     wait_for_updates(process, runs, 2)
-    os.kill(workers(process)[PPO], signal.SIGKILL)  # it is tried again, and goes on from its saved state
+    os.kill(sweeps.workers(process)[PPO], signal.SIGKILL)  # it is tried again, and goes on from its saved state
     wait_for_updates(process, runs, 2, SECOND)
-    worker = workers(process)[SECOND]
+    worker = sweeps.workers(process)[SECOND]
     os.kill(worker, signal.SIGSTOP)  # so that it is at work for as long as the next lines take
-    assert events(runs)[:4] == [
+    assert sweeps.events(runs)[:4] == [
         (PPO, "running", None),
         (PPO, "failed", "the worker was killed by SIGKILL, as the kernel does when memory runs out"),
         (PPO, "running", None),
@@ -86,25 +73,25 @@ def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_sa
     os.kill(server, signal.SIGKILL)  # it takes its workers along, and they are tried again
     with contextlib.suppress(ProcessLookupError):
         os.kill(worker, signal.SIGCONT)
-    wait_until(process, lambda: states(runs)[-2:] == [(SECOND, "failed"), (SECOND, "running")])
-    wait_until(process, lambda: not Path(f"/proc/{worker}").exists())
+    sweeps.wait_until(process, lambda: sweeps.states(runs)[-2:] == [(SECOND, "failed"), (SECOND, "running")])
+    sweeps.wait_until(process, lambda: not Path(f"/proc/{worker}").exists())
     wait_for_updates(process, runs, 3, SECOND)
 
     whole = contents(runs / PPO)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    while workers(process):  # each ends as soon as it learns of it
+    while sweeps.workers(process):  # each ends as soon as it learns of it
         pass
-    before, state = log_of(runs, SECOND), newest_state(runs, SECOND)
+    before, state = sweeps.log_of(runs, SECOND), newest_state(runs, SECOND)
     assert state >= 2
     assert grue("sweep", "status", runs).output.startswith("2 runs: 1 finished, 1 stopped\n")
-    ends_well(sweeping(*command), "2 runs: 2 finished")
+    sweeps.ends_well(sweeping(*command), "2 runs: 2 finished")
     assert contents(runs / PPO) == whole
-    assert [job for job, state in states(runs) if state == "running"] == [PPO, PPO, SECOND, SECOND, SECOND]
+    assert [job for job, state in sweeps.states(runs) if state == "running"] == [PPO, PPO, SECOND, SECOND, SECOND]
     assert_all_done(runs, 12, PPO, SECOND)
     # What was done before the last state was not done again: its lines are those of the first process, clock included.
     kept = [line for line in before if line["update"] <= state]
-    assert log_of(runs, SECOND)[: len(kept)] == kept
+    assert sweeps.log_of(runs, SECOND)[: len(kept)] == kept
 
 
 # --- signals ---------------------------------------------------------------------------------------------------------
@@ -113,13 +100,13 @@ def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_sa
 @slow
 def test_a_signal_saves_every_run_and_the_same_command_goes_on(sweeping, task, tmp_path):
     runs = tmp_path / "runs"
-    command = sweep_command(runs, "--no-evaluate", "--jobs", 2, tasks=task, seeds="1-3", updates=8)
+    command = sweeps.sweep_command(runs, "--no-evaluate", "--jobs", 2, tasks=task, seeds="1-3", updates=8)
     for number, done in ((signal.SIGINT, 1), (signal.SIGTERM, 3)):
         process = sweeping(*command)
         for job in (PPO, SECOND):
             wait_for_updates(process, runs, done, job)
         if number == signal.SIGINT:
-            at_work = list(workers(process).values())
+            at_work = list(sweeps.workers(process).values())
             for worker in at_work:
                 os.kill(worker, signal.SIGSTOP)  # so that they are at work for as long as it takes
             second = here(*command)
@@ -130,13 +117,13 @@ def test_a_signal_saves_every_run_and_the_same_command_goes_on(sweeping, task, t
             os.killpg(process.pid, number)  # as a terminal does
         else:
             process.send_signal(number)
-        output, errors = ends_with(process, 130)
+        output, errors = sweeps.ends_with(process, 130)
         assert "Stopping: every run saves its progress; press Ctrl-C again to stop at once." in errors
         assert errors.endswith("Stopped; the same command resumes it.\n")
         assert output == "3 runs: 1 waiting, 2 stopped\n"
-        assert sorted(state for _, state in states(runs)[-4:]) == ["running", "running", "stopped", "stopped"]
+        assert sorted(state for _, state in sweeps.states(runs)[-4:]) == ["running", "running", "stopped", "stopped"]
         assert min(newest_state(runs, job) for job in (PPO, SECOND)) >= done
-    ends_well(sweeping(*command), "3 runs: 3 finished")
+    sweeps.ends_well(sweeping(*command), "3 runs: 3 finished")
     assert_all_done(runs, 8, PPO, SECOND, THIRD)
 
 
@@ -152,12 +139,12 @@ def limited_to(size):
 def test_a_sweep_makes_what_train_and_evaluate_make_on_a_full_disk_or_without_its_record(sweeping, task, tmp_path):
     """A disk without room for a model fails that run, and the same command finishes it."""
     runs, by_hand, start = tmp_path / "runs", tmp_path / "by-hand", "own/words/zero-shot/seed-1"
-    command = sweep_command(runs, "--jobs", 1, tasks=task, algos="zero-shot,ppo")
-    output, _ = ends_with(sweeping(*command, preexec_fn=limited_to(400_000)), 1)
-    assert states(runs) == [(start, "running"), (start, "finished"), (PPO, "running"), (PPO, "failed")]
+    command = sweeps.sweep_command(runs, "--jobs", 1, tasks=task, algos="zero-shot,ppo")
+    output, _ = sweeps.ends_with(sweeping(*command, preexec_fn=limited_to(400_000)), 1)
+    assert sweeps.states(runs) == [(start, "running"), (start, "finished"), (PPO, "running"), (PPO, "failed")]
     assert "cannot be written" in output and not (runs / PPO / "checkpoint").exists()
     whole = contents(runs / start)
-    ends_well(sweeping(*command), "2 runs: 2 finished")
+    sweeps.ends_well(sweeping(*command), "2 runs: 2 finished")
     assert contents(runs / start) == whole
     assert_all_done(runs, 2, PPO)
 
@@ -183,7 +170,7 @@ def test_a_sweep_makes_what_train_and_evaluate_make_on_a_full_disk_or_without_it
 
     before = contents(runs / "own")
     shutil.rmtree(runs / "sweep")  # costs a look at every run, and no training
-    ends_well(sweeping(*command), "2 runs: 2 finished")
+    sweeps.ends_well(sweeping(*command), "2 runs: 2 finished")
     assert {path: content for path, content in contents(runs / "own").items() if path.name != ".lock"} == {
         path: content for path, content in before.items() if path.name != ".lock"
     }
@@ -195,7 +182,7 @@ def test_a_log_that_cannot_be_written_fails_its_job_with_a_reason(tmp_path):
     before = signal.getsignal(signal.SIGINT)
     try:
         place = JobContext(runs=tmp_path)
-        local.work(SimpleNamespace(send=said.append), a_job(), place, tmp_path / "logs/mini/x.log", None)
+        local.work(SimpleNamespace(send=said.append), sweeps.a_job(), place, tmp_path / "logs/mini/x.log", None)
     finally:
         signal.signal(signal.SIGINT, before)
     (outcome,) = said
@@ -237,10 +224,10 @@ def test_a_run_starts_where_the_memory_suffices_for_all_that_they_may_still_want
 ):
     if room is None:
         monkeypatch.setattr(local, "available", lambda: None)
-    jobs = [a_job(f"p{number}", seed) for number, seed in enumerate(running)]
+    jobs = [sweeps.a_job(f"p{number}", seed) for number, seed in enumerate(running)]
     for job in jobs:
         executor.workers[job.id] = SimpleNamespace(process=SimpleNamespace(pid=1), expected=executor._expected(job))
-    assert executor.has_room(a_job(seed=wanted), jobs) is (room is None or room)
+    assert executor.has_room(sweeps.a_job(seed=wanted), jobs) is (room is None or room)
 
 
 def test_memory_is_what_the_system_has_left_and_in_a_container_of_its_limit(tmp_path):
@@ -267,12 +254,12 @@ def test_memory_of_a_process_is_what_lies_in_ram(tmp_path):
 def test_a_run_is_expected_to_want_what_its_like_took_else_many_times_its_weights(tmp_path):
     record = Record(tmp_path)
     for system, seed, peak in (("ppo", 1, 5_000), ("ppo", 2, 6_000), ("nlpo", 1, 9_000)):
-        finish(record, a_job(system, seed), seconds={}, peak_memory=peak)
+        sweeps.finish(record, sweeps.a_job(system, seed), seconds={}, peak_memory=peak)
     past = record.ended()
-    assert local.expected(a_job("ppo", 3), 10, past) == 6_000
-    assert local.expected(a_job("a2c", 1), 10, past) == local.BASE + 160
-    assert local.expected(a_job("ppo", 1, task="totto"), 10, past) == local.BASE + 160
-    assert local.expected(a_job("a2c", 1), None, past) is None
+    assert local.expected(sweeps.a_job("ppo", 3), 10, past) == 6_000
+    assert local.expected(sweeps.a_job("a2c", 1), 10, past) == local.BASE + 160
+    assert local.expected(sweeps.a_job("ppo", 1, task="totto"), 10, past) == local.BASE + 160
+    assert local.expected(sweeps.a_job("a2c", 1), None, past) is None
 
 
 def test_of_a_model_that_is_only_evaluated_its_own_weights_count(tmp_path):
@@ -281,7 +268,7 @@ def test_of_a_model_that_is_only_evaluated_its_own_weights_count(tmp_path):
     assert local.weights_size(str(tmp_path)) == 30
     assert local.weights_size("mini:seq2seq") > 500_000
     executor = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 2)
-    theirs = a_job("theirs", 1)
+    theirs = sweeps.a_job("theirs", 1)
     for system, model, expected in (
         ("here", ModelEntry(model=str(tmp_path)), local.BASE + local.COPIES_READ * 30),
         ("served", ModelEntry(model="m", endpoint=Endpoint(url="http://localhost:1/v1")), local.BASE),

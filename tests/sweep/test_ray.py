@@ -13,19 +13,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support import sweeps
 from support.openai_server import serving
-from support.sweeps import (
-    SMALL,
-    ends_well,
-    ends_with,
-    events,
-    small_task,
-    states,
-    sweep_command,
-    updates_of,
-    wait_until,
-    workers,
-)
 
 from grue import __version__, files
 from grue.errors import ConfigError, DataError
@@ -59,11 +48,11 @@ def free_port():
     ["--gpus 1.5", *(f"--address {there}" for there in ("ray://head:10001", "head", ":6379", "head:", "head:ssh"))],
 )
 def test_what_cannot_be_asked_of_ray_is_refused(asked, tmp_path, refused):
-    refused.command(*sweep_command(tmp_path, "--executor", "ray", *asked.split()), code=2)
+    refused.command(*sweeps.sweep_command(tmp_path, "--executor", "ray", *asked.split()), code=2)
 
 
 def test_without_ray_or_a_cluster_it_is_said_how_to_get_it(tmp_path, monkeypatch, refused):
-    command, port = sweep_command(tmp_path, "--executor", "ray"), free_port()
+    command, port = sweeps.sweep_command(tmp_path, "--executor", "ray"), free_port()
     with pytest.raises(ConfigError) as caught:
         RayExecutor(record_with_a_grid(tmp_path), JobContext(runs=tmp_path), None, address=f"127.0.0.1:{port}")
     assert f"--address 127.0.0.1:{port}: no Ray cluster can be reached there" in str(caught.value)
@@ -186,15 +175,15 @@ def test_two_nodes_give_what_one_machine_gives(sweeping, two_nodes, tmp_path):
     made = {}
     with serving(reply=lambda body: f"a {body['prompt'].split()[-1]} runs") as served:
         endpoint = {"url": served.url, "completions": True}
-        grid = {"tasks": [str(small_task(tmp_path))], "algorithms": ["ppo", "nlpo"], "set": SMALL}
+        grid = {"tasks": [str(sweeps.small_task(tmp_path))], "algorithms": ["ppo", "nlpo"], "set": sweeps.SMALL}
         files.write_toml(tmp_path / "grid.toml", grid | {"models": [{"model": "theirs", "endpoint": endpoint}]})
         for name, options in (("ray", ("--executor", "ray", "--address", address)), ("local", ())):
             process = sweeping(
                 "sweep", "--config", str(tmp_path / "grid.toml"), "--runs", str(tmp_path / name), *options
             )
             if name == "ray":
-                wait_until(process, lambda: workers(head) and workers(other))
-            ends_well(process, "3 runs: 3 finished")
+                sweeps.wait_until(process, lambda: sweeps.workers(head) and sweeps.workers(other))
+            sweeps.ends_well(process, "3 runs: 3 finished")
             made[name] = {
                 path.relative_to(tmp_path / name): path.read_bytes()
                 for wanted in ("predictions.jsonl", "checkpoint/model.safetensors")
@@ -214,36 +203,37 @@ def test_a_run_is_saved_by_ctrl_c_and_goes_on_elsewhere_and_a_node_that_dies_tak
     """The first command has a cluster of its own; the second one is the same on two nodes, of which one dies."""
     address, _, other = two_nodes
     runs, jobs = tmp_path / "runs", [f"own/words/ppo/seed-{seed}" for seed in (1, 2, 3)]
-    task = small_task(tmp_path)
-    command = sweep_command(runs, "--executor", "ray", "--no-evaluate", tasks=task, seeds="1-3", updates=12)
+    task = sweeps.small_task(tmp_path)
+    command = sweeps.sweep_command(runs, "--executor", "ray", "--no-evaluate", tasks=task, seeds="1-3", updates=12)
     process = sweeping(*command, "--jobs", "1")
-    wait_until(process, lambda: updates_of(runs, jobs[0]))
+    sweeps.wait_until(process, lambda: sweeps.updates_of(runs, jobs[0]))
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    ends_with(process, 130)
-    assert states(runs) == [(jobs[0], "running"), (jobs[0], "stopped")]
+    sweeps.ends_with(process, 130)
+    assert sweeps.states(runs) == [(jobs[0], "running"), (jobs[0], "stopped")]
     assert [*(runs / jobs[0] / "states").iterdir()]
     wait_for_none(process)
     assert not [*(runs / "sweep").glob("stop-*")]
-    assert 0 < len(updates_of(runs, jobs[0])) < 12
+    assert 0 < len(sweeps.updates_of(runs, jobs[0])) < 12
 
     process = sweeping(*command, "--address", address)
-    lost = wait_until(
-        process, lambda: next((job for job in workers(other) if 0 < len(updates_of(runs, job)) < 12), None)
+    lost = sweeps.wait_until(
+        process,
+        lambda: next((job for job in sweeps.workers(other) if 0 < len(sweeps.updates_of(runs, job)) < 12), None),
     )
     kill_node(other)
-    ends_well(process, "3 runs: 3 finished")
-    seen = Counter(states(runs))
+    sweeps.ends_well(process, "3 runs: 3 finished")
+    seen = Counter(sweeps.states(runs))
     assert [seen[job, "running"] for job in jobs] == [1 + (job == jobs[0]) + (job == lost) for job in jobs]
     assert [seen[job, "failed"] for job in jobs] == [int(job == lost) for job in jobs]
     assert [seen[job, "finished"] for job in jobs] == [1] * 3
-    [message] = [message for _, state, message in events(runs) if state == "failed"]
+    [message] = [message for _, state, message in sweeps.events(runs) if state == "failed"]
     assert message.startswith(("WorkerCrashedError: ", "NodeDiedError: "))
-    assert {job: updates_of(runs, job) for job in jobs} == {job: [*range(1, 13)] for job in jobs}
+    assert {job: sweeps.updates_of(runs, job) for job in jobs} == {job: [*range(1, 13)] for job in jobs}
 
 
 def wait_for_none(process):
     """Ray kills its workers behind itself."""
     deadline = time.monotonic() + 120
-    while workers(process):
+    while sweeps.workers(process):
         assert time.monotonic() < deadline, "a worker outlives its cluster"
         time.sleep(0.1)
