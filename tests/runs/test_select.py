@@ -228,6 +228,15 @@ leave_processes()
     assert [line.update for line in lines] == [1, 2, 3] and all(line.examples == 5 for line in lines)
 
 
+def test_impact_is_limrs_formula_on_rewards_scaled_to_their_range():
+    """By hand: rewards from 2 to 6 become 0, ¼, ½, ¾, 1; the means of the passes are ¼ and ¾."""
+    other = 1 - (0.25**2 + 0.25**2) / ((1 - 0.25) ** 2 + (1 - 0.75) ** 2)
+    for unit in (1.0, 0.01):  # a metric that never nears 1 is told apart as well
+        told = {"follows": (3.0, 5.0), "against": (4.0, 4.0), "low": (2.0, 6.0)}
+        found = impact.learning_impacts({key: [unit * value for value in values] for key, values in told.items()})
+        assert found == pytest.approx({"follows": 1.0, "against": other, "low": other})
+
+
 @pytest.mark.parametrize(
     ("told", "prompts", "whole", "expected"),
     [
