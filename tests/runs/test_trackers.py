@@ -311,7 +311,7 @@ def test_weights_and_biases_keeps_a_run_without_a_network(tmp_path):
 
 @pytest.mark.slow
 def test_trackio_keeps_a_run_in_its_database(tmp_path):
-    if find_spec("trackio") is None:  # not imported here, where it would read its folder before the process is told of one
+    if find_spec("trackio") is None:  # not imported here: it reads its folder when it is
         pytest.skip("the trackio extra is not installed")
     assert tracked(tmp_path, "trackio", TRACKIO_DIR=str(tmp_path / "db"), HF_HUB_OFFLINE="1") == []
     with sqlite3.connect(tmp_path / "db" / "grue.db") as database:
