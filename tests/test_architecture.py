@@ -33,7 +33,7 @@ ANYWHERE = {
         "huggingface_hub": r"data/(hub/.*|download\.py)|lm/(load|folder)\.py",
     },
     "miniworld": r"submissions/trust/verify\.py",
-    "scipy": "study/.*",
+    "scipy": "(stats|study)/.*",
     **{"pydantic": r"shapes\.py", "pydantic_core": r"shapes\.py"},
 }
 BASES = re.compile(
@@ -164,7 +164,7 @@ BREACHES = [
     ("data/zero", "import huggingface_hub", "imports huggingface_hub outside its fence"),
     ("mini/zero", "def f():\n    import miniworld.news", "imports miniworld outside its fence"),
     ("mini/zero", f"{NAMED}('miniworld')", "imports miniworld outside its fence"),
-    ("stats/zero", "def f():\n    import scipy.stats", "imports scipy outside its fence"),
+    ("plots/zero", "def f():\n    import scipy.stats", "imports scipy outside its fence"),
     ("study/zero", "import scipy.stats", "imports scipy outside its fence"),
     # The rest.
     ("stats/zero", "class Zero{n}(dict):\n    pass", "inherits from dict"),

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 from grue.lookups.alignment import GAP, Frames, Terms, matched, moved, plain, terms
-from grue.lookups.nearest import Lookup
+from grue.lookups.nearest import Lookup, counted
 from grue.lookups.retrieval import Index
 from grue.records import Example
-from grue.tasks import Task
 
 MOST_ARTICLES = 12_000  # of training; more hardly changes the counts
 MOST_SENTENCES = 40  # of an article
@@ -20,20 +19,21 @@ END = re.compile(r'(?<=[.!?]) (?=["A-Z0-9$])|(?<=[.!?]") (?=["A-Z0-9$])')
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A sentence of an article and the highlight that reports it."""
-
-    sentence: Terms
-    highlight: Terms
-
-
-@dataclass(frozen=True, slots=True)
 class HighlightMemory:
-    """Counts over the training split: frames, log odds that a sentence is reported, pairs, and lines per summary."""
+    """Counts over the training split.
+
+    Attributes:
+        frames: Those of the sentences.
+        odds: Feature of a sentence → the log odds that it is reported.
+        pairs: Sentences, and the highlights that report them.
+        index: The sentences of the pairs by their frames.
+        lines: Usual number of lines of a summary.
+    """
 
     frames: Frames
     odds: Mapping[str, float]
-    pairs: Sequence[Pair]
+    pairs: Sequence[tuple[Terms, Terms]]
+    index: Index
     lines: int
 
 
@@ -43,38 +43,20 @@ def sentences(example: Example) -> list[str]:
     return [sentence for sentence in END.split(article) if sentence][:MOST_SENTENCES]
 
 
-def extract(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return the sentences of the article that are likeliest to be reported, by naive Bayes over their frames."""
-    memory = _memory(train)
-    return ["\n".join(_chosen(sentences(example), memory)) for example in examples]
-
-
-def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return the highlights of the most similar training sentences, in the words of this article."""
-    memory = _memory(train)
-    index = Index([memory.frames.of(pair.sentence) for pair in memory.pairs])
-    return [
-        "\n".join(_retold(sentence, index, memory) for sentence in _chosen(sentences(example), memory))
-        for example in examples
-    ]
-
-
 def _memory(train: Sequence[Example]) -> HighlightMemory:
     answered = [example for example in train if example.references][:: max(len(train) // MOST_ARTICLES, 1)]
     articles = [example for example in answered if sentences(example)]
     frames = Frames([word for sentence in sentences(example) for word in terms(sentence)] for example in articles)
     reported: Counter[str] = Counter()
     unreported: Counter[str] = Counter()
-    pairs: list[Pair] = []
-    lines = 0
+    pairs: list[tuple[Terms, Terms]] = []
     for example in articles:
         texts = sentences(example)
         chosen = set()
         for line in example.references[0].split("\n"):
             best = max(range(len(texts)), key=lambda i: _shared(terms(texts[i]), terms(line), frames))
             chosen.add(best)
-            pairs.append(Pair(terms(texts[best]), terms(line)))
-            lines += 1
+            pairs.append((terms(texts[best]), terms(line)))
         for position, sentence in enumerate(texts):
             (reported if position in chosen else unreported).update(_marks(sentence, position, frames))
     totals = reported[""], unreported[""]
@@ -82,7 +64,8 @@ def _memory(train: Sequence[Example]) -> HighlightMemory:
         mark: log((reported[mark] + 0.5) / (totals[0] + 1)) - log((unreported[mark] + 0.5) / (totals[1] + 1))
         for mark in reported.keys() | unreported.keys()
     }
-    return HighlightMemory(frames, odds, pairs, round(lines / max(len(articles), 1)))
+    index = Index([frames.of(sentence) for sentence, _ in pairs])
+    return HighlightMemory(frames, odds, pairs, index, round(len(pairs) / max(len(articles), 1)))
 
 
 def _shared(sentence: Terms, line: Terms, frames: Frames) -> float:
@@ -97,8 +80,9 @@ def _marks(sentence: str, position: int, frames: Frames) -> Iterator[str]:
     yield from {"", f"place {min(position, 9)}", *frame, *(f"{a} {b}" for a, b in zip(frame, frame[1:], strict=False))}
 
 
-def _chosen(texts: list[str], memory: HighlightMemory) -> list[str]:
-    """Return the likeliest sentences, in the order of the article."""
+def _chosen(memory: HighlightMemory, example: Example) -> list[str]:
+    """Return the sentences that are likeliest to be reported, by naive Bayes, in the order of the article."""
+    texts = sentences(example)
 
     def worth(position: int) -> float:
         marks = list(_marks(texts[position], position, memory.frames))
@@ -108,17 +92,22 @@ def _chosen(texts: list[str], memory: HighlightMemory) -> list[str]:
     return [texts[position] for position in sorted(best)]
 
 
-def _retold(sentence: str, index: Index, memory: HighlightMemory) -> str:
+def _retold(memory: HighlightMemory, sentence: str) -> str:
     """Return the highlight of the most similar sentence, in the words of this one, or the sentence itself."""
     words = terms(sentence)
     frame = memory.frames.of(words)
     best, text = FITTING, sentence
-    for number, _ in index.nearest([word for word in frame if word != GAP], NEIGHBOURS):
-        pair = memory.pairs[number]
-        match = matched(memory.frames.of(pair.sentence), frame)
+    for number, _ in memory.index.nearest([word for word in frame if word != GAP], NEIGHBOURS):
+        source, highlight = memory.pairs[number]
+        match = matched(memory.frames.of(source), frame)
         if (fit := match.ratio()) > best:
-            best, text = fit, plain(moved(pair.highlight, pair.sentence, words, match))
+            best, text = fit, plain(moved(highlight, source, words, match))
     return text[:1].upper() + text[1:]
 
 
-LOOKUPS: Mapping[str, Lookup] = {"extract": extract, "nearest": nearest}
+LOOKUPS: Mapping[str, Lookup] = {
+    "extract": counted(_memory, lambda memory, example: "\n".join(_chosen(memory, example))),
+    "nearest": counted(
+        _memory, lambda memory, example: "\n".join(_retold(memory, text) for text in _chosen(memory, example))
+    ),
+}

@@ -6,20 +6,19 @@ concept of the prompt replaces the concept with the most similar company, in the
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.lookups.consensus import most_central
-from grue.lookups.nearest import Lookup
+from grue.lookups.consensus import central
+from grue.lookups.nearest import Lookup, counted
 from grue.lookups.retrieval import Index
 from grue.metrics.coverage import lemmas_of
 from grue.records import Example
-from grue.tasks import Task
 
 FEATURES = 3000
 COMMON = 60
@@ -35,8 +34,6 @@ MISSING = 1.0
 """Penalty for a concept of the frame that the prompt lacks, or for one that the frame has no place for."""
 TOKEN = re.compile(r"[\w'-]+|[^\w\s]")
 
-FloatArray = NDArray[np.float32]
-
 
 @dataclass(frozen=True, slots=True)
 class SentenceFrame:
@@ -51,9 +48,8 @@ Fit = tuple[float, SentenceFrame, Mapping[int, str]]
 """How well a frame fits the concepts, the frame, and the concept in each place."""
 
 
-@dataclass(frozen=True, slots=True)
 class SentenceMemory:
-    """Counts over the training split.
+    """Counts over the first references of the training examples.
 
     Attributes:
         frames: The sentences of each example.
@@ -68,69 +64,54 @@ class SentenceMemory:
         common: The most frequent words, which are no qualities.
     """
 
-    frames: tuple[tuple[SentenceFrame, ...], ...]
-    index: Index
-    clauses: tuple[tuple[SentenceFrame, str], ...]
-    clause_index: Index
-    rows: Mapping[str, int]
-    company: FloatArray
-    forms: Mapping[str, Mapping[str, str]]
-    phrases: Mapping[str, str]
-    qualities: Mapping[str, str]
-    common: frozenset[str]
+    def __init__(self, train: Sequence[Example]) -> None:
+        asked = [concepts_of(example) for example in train]
+        self.index = Index(asked)
+        self.frames = [
+            [frame(text, concepts) for text in example.references[:REFERENCES]]
+            for example, concepts in zip(train, asked, strict=True)
+        ]
+        sentences = [sentence for group in self.frames for sentence in group]
+        self.clauses = list(dict.fromkeys(clause for sentence in sentences for clause in divided(sentence)))
+        self.clause_index = Index([clause.concepts for clause, _ in self.clauses] or [()])
+        self.common = {*_most_frequent((word for sentence in sentences for word in sentence.words), COMMON)}
+        beside: dict[str, Counter[str]] = defaultdict(Counter)
+        before: dict[str, Counter[str]] = defaultdict(Counter)
+        forms: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+        phrases: dict[str, Counter[str]] = defaultdict(Counter)
+        for sentence in sentences:
+            words = sentence.words
+            for place, concept in zip(sentence.places, sentence.concepts, strict=True):
+                beside[concept].update(_company(words, place, concept))
+                before[concept].update(words[max(0, place - 1) : place])
+                forms[concept][inflection(words[place], concept)][words[place]] += 1
+                phrases[concept][" ".join(words[max(0, place - 2) : place + 1])] += 1
+        self.forms = {
+            concept: {kind: seen.most_common(1)[0][0] for kind, seen in kinds.items()}
+            for concept, kinds in forms.items()
+        }
+        self.phrases = {concept: seen.most_common(1)[0][0] for concept, seen in phrases.items()}
+        self.qualities = {
+            concept: next((word for word, _ in seen.most_common() if word not in self.common and word.isalpha()), "")
+            for concept, seen in before.items()
+        }
+        self.rows = {concept: row for row, concept in enumerate(beside)}
+        features = _most_frequent((feature for seen in beside.values() for feature in seen), FEATURES)
+        columns = {feature: column for column, feature in enumerate(features)}
+        self.company = np.zeros((len(beside) + 1, len(columns)), np.float32)
+        for row, seen in enumerate(beside.values()):
+            for feature in seen.keys() & columns.keys():
+                self.company[row, columns[feature]] = seen[feature] ** 0.5
+        self.company /= np.maximum(np.linalg.norm(self.company, axis=1, keepdims=True), 1e-9)
+
+
+def _most_frequent(words: Iterable[str], most: int) -> list[str]:
+    return [word for word, _ in Counter(words).most_common(most)]
 
 
 def concepts_of(example: Example) -> tuple[str, ...]:
     """Return the concepts that the prompt asks for."""
     return tuple(example.prompt.rpartition("with: ")[2].removesuffix(".").split())
-
-
-def count(train: Sequence[Example]) -> SentenceMemory:
-    """Count over the first references of each example."""
-    frames: list[tuple[SentenceFrame, ...]] = []
-    for example in train:
-        concepts = concepts_of(example)
-        frames.append(tuple(frame(text, concepts) for text in example.references[:REFERENCES]))
-    beside: dict[str, Counter[str]] = defaultdict(Counter)
-    forms: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    phrases: dict[str, Counter[str]] = defaultdict(Counter)
-    for group in frames:
-        for sentence in group:
-            for place, concept in zip(sentence.places, sentence.concepts, strict=True):
-                word = sentence.words[place]
-                beside[concept].update(_company(sentence.words, place, concept))
-                forms[concept][inflection(word, concept)][word] += 1
-                phrases[concept][" ".join(sentence.words[max(0, place - 2) : place + 1])] += 1
-    frequent = Counter(word for group in frames for sentence in group for word in sentence.words)
-    most_frequent = frozenset(word for word, _ in frequent.most_common(COMMON))
-    clauses = tuple(dict.fromkeys(c for group in frames for sentence in group for c in divided(sentence)))
-    rows = {concept: row for row, concept in enumerate(beside)}
-    common = Counter(feature for counter in beside.values() for feature in counter)
-    columns = {feature: column for column, (feature, _) in enumerate(common.most_common(FEATURES))}
-    company = np.zeros((len(rows) + 1, len(columns)), np.float32)
-    for concept, counter in beside.items():
-        for feature, times in counter.items():
-            if feature in columns:
-                company[rows[concept], columns[feature]] = times**0.5
-    company /= np.maximum(np.linalg.norm(company, axis=1, keepdims=True), 1e-9)
-    return SentenceMemory(
-        tuple(frames),
-        Index([concepts_of(example) for example in train]),
-        clauses,
-        Index([clause.concepts for clause, _ in clauses] or [()]),
-        rows,
-        company,
-        {c: {kind: seen.most_common(1)[0][0] for kind, seen in kinds.items()} for c, kinds in forms.items()},
-        {concept: counter.most_common(1)[0][0] for concept, counter in phrases.items()},
-        {concept: _quality(counter, most_frequent) for concept, counter in beside.items()},
-        most_frequent,
-    )
-
-
-def _quality(company: Mapping[str, int], common: frozenset[str]) -> str:
-    before = {key[3:]: times for key, times in company.items() if key.startswith("-1 ")}
-    qualities = {word: times for word, times in before.items() if word not in common and word.isalpha()}
-    return max(qualities, key=lambda word: qualities[word], default="")
 
 
 def frame(text: str, concepts: Sequence[str]) -> SentenceFrame:
@@ -198,10 +179,9 @@ def fitted(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[s
     prompt_rows = memory.company[[memory.rows.get(concept, last) for concept in concepts]]
     frame_rows = memory.company[[memory.rows[concept] for concept in own]]
     gain[: len(concepts), : len(places)] = prompt_rows @ frame_rows.T
-    for row, concept in enumerate(concepts):
-        for column, own_concept in enumerate(own):
-            if concept == own_concept:
-                gain[row, column] = 1 + SAME
+    for row, column in product(range(len(concepts)), range(len(own))):
+        if concepts[row] == own[column]:
+            gain[row, column] = 1 + SAME
     orders = _orders(size)
     totals = gain[np.arange(size), orders].sum(1)
     best = orders[int(totals.argmax())]
@@ -282,23 +262,8 @@ def _sentence(left: Fit, right: Fit, joint: str) -> Fit:
     return fit + other_fit, whole, {**concept_at, **{place + offset: concept for place, concept in other_taken.items()}}
 
 
-def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return a sentence of the training example that shares the most concepts, with the others replaced."""
-    memory = count(train)
-    return [candidates(memory, example, 1)[0] for example in examples]
-
-
-def template(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return, among many neighbours' sentences, the one whose concepts have the company most like the prompt's."""
-    memory = count(train)
-    return [candidates(memory, example, NEIGHBOURS)[0] for example in examples]
-
-
-def mbr(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return, among the best neighbours' and two-clause sentences, the one most similar to the others."""
-    memory = count(train)
-    answers = [candidates(memory, example, NEIGHBOURS, CLAUSES) for example in examples]
-    return [texts[most_central(texts)] for texts in answers]
-
-
-LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "template": template, "mbr": mbr}
+LOOKUPS: Mapping[str, Lookup] = {
+    "nearest": counted(SentenceMemory, lambda memory, example: candidates(memory, example, 1)[0]),
+    "template": counted(SentenceMemory, lambda memory, example: candidates(memory, example, NEIGHBOURS)[0]),
+    "mbr": counted(SentenceMemory, lambda memory, example: central(candidates(memory, example, NEIGHBOURS, CLAUSES))),
+}

@@ -17,7 +17,10 @@ def agreement(texts: Sequence[str]) -> NDArray[np.float64]:
 
     Similarity is the F1 of words and word bigrams, with their counts.
     """
-    counts = _counts(texts)
+    words = [terms(text) for text in texts]
+    bags = [Counter([*each, *zip(each, each[1:], strict=False)]) for each in words]
+    features = list(dict.fromkeys(feature for bag in bags for feature in bag))
+    counts = np.array([[bag[feature] for feature in features] for bag in bags], np.float64)
     shared = np.array([np.minimum(row, counts).sum(1) for row in counts])
     sizes = counts.sum(1)
     likeness = 2 * shared / np.maximum(sizes[:, None] + sizes, 1)
@@ -31,16 +34,6 @@ def most_central(texts: Sequence[str]) -> int:
     return int(agreement(texts).argmax())
 
 
-def _counts(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return [n, features] how often each text has each word and each word bigram."""
-    bags = [_bag(terms(text)) for text in texts]
-    columns = {feature: number for number, feature in enumerate(dict.fromkeys(f for bag in bags for f in bag))}
-    counts = np.zeros((len(texts), len(columns)))
-    for row, bag in zip(counts, bags, strict=True):
-        for feature, times in bag.items():
-            row[columns[feature]] = times
-    return counts
-
-
-def _bag(words: Sequence[str]) -> Counter[tuple[str, ...]]:
-    return Counter([*((word,) for word in words), *zip(words, words[1:], strict=False)])
+def central(texts: Sequence[str]) -> str:
+    """Return that text itself."""
+    return texts[most_central(texts)]

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from grue.lookups.consensus import most_central
-from grue.lookups.nearest import Lookup
+from grue.lookups.consensus import central
+from grue.lookups.nearest import Lookup, counted
 from grue.lookups.retrieval import Index
 from grue.records import Example
-from grue.tasks import Task
 
 TOKEN = re.compile(r"[\w'’-]+|[^\w\s]")
 COMMON = 0.05  # a word in more than this share of the prompts is not specific to one talk
@@ -32,22 +31,6 @@ class Memory:
     replies: Sequence[str]
     common: frozenset[str]
     index: Index
-
-
-def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return the reply of the most similar training talk, adapted to this talk."""
-    memory = _memory(train)
-    return [_candidates(memory, utterances(example.prompt), 1)[0] for example in examples]
-
-
-def mbr(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return, among the adapted replies of the ten nearest talks, the one most similar to the others."""
-    memory = _memory(train)
-    mended = [_candidates(memory, utterances(example.prompt), NEIGHBOURS) for example in examples]
-    return [texts[most_central(texts)] for texts in mended]
-
-
-LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "mbr": mbr}
 
 
 def utterances(prompt: str) -> Utterances:
@@ -96,7 +79,9 @@ def _taken_up(before: Utterances, words: set[str]) -> Iterator[str]:
     yield from ("new" for _ in new)
 
 
-def _candidates(memory: Memory, talk: Utterances, count: int) -> list[str]:
+def _candidates(memory: Memory, example: Example, count: int) -> list[str]:
+    """Return the replies of the most similar talks, adapted to this one."""
+    talk = utterances(example.prompt)
     query = list(_features(talk, memory.common, LAST, TAKEN_UP))
     hits = memory.index.nearest(query, count)
     return [_mended(memory.replies[number], memory.talks[number], talk) for number, _ in hits]
@@ -120,7 +105,8 @@ def _mended(reply: str, source: Utterances, goal: Utterances) -> str:
         else:
             mended.append(tokens[place])
             place += 1
-    return _typeset(mended)
+    text = re.sub(r" (?=[.,;:?!])", "", " ".join(mended))
+    return re.sub(r"(?:^|(?<=[.?!] ))[a-z]", lambda match: match[0].upper(), text)
 
 
 def _exchanges(source: Utterances, goal: Utterances) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -139,6 +125,7 @@ def _exchanges(source: Utterances, goal: Utterances) -> dict[tuple[str, ...], tu
     return {phrase: replacements.most_common(1)[0][0] for phrase, replacements in votes.items()}
 
 
-def _typeset(tokens: Sequence[str]) -> str:
-    text = re.sub(r" (?=[.,;:?!])", "", " ".join(tokens))
-    return re.sub(r"(?:^|(?<=[.?!] ))[a-z]", lambda match: match[0].upper(), text)
+LOOKUPS: Mapping[str, Lookup] = {
+    "nearest": counted(_memory, lambda memory, example: _candidates(memory, example, 1)[0]),
+    "mbr": counted(_memory, lambda memory, example: central(_candidates(memory, example, NEIGHBOURS))),
+}

@@ -49,14 +49,15 @@ def best_of_n(task: Task, train: Sequence[Example], examples: Sequence[Example],
     rng = random.Random(seed)
     tried = [_endings(prompt, reviews, places, rng) for prompt in prompts]
     scorer = make_metric(metrics[0].name, **metrics[0].options)
-    pairs = [(example, text) for example, texts in zip(examples, tried, strict=True) for text in texts]
-    liked = scorer.statistics([example for example, _ in pairs], [text for _, text in pairs])
+    asked = [example for example, texts in zip(examples, tried, strict=True) for _ in texts]
+    liked = scorer.statistics(asked, [text for texts in tried for text in texts])
     values = iter([float(value) for value in scorer.per_example(liked)])
-    scored = [
-        [(round(next(values), 2), len({*LONG.findall(text)} & {*LONG.findall(example.prompt)}), text) for text in texts]
-        for example, texts in zip(examples, tried, strict=True)
-    ]
-    return [max(endings)[2] if endings else "" for endings in scored]
+
+    def best(example: Example, texts: Sequence[str]) -> str:
+        long = {*LONG.findall(example.prompt)}
+        return max([(round(next(values), 2), len({*LONG.findall(text)} & long), text) for text in texts])[2]
+
+    return [best(example, texts) if texts else "" for example, texts in zip(examples, tried, strict=True)]
 
 
 LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "best-of-n": best_of_n}

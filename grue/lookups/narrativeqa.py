@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import log
 
 from grue.lookups.alignment import GAP, Frames, Terms, matched, moved, plain, terms
-from grue.lookups.nearest import Lookup
+from grue.lookups.nearest import Lookup, counted
 from grue.lookups.retrieval import Index
 from grue.records import Example
 from grue.tasks import Task
@@ -58,10 +58,8 @@ def read(prompt: str) -> Page:
     words_asked = terms(question)
     sentences = [sentence for text in re.split(r"(?<=[.!?]) ", story) if (sentence := terms(text))]
     if len(sentences) > MOST_SENTENCES:
-        sentences = sorted(sentences, key=lambda words: len(set(words_asked) & set(words)), reverse=True)[
-            :MOST_SENTENCES
-        ]
-    return Page(words_asked, tuple(sentences))
+        sentences.sort(key=lambda words: len(set(words_asked) & set(words)), reverse=True)
+    return Page(words_asked, tuple(sentences[:MOST_SENTENCES]))
 
 
 def _memory(train: Sequence[Example]) -> AnswerMemory:
@@ -85,21 +83,17 @@ def _near(page: Page, memory: AnswerMemory) -> Iterator[tuple[Example, float]]:
 # --- nearest ---------------------------------------------------------------------------------------------------------
 
 
-def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return, among the nearest questions' answers in the words of this story, the one with the most votes."""
-    memory = _memory(train)
-    return [_mended(read(example.prompt), memory) for example in examples]
+def _mended(memory: AnswerMemory, example: Example) -> str:
+    """Return, among the nearest questions' answers in the words of this story, the one with the most votes.
 
-
-def _mended(page: Page, memory: AnswerMemory) -> str:
-    """Align the sentence that answered each near question with those of this story, and carry the answer over.
-
-    A sentence that has names or things of the question counts more.
+    The sentence that answered each near question is aligned with those of this story, and the answer carried over. A
+    sentence that has names or things of the question counts more.
     """
+    page = read(example.prompt)
     votes: dict[str, float] = defaultdict(float)
-    for example, likeness in _near(page, memory):
-        sentences = read(example.prompt).sentences
-        for reference in example.references:
+    for near, likeness in _near(page, memory):
+        sentences = read(near.prompt).sentences
+        for reference in near.references:
             answer = terms(reference.rstrip("."))
             source = max(sentences, key=lambda sentence: (sum(word in sentence for word in answer), -len(sentence)))
             frame = memory.frames.of(source)
@@ -114,10 +108,8 @@ def _mended(page: Page, memory: AnswerMemory) -> str:
 
 def _likeliest(sentences: Sequence[Terms], frame: Terms, frames: Frames) -> list[Terms]:
     """Return the sentences that share the most words with a frame."""
-    frame_words = set(frame)
-    return sorted(sentences, key=lambda words: len(frame_words & set(frames.of(words))) / len(words), reverse=True)[
-        :ALIGNED
-    ]
+    shared = {words: len({*frame} & {*frames.of(words)}) / len(words) for words in sentences}
+    return sorted(sentences, key=shared.__getitem__, reverse=True)[:ALIGNED]
 
 
 # --- extract ---------------------------------------------------------------------------------------------------------
@@ -211,4 +203,4 @@ def _extracted(
     return plain((*before, *best.words) if before and beginnings[before] > BEGINNING * total else best.words)
 
 
-LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "extract": extract}
+LOOKUPS: Mapping[str, Lookup] = {"nearest": counted(_memory, _mended), "extract": extract}

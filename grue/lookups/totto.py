@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from grue.lookups.consensus import most_central
-from grue.lookups.nearest import Lookup, terms
+from grue.lookups.consensus import central
+from grue.lookups.nearest import Lookup, counted, terms
 from grue.lookups.retrieval import Index
 from grue.records import Example
-from grue.tasks import Task
 
 FOUND, KEPT, LONGEST_ENDING = 200, 24, 7
 CUT, ADDED, SAME_SECTION, SAME_START, SAME_SHAPE = 2.0, 2.5, 1.5, 0.5, 0.3
@@ -59,44 +58,6 @@ class TableFrame:
     table: PromptTable
 
 
-@dataclass(frozen=True, slots=True)
-class TableMemory:
-    """Counts over the training split.
-
-    Attributes:
-        frames: Its sentences with gaps.
-        index: Their tables.
-        endings: Section and header, or header alone → the ends of sentences with such a value.
-        company: First word of a value → whether its sentences speak of "him", 1, or of "her", -1, on average.
-    """
-
-    frames: Sequence[TableFrame]
-    index: Index
-    endings: Mapping[tuple[str, ...], Counter[str]]
-    company: Mapping[str, float]
-
-
-def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return the sentence of the most similar table, with the prompt's values in their places."""
-    memory = _memory(train)
-    return [next(_mended(memory, read_prompt(example.prompt))) for example in examples]
-
-
-def mbr(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return, among the filled-in sentences of the most similar tables, the one that the others agree with most."""
-    memory = _memory(train)
-    answers = [list(_mended(memory, read_prompt(example.prompt))) for example in examples]
-    return [texts[most_central(texts)] for texts in answers]
-
-
-def template(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
-    """Return one sentence for all tables: "The ⟨header⟩ of ⟨title⟩ is ⟨value⟩ and ⟨value⟩."."""
-    return [_in_template(read_prompt(example.prompt)) for example in examples]
-
-
-LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "template": template, "mbr": mbr}
-
-
 # --- prompts ---------------------------------------------------------------------------------------------------------
 
 
@@ -114,7 +75,9 @@ def _between(prompt: str, tag: str) -> str:
     return match[1] if match else ""
 
 
-def _in_template(table: PromptTable) -> str:
+def _in_template(train: Sequence[Example], example: Example) -> str:
+    """Return one sentence for all tables: "The ⟨header⟩ of ⟨title⟩ is ⟨value⟩ and ⟨value⟩."."""
+    table = read_prompt(example.prompt)
     values = [cell.value for cell in table.cells]
     listed = " and ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
     header = table.cells[0].header.lower() if table.cells else ""
@@ -124,20 +87,30 @@ def _in_template(table: PromptTable) -> str:
 # --- the training split ----------------------------------------------------------------------------------------------
 
 
-def _memory(train: Sequence[Example]) -> TableMemory:
-    frames = [_frame(read_prompt(example.prompt), example.references[0]) for example in train if example.references]
-    endings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    spoken_of: dict[str, Counter[str]] = defaultdict(Counter)
-    for frame in frames:
-        for header, ending in _endings(frame):
-            endings[frame.table.section, header][ending] += 1
-            endings[(header,)][ending] += 1
-        spoken = set(terms(frame.text))
-        kinds = [name for name, pronouns in (("him", HE_TO_SHE), ("her", SHE_TO_HE)) if spoken & pronouns.keys()]
-        for cell in (*frame.table.cells, HighlightedCell(frame.table.page, "")):
-            spoken_of[cell.value.split(" ")[0]].update(kinds)
-    company = {word: (of["him"] - of["her"]) / (of.total() + 1) for word, of in spoken_of.items()}
-    return TableMemory(frames, Index([_features(frame.table) for frame in frames]), endings, company)
+class TableMemory:
+    """Counts over the training split.
+
+    Attributes:
+        frames: Its sentences with gaps.
+        index: Their tables.
+        endings: Section and header, or header alone → the ends of sentences with such a value.
+        company: First word of a value → whether its sentences speak of "him", 1, or of "her", -1, on average.
+    """
+
+    def __init__(self, train: Sequence[Example]) -> None:
+        self.frames = [_frame(read_prompt(each.prompt), each.references[0]) for each in train if each.references]
+        self.index = Index([_features(frame.table) for frame in self.frames])
+        self.endings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+        spoken_of: dict[str, Counter[str]] = defaultdict(Counter)
+        for frame in self.frames:
+            for header, ending in _endings(frame):
+                self.endings[frame.table.section, header][ending] += 1
+                self.endings[(header,)][ending] += 1
+            spoken = set(terms(frame.text))
+            kinds = [name for name, pronouns in (("him", HE_TO_SHE), ("her", SHE_TO_HE)) if spoken & pronouns.keys()]
+            for value in (*(cell.value for cell in frame.table.cells), frame.table.page):
+                spoken_of[value.split(" ")[0]].update(kinds)
+        self.company = {word: (of["him"] - of["her"]) / (of.total() + 1) for word, of in spoken_of.items()}
 
 
 def _endings(frame: TableFrame) -> Iterator[tuple[str, str]]:
@@ -198,8 +171,9 @@ def _ways(value: str) -> Iterator[tuple[str, str]]:
 # --- mending ---------------------------------------------------------------------------------------------------------
 
 
-def _mended(memory: TableMemory, table: PromptTable) -> Iterator[str]:
+def _mended(memory: TableMemory, example: Example) -> Iterator[str]:
     """Yield the filled-in sentences of the most similar tables, the best first; at least one."""
+    table = read_prompt(example.prompt)
     hits = memory.index.nearest(_features(table), FOUND)
     ranked = sorted(((_fit(memory.frames[number].table, table) + 0.02 * score, -number) for number, score in hits))
     for _, number in ranked[: -KEPT - 1 : -1]:
@@ -209,15 +183,12 @@ def _mended(memory: TableMemory, table: PromptTable) -> Iterator[str]:
 def _partners(frame: PromptTable, table: PromptTable) -> dict[int, int]:
     """Return cell of a frame → cell of the prompt that replaces it: those under the same header, in order."""
     partners: dict[int, int] = {}
+    rest = [*range(len(table.cells))]
     for number, cell in enumerate(frame.cells):
-        free = [
-            at
-            for at, candidate in enumerate(table.cells)
-            if candidate.header == cell.header and at not in partners.values()
-        ]
+        free = [at for at in rest if table.cells[at].header == cell.header]
         if free:
             partners[number] = free[0]
-    rest = [at for at in range(len(table.cells)) if at not in partners.values()]
+            rest.remove(free[0])
     for number, cell in enumerate(frame.cells):  # other headers, but the same kind of value
         alike = [at for at in rest if _shape(table.cells[at].value) == _shape(cell.value)]
         if number not in partners and alike:
@@ -254,7 +225,8 @@ def _fill(memory: TableMemory, frame: TableFrame, table: PromptTable) -> str:
     for at in range(len(table.cells)):
         if at not in partners.values():
             text += _ending(memory, table, table.cells[at])
-    text = _agreeing(_of_gender(re.sub(r" +", " ", text).replace(" ,", ","), memory, table))
+    text = _of_gender(re.sub(r" +", " ", text).replace(" ,", ","), memory, table)
+    text = re.sub(r"\b([Aa])n? (?=(\w+))", lambda match: f"{match[1]}{'n' * bool(VOWEL.match(match[2]))} ", text)
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -291,11 +263,6 @@ def _of_gender(text: str, memory: TableMemory, table: PromptTable) -> str:
     return re.sub(r"\w+", lambda word: exchanged.get(word[0], word[0]), text)
 
 
-def _agreeing(text: str) -> str:
-    """Return a text with "a" and "an" corrected for the words after them."""
-    return re.sub(r"\b([Aa])n? (?=(\w+))", lambda match: f"{match[1]}{'n' * bool(VOWEL.match(match[2]))} ", text)
-
-
 def _with_title(text: str, old: str, new: str) -> str:
     """Return a sentence about one page for another: the differing parts of the title are replaced."""
     for before, after in _title_parts(old, new):
@@ -320,3 +287,10 @@ def _title_parts(old: str, new: str) -> Iterator[tuple[str, str]]:
     for kind, start, end, from_, to in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "replace":
             yield " ".join(before[start:end]), " ".join(after[from_:to])
+
+
+LOOKUPS: Mapping[str, Lookup] = {
+    "nearest": counted(TableMemory, lambda memory, example: next(_mended(memory, example))),
+    "template": counted(lambda train: train, _in_template),
+    "mbr": counted(TableMemory, lambda memory, example: central([*_mended(memory, example)])),
+}

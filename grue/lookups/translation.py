@@ -123,14 +123,13 @@ class Fluency:
 
 @dataclass(slots=True)
 class Partial:
-    """A partial translation; `last` is the end of the phrase that was translated last."""
+    """A partial translation; `last` is the end of the phrase that was translated last, `words` its last two words."""
 
     score: float
     covered: int
     last: int
     words: Phrase
-    text: Phrase
-    before: "Partial | None"
+    translated: Phrase
 
 
 def decode(words: Sequence[str], table: Table, fluency: Fluency, unknown: Callable[[str], str]) -> list[str]:
@@ -139,8 +138,7 @@ def decode(words: Sequence[str], table: Table, fluency: Fluency, unknown: Callab
     options = _options(words, table, unknown)
     outlook = _outlook(count, options, fluency)
     stacks: list[dict[tuple[int, int, Phrase], Partial]] = [{} for _ in range(count + 1)]
-    first = Partial(0.0, 0, 0, (START, START), (), None)
-    stacks[0][(0, 0, first.words)] = first
+    stacks[0][0, 0, (START, START)] = Partial(0.0, 0, 0, (START, START), ())
     for done, stack in enumerate(stacks[:-1]):
         for partial in nlargest(
             BEAM, stack.values(), lambda partial: partial.score + _left(partial.covered, count, outlook)
@@ -153,13 +151,7 @@ def decode(words: Sequence[str], table: Table, fluency: Fluency, unknown: Callab
                     size = done + stop - start
                     for option in options.get((start, stop), ()):
                         _extend(partial, start, stop, option, fluency, stacks[size], size == count)
-    best = max(stacks[count].values(), key=lambda partial: partial.score)
-    pieces: list[Phrase] = []
-    step: Partial | None = best
-    while step:
-        pieces.append(step.text)
-        step = step.before
-    return [word for piece in reversed(pieces) for word in piece]
+    return list(max(stacks[count].values(), key=lambda partial: partial.score).translated)
 
 
 def _extend(
@@ -174,7 +166,7 @@ def _extend(
     covered = partial.covered | ((1 << (stop - start)) - 1) << start
     key = (covered, stop, words)
     if key not in stack or stack[key].score < total:
-        stack[key] = Partial(total, covered, stop, words, text, partial)
+        stack[key] = Partial(total, covered, stop, words, (*partial.translated, *text))
 
 
 def _options(words: Sequence[str], table: Table, unknown: Callable[[str], str]) -> Options:
@@ -204,14 +196,11 @@ def _outlook(count: int, options: Options, fluency: Fluency) -> list[list[float]
 
 def _left(covered: int, count: int, outlook: list[list[float]]) -> float:
     """Return the optimistic score of the words that are not translated yet."""
-    total, place = 0.0, 0
-    while place < count:
-        if covered >> place & 1:
-            place += 1
-            continue
-        stop = place
-        while stop < count and not covered >> stop & 1:
-            stop += 1
-        total += outlook[place][stop]
-        place = stop
+    total, start = 0.0, None
+    for place in range(count + 1):
+        free = place < count and not covered >> place & 1
+        if free and start is None:
+            start = place
+        elif not free and start is not None:
+            total, start = total + outlook[start][place], None
     return total

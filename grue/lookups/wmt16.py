@@ -65,7 +65,7 @@ def _pairs(task: Task, train: Sequence[Example]) -> tuple[list[Words], list[Word
     for example in train:
         if not example.references:
             continue
-        pair = _tokens(_sentence_of(example.prompt)), _tokens(example.references[0])
+        pair = TOKEN.findall(_sentence_of(example.prompt)), TOKEN.findall(example.references[0])
         if len(pairs) < MOST and all(0 < len(side) <= LONGEST for side in pair):
             pairs.append(pair)
     if not pairs:
@@ -84,12 +84,8 @@ def _sentence_of(prompt: str) -> str:
     return sentence if instruction else prompt
 
 
-def _tokens(text: str) -> Words:
-    return TOKEN.findall(text)
-
-
 def _source(prompt: str, inside: frozenset[str]) -> Words:
-    return _recased(_tokens(_sentence_of(prompt)), inside)
+    return _recased(TOKEN.findall(_sentence_of(prompt)), inside)
 
 
 def _recased(words: Words, inside: frozenset[str]) -> Words:

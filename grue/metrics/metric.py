@@ -165,7 +165,7 @@ class Summed:
     signature: str
     statistics: Callable[[Sequence[Example], Sequence[str]], FloatArray]
     value: Callable[[FloatArray], float]
-    prepare: Callable[[Sequence[Example]], None]
+    prepare: Callable[[Sequence[Example]], None] = lambda examples: None
     single: Callable[[FloatArray], float] | None = None
     direction: Direction = "higher"
 

@@ -7,7 +7,10 @@ from grue.metrics.metric import Metric
 
 
 def perplexity(model: str, revision: str = "", batch_size: int = 32, context: int = 0) -> Metric:
-    """Return the perplexity of the texts, given their prompts, under a language model that is not the policy.
+    """Return the perplexity of the texts, given their prompts, under a language model that is not the policy, 1 to ∞.
+
+    The corpus value is exp(total negative log-likelihood / total tokens). An empty text counts as one token, the
+    model's end of text. A token that the tokenizer puts before every text comes before the prompt.
 
     Args:
         model: Hub id, local folder or `mini:<asset>` of a causal language model.
@@ -18,9 +21,9 @@ def perplexity(model: str, revision: str = "", batch_size: int = 32, context: in
     Raises:
         ConfigError: `context` is negative.
     """
-    from grue.metrics.neural.perplexity import Perplexity
+    from grue.metrics.neural import perplexity as neural
 
-    return Perplexity(model, revision, batch_size, context)
+    return neural.perplexity(model, revision, batch_size, context)
 
 
 def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32, context: int = 0) -> Metric:
@@ -44,6 +47,8 @@ def policy_on_references(
 ) -> Metric:
     """Return the perplexity of the references under the policy itself: what RL4LMs reports as perplexity.
 
+    Texts are not read: a policy that models human texts well gets a good value, whatever it would write.
+
     Args:
         model: Local folder or hub id of the policy, a causal language model.
         revision: Commit or tag of a hub model.
@@ -55,9 +60,9 @@ def policy_on_references(
     Raises:
         ConfigError: The stride does not fit the model's window, or `of` is neither.
     """
-    from grue.metrics.neural.perplexity import PolicyOnReferences
+    from grue.metrics.neural import perplexity as neural
 
-    return PolicyOnReferences(model, revision, stride, batch_size, of)
+    return neural.policy_on_references(model, revision, stride, batch_size, of)
 
 
 METRICS = {

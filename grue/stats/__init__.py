@@ -1,1 +1,1 @@
-"""Statistics: numpy only, and every random draw comes from a generator that is passed in."""
+"""Statistics: numpy, and scipy's special functions; every random draw comes from a generator that is passed in."""

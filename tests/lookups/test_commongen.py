@@ -1,10 +1,10 @@
-"""CommonGen's lookups: frames, their concepts exchanged, and two clauses joined."""
+"""CommonGen's lookups: every concept is used, inflected as in the frame, and two clauses are joined."""
 
 from itertools import product
 
 import pytest
 
-from grue.lookups.commongen import LOOKUPS, bases, concepts_of, count, divided, filled, fitted, frame, inflection
+from grue.lookups.commongen import LOOKUPS, bases, concepts_of
 from grue.records import Example
 from grue.task_files import load_task
 
@@ -27,34 +27,6 @@ KITCHEN = ALONE + [
 ]
 
 
-def test_a_frame_knows_where_its_concepts_are():
-    sentence = frame("Two dogs were running after the leaves.", ["leaf", "dog", "run", "cat"])
-    assert sentence.words[:2] == ("two", "dogs") and sentence.words[-1] == "."
-    found = {concept: sentence.words[place] for place, concept in zip(sentence.places, sentence.concepts, strict=True)}
-    assert found == {"dog": "dogs", "run": "running", "leaf": "leaves"}
-    for word, kind in (("runs", "s"), ("ran", "ed"), ("run", "")):
-        assert "run" in bases(word) and inflection(word, "run") == kind
-
-
-def test_a_frame_is_divided_where_both_sides_have_concepts():
-    sentence = frame("A cook and his son bake bread while a girl sings.", ["bake", "girl", "bread"])
-    (first, joint), (second, other) = divided(sentence)
-    assert joint == other == "while"
-    assert first.concepts == ("bake", "bread") and second.concepts == ("girl",)
-    assert second.words == ("a", "girl", "sings")
-    assert not list(divided(frame("A girl sings well.", ["girl", "sing"])))
-
-
-def test_a_concept_takes_the_place_of_its_like_and_what_has_none_stands_at_the_end():
-    known = count(KITCHEN)
-    sentence = known.frames[0][0]
-    fit, _, taken = fitted(known, sentence, ("cake", "girl", "bake"))
-    assert fit > fitted(known, sentence, ("cake", "girl", "sing"))[0]
-    assert filled(known, sentence, ("cake", "girl", "bake"), taken) == "A girl bakes some cake in the oven."
-    more = filled(known, frame("A girl sings.", ["girl"]), ("girl", "moon"), {1: "girl"})
-    assert more == "A girl sings and the moon."
-
-
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_lookups_use_every_concept_and_read_no_reference(name):
     asked = [example(concepts) for concepts in ("girl cake bake", "sing girl bake cake", "moon bake sun")]
@@ -72,3 +44,5 @@ def test_lookups_use_every_concept_and_read_no_reference(name):
 def test_two_clauses_are_joined():
     (text,) = LOOKUPS["mbr"](TASK, KITCHEN, [example("girl sing cake bake")], 1)
     assert text == "A cook bakes some cake while a girl sings."
+    (text,) = LOOKUPS["nearest"](TASK, [example("girl sing", "A girl is singing.")], [example("girl sing moon")], 1)
+    assert text == "A girl is singing and the moon.", "what has no place stands at the end"

@@ -1,8 +1,6 @@
 """Which lookups a task has."""
 
 import pkgutil
-import subprocess
-import sys
 from dataclasses import replace
 
 from grue import lookups
@@ -47,9 +45,3 @@ def test_the_nearest_answers_with_the_reference_of_the_most_similar_prompt():
     ]
     asked = [Example("x", "say: Dog, milk", ()), Example("y", "say: bone", ())]
     assert nearest(load_task("imdb"), train, asked, 1) == ["The cat drinks milk.", "A dog has a bone."]
-
-
-def test_lookups_load_no_torch():
-    names = ", ".join(f"grue.lookups.{name}" for name in FILES)
-    code = f"import sys, {names}\nassert not {{'torch', 'transformers', 'scipy', 'sklearn'}} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from grue.data.sets.totto import examples
-from grue.lookups import totto
-from grue.lookups.totto import LOOKUPS, HighlightedCell, PromptTable, read_prompt
+from grue.lookups.totto import LOOKUPS
 from grue.task_files import load_task
 
 
@@ -28,6 +27,8 @@ TRAIN = [
 RACE = "Rovers came second in the 1950 Lake League."
 LEAGUE = [example("1950 Lake League", {"Place": "2", "Team": "Rovers"}, RACE, "Table")]
 
+BORN = [example("Ann Moss", {"Born": "3 May 1963"}, "Ann Moss was born on May 3.")]
+
 
 def asked(page, cells, section="Films"):
     return replace(example(page, cells, "?", section), references=(), meta={})
@@ -38,13 +39,6 @@ def said(name, train, *table):
     return text
 
 
-def test_prompts_are_read_back():
-    cells = (HighlightedCell("1963", "Year"), HighlightedCell("The Owl", "Film"))
-    prompt = asked("Ann Moss", {cell.header: cell.value for cell in cells}).prompt
-    assert read_prompt(prompt) == PromptTable("Ann Moss", "Films", cells)
-    assert read_prompt("no table") == PromptTable("", "", ())
-
-
 @pytest.mark.parametrize("name", ["nearest", "mbr"])
 @pytest.mark.parametrize(
     ("train", "page", "cells", "text"),
@@ -52,6 +46,7 @@ def test_prompts_are_read_back():
         (TRAIN[:1], "Eva Bell", {"Year": "1968", "Film": "The Elk"}, "Eva Bell acted in The Elk back in 1968."),
         (TRAIN[1:], "Eva Bell", {"Film": "The Elk", "Role": "An owl"}, "Eva Bell acted in The Elk and played an owl."),
         (LEAGUE, "1971 Hill League", {"Place": "4", "Team": "Swans"}, "Swans came fourth in the 1971 Hill League."),
+        (BORN, "Eva Bell", {"Born": "4 July 1968"}, "Eva Bell was born on July 4."),
         (
             TRAIN,
             "Eva Bell",
@@ -75,9 +70,3 @@ def test_pronouns_follow_training():
     ann = example("Ann Moss", {"Film": "The Owl"}, "Ann Moss was in The Owl with her dog.")
     tom = example("Tom Hale", {"Film": "The Fox"}, "Tom Hale was in The Fox with his cat.")
     assert " his " in said("mbr", [ann, ann, ann, tom], "Tom Moss", {"Film": "The Elk"})
-
-
-def test_known_values_and_ways_to_say_them():
-    assert dict(totto._ways("3"))["ordinal"] == "third" and dict(totto._ways("0"))["no"] == "no"
-    assert dict(totto._ways("3 May 1990"))["month"] == "May 3" == dict(totto._ways("May 3, 1990"))["month"]
-    assert totto._shape("1963") == totto._shape("1968") != totto._shape("2003") and totto._shape("The Owl") == "A A"

@@ -1,11 +1,8 @@
 """WMT16's lookups: words find their translations by counting, and order comes from phrases."""
 
-import math
-
 import pytest
 
 from grue.errors import DataError
-from grue.lookups.translation import Fluency, decode, phrase_table
 from grue.lookups.wmt16 import LOOKUPS
 from grue.lookups.word_links import link
 from grue.records import Example
@@ -53,20 +50,6 @@ def test_a_sentence_of_known_parts_is_put_together_in_the_order_of_its_phrases()
     assert unknown.split()[-2:] == ["2.300", "tulips."], "a number is written as in German"
     near = {"The horse eats 2,700 apples.": "Das Pferd isst 2.700 Äpfel.", "The dog sleeps.": "Der Hund schläft."}
     assert answer("nearest", *near) == [*near.values()], "the nearest is mended"
-
-
-def test_fluency_prefers_what_it_has_read():
-    fluency, start = Fluency([["der", "Hund", "schläft"], ["der", "Hund", "frisst"]]), ("<s>", "<s>")
-    assert fluency(("der", "Hund"), ("schläft",)) == fluency(("der", "Hund"), ("frisst",))
-    assert fluency(start, ("der", "Hund")) > fluency(start, ("Hund", "der"))
-    one, both = fluency(start, ("der",)), fluency(start, ("der", "Hund"))
-    assert both == pytest.approx(one + fluency(("<s>", "der"), ("Hund",))) and 0 < math.exp(both) < math.exp(one) < 1
-
-
-def test_the_search_translates_every_word_once():
-    english, german = [["a", "b"], ["b", "a"], ["c"]], [["A", "B"], ["B", "A"], ["C"]]
-    table, fluency = phrase_table(english, german), Fluency(german)
-    assert sorted(decode(["a", "c", "b", "x"], table, fluency, str.upper)) == ["A", "B", "C", "X"]
 
 
 @pytest.mark.parametrize("name", LOOKUPS)

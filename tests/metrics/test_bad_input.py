@@ -242,11 +242,13 @@ def huge_texts(size):
     }
 
 
-def hold_huge_texts_to_the_range(name, size, kinds):
+@pytest.mark.parametrize("size", [3000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", LEXICAL)
+def test_huge_texts_take_neither_minutes_nor_memory(name, size):
     """No time is asserted, but of 100,000 characters what grows with the square of the length would take minutes."""
     low, high = CARDS[name].range
     texts = huge_texts(size)
-    for kind in kinds:
+    for kind in ("words", "lines", "one sign", *(("one word", "list") if size > 3000 else ())):
         huge = texts[kind]
         for references, text in (([REFERENCE], huge), ([huge], REFERENCE), ([huge], texts["unrelated"])):
             assert low <= value(name, references, text) <= high + 1e-9, kind
@@ -254,20 +256,8 @@ def hold_huge_texts_to_the_range(name, size, kinds):
         assert low <= copied <= high + 1e-9, kind
         if name in (*COPIES, "ter"):
             assert copied == (0.0 if name == "ter" else pytest.approx(high)), kind
-
-
-@pytest.mark.parametrize("name", LEXICAL)
-def test_a_large_text_and_a_large_reference(name):
-    hold_huge_texts_to_the_range(name, 3000, ["words", "lines", "one sign"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LEXICAL)
-def test_huge_texts_take_neither_minutes_nor_memory(name):
-    hold_huge_texts_to_the_range(name, 100_000, ["words", "one word", "one sign", "lines", "list"])
-    names = huge_texts(100_000)["names"]
     tracemalloc.start()
-    value(name, [names], names)
+    value(name, [texts["names"]], texts["names"])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < LARGEST
@@ -353,7 +343,10 @@ def test_a_model_reads_white_space_as_its_tokenizer_does(models, name):
     assert abs(one - other) > 1e-3
 
 
-def hold_odd_texts_to_the_range(models, name, size):
+@pytest.mark.parametrize("size", [300, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", NEURAL)
+def test_neither_odd_and_huge_texts_nor_the_batch_disturb_a_model(models, name, size):
+    """Lone surrogates become U+FFFD, and what is too long is cut, or read piece by piece."""
     huge = huge_texts(size)
     texts = [*tiny_bert.ODD, *ODD.values(), *(huge[kind] for kind in ("one word", "one sign", "unrelated"))]
     texts += ["\ufffd the film", SHORT]
@@ -364,24 +357,11 @@ def hold_odd_texts_to_the_range(models, name, size):
         if references[0] == [SHORT]:
             assert found[tiny_bert.ODD.index("\ud800 the film")] == pytest.approx(found[-2], rel=1e-5)
     assert len(asked(models, name, [[SHORT]], [SHORT], prompt=huge["one word"] + "\ud800")) == 1
-    return texts, found
-
-
-@pytest.mark.parametrize("name", NEURAL)
-def test_neither_odd_texts_nor_the_batch_disturb_a_model(models, name):
-    """Lone surrogates become U+FFFD, and what is too long is cut, or read piece by piece."""
-    texts, found = hold_odd_texts_to_the_range(models, name, 300)
     if name == "bertscore":
         assert found == pytest.approx([1.0] * len(found), abs=1e-6), "copies"
-    for size in (1, 3):
-        backwards = asked(models, name, [[text] for text in texts[::-1]], texts[::-1], batch_size=size)
+    for batch in (1, 3) if size == 300 else ():
+        backwards = asked(models, name, [[text] for text in texts[::-1]], texts[::-1], batch_size=batch)
         assert backwards[::-1] == pytest.approx(found, abs=1e-5, rel=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NEURAL)
-def test_a_model_is_given_huge_texts(models, name):
-    hold_odd_texts_to_the_range(models, name, 100_000)
 
 
 @pytest.mark.parametrize("name", NEURAL)

@@ -1,7 +1,6 @@
-"""BERTScore against bert-score's own scorer, and against plain loops over unpadded forward passes."""
+"""BERTScore against bert-score's own scorer."""
 
 import copy
-import math
 from importlib.metadata import version
 
 import pytest
@@ -66,25 +65,6 @@ def library(folder, layer, idf=False):
     return scorer._model, found
 
 
-def cosine(a, b):
-    dot = sum(x * y for x, y in zip(a, b, strict=True))
-    return dot / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
-
-
-def by_hand(model, layer, reference, text):
-    """F1 of ids by plain loops: each piece takes its best partner, what opens and closes a text does not count."""
-    sides = []
-    for ids in (reference, text):
-        with torch.no_grad():
-            states = model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states[layer]
-        sides.append(states[0].double().tolist())
-    recall, precision = (
-        sum(max(cosine(piece, other) for other in others) for piece in own[1:-1]) / (len(own) - 2)
-        for own, others in (sides, sides[::-1])
-    )
-    return 2 * precision * recall / (precision + recall)
-
-
 # --- the values ------------------------------------------------------------------------------------------------------
 
 
@@ -109,19 +89,13 @@ def test_values_and_layers_are_the_librarys_for_every_kind_of_encoder(tmp_path, 
                 assert found == pytest.approx([row[column] for row in expected], abs=1e-5), (layer, part)
 
 
-def test_values_of_several_references_are_the_librarys_and_by_hand(encoder):
-    folder, model, tokenizer = encoder
+def test_values_of_several_references_are_the_librarys(encoder):
+    folder = encoder[0]
     scorer = bert_score.BERTScorer(model_type=folder, num_layers=2, nthreads=0)
     best = [scorer.score([t], [[*refs]], batch_size=1) for t, refs in zip(TEXTS, REFERENCES, strict=True)]
     for column, part in enumerate(PARTS):
         found = values(EXAMPLES, TEXTS, model=folder, layer=2, part=part)
         assert found == pytest.approx([float(row[column]) for row in best], abs=1e-5)
-    pairs = [
-        [(tokenizer(reference)["input_ids"], tokenizer(text.strip())["input_ids"]) for reference in group]
-        for group, text in zip(REFERENCES, TEXTS, strict=True)
-    ]
-    expected = [max(by_hand(model, 2, *pair) for pair in group) for group in pairs]
-    assert values(EXAMPLES, TEXTS, model=folder, layer=2) == pytest.approx(expected, abs=1e-5)
     copies = values(EXAMPLES, [references[-1] for references in REFERENCES], model=folder, layer=3)
     assert copies == pytest.approx([1.0] * len(EXAMPLES), abs=1e-6)
 
@@ -179,16 +153,6 @@ def test_a_negative_cosine_stays_negative_beside_a_longer_pair(encoder, tmp_path
 # --- odd inputs ------------------------------------------------------------------------------------------------------
 
 
-def test_empty_references_are_zero_and_other_texts_are_no_copies(encoder):
-    examples = [EXAMPLES[0], Example("empty", "", (" ",)), Example("both", "", ("",))]
-    for part in PARTS:
-        for blank in tiny_bert.BLANK:
-            found = values(examples, [blank, "the film", blank], model=encoder[0], layer=2, part=part)
-            assert found.tolist() == [0.0, 0.0, 0.0]
-    odd = [Example(str(i), "", (text,)) for i, text in enumerate(tiny_bert.ODD)]
-    assert (values(odd, [*tiny_bert.ODD[1:], tiny_bert.ODD[0]], model=encoder[0], layer=2) < 1).all()
-
-
 def test_long_texts_are_cut_on_the_right_by_a_tokenizer_without_a_limit_too(encoder, tmp_path):
     folder, model, tokenizer = encoder
     text, other = "the film is slow " * 30, "the film is slow " * 600
@@ -226,17 +190,6 @@ def test_prepared_references_are_embedded_once(encoder, monkeypatch):
 
 
 # --- layers and options ----------------------------------------------------------------------------------------------
-
-
-def test_encoders_are_shared_and_each_depth_stands_by_itself(encoder):
-    folder, model, _ = encoder
-    ids = torch.tensor([[1, 40, 50, 2]])
-    states = model(ids, output_hidden_states=True).hidden_states
-    for layer in (1, 3, 2):
-        torch.testing.assert_close(scorers.load_encoder(folder, layers=layer)[0](ids)[0], states[layer])
-    shared = scorers.load_encoder(folder, layers=1)[0]
-    assert shared is scorers.load_encoder(folder, layers=1)[0]
-    assert not any(p.requires_grad for p in shared.parameters())
 
 
 def test_recommended_layers():

@@ -164,29 +164,14 @@ def asking_for(labels):
     ]
 
 
-def test_sentiment_is_one_forward_pass_a_text(models):
+def test_sentiment_is_one_forward_pass_a_text_and_the_words_that_ask_are_not_read(models):
     scores = [joined(models, *pair) for pair in zip(UTTERANCES, ANSWERS, strict=True)]
-    expected = [math.exp(each[2]) / sum(map(math.exp, each)) for each in scores]
+    shares = [[math.exp(score) / sum(map(math.exp, each)) for score in each] for each in scores]
+    assert values(models, "sentiment", asking_for([0] * 6), ANSWERS) == pytest.approx([p[2] for p in shares], abs=1e-5)
+    asked = [Example(f"e{i}", "is slow .", (), {"asked": i % 2, "text": said}) for i, said in enumerate(UTTERANCES)]
+    expected = [share[i % 2] for i, share in enumerate(shares)]
     assert max(expected) - min(expected) > 0.1
-    assert values(models, "sentiment", asking_for([0] * 6), ANSWERS) == pytest.approx(expected, abs=1e-5)
-
-
-def test_asked_sentiment_takes_the_label_that_is_asked_for_and_does_not_read_the_asking(models):
-    asked = [number % 2 for number in range(len(UTTERANCES))]
-    examples = [
-        Example(f"e{label}", "is slow .", (), {"asked": label, "text": said})
-        for label, said in zip(asked, UTTERANCES, strict=True)
-    ]
-    scores = [joined(models, *pair) for pair in zip(UTTERANCES, ANSWERS, strict=True)]
-    expected = [math.exp(each[label]) / sum(map(math.exp, each)) for label, each in zip(asked, scores, strict=True)]
-    assert values(models, "asked_sentiment", examples, ANSWERS) == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize("meta", [{"asked": 1}, {"text": "the film"}, {"asked": 2, "text": "the film"}], ids=str)
-def test_asked_sentiment_needs_what_is_asked(models, meta):
-    metric = make_metric("asked_sentiment", model=models["classifier"][0])
-    with pytest.raises(DataError, match=r"'e' needs text and asked \(0 or 1\) in its meta"):
-        metric.statistics([Example("e", "", (), meta)], ["is slow"])
+    assert values(models, "asked_sentiment", asked, ANSWERS) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_text_counts_if_its_act_is_the_one_asked_for(models):
@@ -200,13 +185,21 @@ def test_a_text_counts_if_its_act_is_the_one_asked_for(models):
 
 
 @pytest.mark.parametrize(
-    "meta", [{"last_utterance": "the film"}, {"intent": True, "last_utterance": "the film"}, {"intent": 1}], ids=str
+    ("name", "meta"),
+    [
+        *(("intent", {"last_utterance": "the film"} | more) for more in ({}, {"intent": True})),
+        ("intent", {"intent": 1}),
+        *(("asked_sentiment", each) for each in ({"asked": 1}, {"text": "the film"}, {"asked": 2, "text": "the film"})),
+    ],
+    ids=str,
 )
-def test_missing_meta_is_an_error(models, meta, refused):
-    metric = make_metric("intent", model=models["classifier"][0])
-    for ask in (metric.prepare, lambda examples: metric.statistics(examples, ["is slow"])):
+def test_missing_meta_is_an_error(models, name, meta, refused):
+    metric = make_metric(name, model=models["classifier"][0])
+    with refused(DataError):
+        metric.statistics([Example("e", "", (), meta)], ["is slow"])
+    if name == "intent":
         with refused(DataError):
-            ask([Example("e", "", (), meta)])
+            metric.prepare([Example("e", "", (), meta)])
 
 
 # --- options ---------------------------------------------------------------------------------------------------------

@@ -81,22 +81,20 @@ def make(tmp_path_factory):
         yield lambda name, **options: make_metric(f"evaluate:{folder}/{name}.py", **options)
 
 
-def test_a_script_is_a_metric(make):
+def test_a_script_is_a_metric_whose_corpus_value_is_one_computation(make):
     metric = make("shares")
     metric.prepare(EXAMPLES)
     statistics = metric.statistics(EXAMPLES, TEXTS)
     assert (statistics.shape, statistics.dtype, metric.direction) == ((3, 1), np.float64, "higher")
     assert list(metric.per_example(statistics)) == [1.0, 0.0, 1.0]
     assert metric.corpus(statistics) == pytest.approx(2 / 3)
-    assert metric.corpus(statistics[[0, 2]]) == 1.0
     assert metric.corpus(statistics[[1, 1, 2, 2]]) == 0.5, "rows may be drawn again"
-
-
-def test_a_corpus_value_is_one_computation(make):
     metric = make("shares", key="length", direction="lower")
     statistics = metric.statistics(EXAMPLES, TEXTS)
     assert list(metric.per_example(statistics)) == [5.0, pytest.approx(10 / 3), pytest.approx(10 / 3)]
     assert (metric.corpus(statistics), metric.direction) == (10 / 8, "lower")
+    metric = make("copies", references="first")
+    assert metric.corpus(metric.statistics(EXAMPLES, ["yes", "why", "ask"])) == 2.0, "sources are prompts"
 
 
 def test_options_and_signature(make):
@@ -106,12 +104,6 @@ def test_options_and_signature(make):
     version = rf"evaluate-{evaluate.__version__},script-\w{{12}}"
     assert re.fullmatch(rf"evaluate:shares\|key:shares\|refs:first\|power:2\|version:{version}", metric.signature)
     assert make("shares").signature != metric.signature
-
-
-def test_sources_are_prompts(make):
-    metric = make("copies", references="first")
-    assert metric.corpus(metric.statistics(EXAMPLES, TEXTS)) == 1.0
-    assert metric.corpus(metric.statistics(EXAMPLES, ["yes", "why", "ask"])) == 2.0
 
 
 def test_odd_texts(make):
@@ -157,15 +149,6 @@ def test_what_cannot_be(make, name, options, texts, refused):
     with refused(ConfigError):
         metric = make(name, **options)
         metric.corpus(metric.statistics(EXAMPLES, texts))
-
-
-@pytest.mark.parametrize(("name", "options"), [("copies", {}), ("shares", {"arguments": {"power": "x"}})])
-def test_what_the_library_cannot_compute(make, name, options):
-    metric = make(name, **options)
-    with pytest.raises(
-        ConfigError, match="cannot be computed on these texts: .*Set its option references to 'all' or 'first'"
-    ):
-        metric.corpus(metric.statistics(EXAMPLES, TEXTS))
 
 
 def test_a_metric_that_is_not_there(make, refused):

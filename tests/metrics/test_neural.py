@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from support.late import late
 from support.metric_texts import prepared
@@ -10,7 +9,6 @@ from support.metric_texts import prepared
 from grue.errors import ConfigError, DataError
 from grue.metrics.metric import OfCorpusOnly
 from grue.metrics.registry import make_metric
-from grue.metrics.tokens import without_surrogates
 from grue.records import Example
 
 torch, transformers, tiny_bert = late("torch"), late("transformers"), late("support.tiny_bert")
@@ -108,15 +106,6 @@ def test_perplexity_computes_few_logits_at_a_time(language_model, monkeypatch):
     assert all(rows == 1 or rows * tokens <= 60 for rows, tokens in sizes)
 
 
-def test_perplexity_reads_the_seam_as_plain_text(language_model):
-    folder, model, tokenizer = language_model
-    whole = tokenizer("the film is slow .")["input_ids"]
-    prompts = [Example("a", "the film", ()), Example("b", "the film ", ()), Example("c", "the film", ())]
-    found = make_metric("perplexity", model=folder).statistics(prompts, ["is slow .", "is slow .", " is slow ."])
-    expected = surprise(model, whole, len(tokenizer("the film")["input_ids"]))
-    assert found[:, 0] == pytest.approx([expected] * 3, abs=1e-4)
-
-
 # --- the policy's perplexity on references ---------------------------------------------------------------------------
 
 NAME = "perplexity:policy_on_references"
@@ -169,20 +158,6 @@ def test_policy_on_references_counts_each_token_with_its_example(language_model)
     assert statistics[[0, 3], 1].tolist() == [len(first), len(tokenizer(WHOLE[3])["input_ids"])]
 
 
-def test_policy_on_references_by_hand(language_model, tmp_path):
-    """A model that knows nothing gives every token log V; the first window predicts one token fewer, and is made up."""
-    _, model, tokenizer = language_model
-    ignorant = transformers.GPT2LMHeadModel(model.config)
-    ignorant.transformer.wte.weight.data.zero_()
-    ignorant.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    metric = make_metric(NAME, model=str(tmp_path), stride=8)
-    assert metric.corpus(metric.statistics(REFERRED, [""] * 4)) == pytest.approx(len(tokenizer), rel=1e-5)
-    statistics = metric.statistics([Example("short", "", ("the film is",))], [""])
-    count = len(tokenizer("the film is")["input_ids"])
-    assert statistics.tolist() == [[pytest.approx(count * math.log(len(tokenizer)), rel=1e-5), count]]
-
-
 def test_what_policy_on_references_has_no_value_for(language_model, damaged, refused):
     folder = language_model[0]
     metric = make_metric(NAME, model=folder, stride=5)
@@ -233,49 +208,7 @@ def test_signatures_of_perplexities_and_what_is_typical(language_model, refused)
             make_metric(BOUNDED, model=folder, typical=typical)
 
 
-def test_loops_neither_move_nor_win_bounded_perplexity(language_model, monkeypatch):
-    """Three loops of 2,000 tokens among 400 texts of 24 tokens take over perplexity's mean; all loops would win it."""
-    human = [(24 * (1.3 + 0.4 * math.sin(7 * i)), 24) for i in range(400)]
-    dull, absurd = (2000 * 0.02, 2000), (2000 * 20.0, 2000)
-    plain = make_metric("perplexity", model=language_model[0])
-    metric = make_metric(BOUNDED, model=language_model[0], typical=math.exp(1.3))
-
-    def both(losses):
-        losses = np.array(losses)
-        monkeypatch.setattr(perplexity.Perplexity, "statistics", lambda self, examples, texts: losses)
-        values = metric.statistics([EXAMPLES[0]] * len(losses), [""] * len(losses))
-        return plain.corpus(losses), metric.corpus(values)
-
-    usual = both(human)
-    assert usual[1] == pytest.approx(usual[0], rel=0.05)
-    for loop, better in ((dull, True), (absurd, False)):
-        few, all_of_them = both([*human[:397], *[loop] * 3]), both([loop] * 400)
-        assert usual[1] / 1.001 < few[1] < usual[1] * 20 ** (3 / 400)
-        assert (few[0] < usual[0] / 1.5) if better else (few[0] > 100 * usual[0])
-        assert all_of_them[1] > 3 * usual[1]
-        assert (all_of_them[0] < usual[0]) is better
-    assert both([*[dull] * 200, *[absurd] * 200])[1] > 3 * usual[1]  # the two do not cancel
-
-
 # --- odd texts, damaged models, devices ------------------------------------------------------------------------------
-
-
-def test_odd_texts_are_counted_whole(language_model):
-    assert without_surrogates("\ud800film\udfff \udbff\udc00 🙂") == "\ufffdfilm\ufffd \ufffd\ufffd 🙂"
-    folder, _, tokenizer = language_model
-    texts = [*tiny_bert.ODD, "slow " * 2000]
-    found = make_metric("perplexity", model=folder).statistics([Example("e", "the film", ())] * len(texts), texts)
-    for (loss, count), text in zip(found, texts, strict=True):
-        assert loss > 0
-        assert count == len(tokenizer(batching.seam("x", without_surrogates(text))[1], verbose=False)["input_ids"])
-
-
-def test_values_that_are_finite_pass(refused):
-    examples = EXAMPLES[:2]
-    assert batching.require_finite("m", "model", examples, [[1, 2], [3, 4]]).tolist() == [[1, 2], [3, 4]]
-    for value in (math.nan, math.inf, -math.inf):
-        with refused(DataError):
-            batching.require_finite("m", "model", examples, [[1, 2], [3, value]])
 
 
 def test_scoring_device(monkeypatch):

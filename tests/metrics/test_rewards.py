@@ -8,9 +8,8 @@ from support.factories import a_task
 from support.metric_texts import scored
 
 from grue.errors import ConfigError, DataError, TrainingError, UnknownName
-from grue.evaluation.rewards import REWARDS, Reward, give_name, make_reward, mean, metric_reward, parse_reward
+from grue.evaluation.rewards import REWARDS, Reward, give_name, make_reward, mean, parse_reward
 from grue.metrics.metric import Average
-from grue.metrics.registry import METRICS
 from grue.records import Example
 from grue.tasks import MetricSpec
 
@@ -102,16 +101,10 @@ def test_a_reward_is_the_weighted_sum_of_its_metrics_prepared_on_the_training_ex
     assert reward_of("rouge_combined")(EXAMPLES[:1], TEXTS[:1]) == [pytest.approx((4 / 5 + 2 / 3 + 4 / 5) / 3)]
 
 
-def test_options_come_from_the_task():
+def test_options_come_from_the_task_and_lower_is_better_is_turned_round():
     listed = MetricSpec("bleu1", "preference", (0.0, 1.0), options={"tokenizer": "words"})
     one, other = (reward_of("bleu1", *each)(EXAMPLES[:1], ["the dog."])[0] for each in ([listed], []))
     assert one > other
-
-
-def test_lower_is_better_is_turned_round(monkeypatch):
-    mistakes = Average("mistakes", lambda examples, texts: [2.0, 3.0], direction="lower")
-    monkeypatch.setitem(METRICS._things, "mistakes", lambda: mistakes)
-    assert metric_reward("mistakes", {}, [])(EXAMPLES, TEXTS) == [-2.0, -3.0]
     examples, texts = [Example("a", "", ("a b c d",)), Example("b", "", ("a b",))], ["a b x d", ""]
     assert reward_of("ter", examples=examples)(examples, texts) == [-25.0, -100.0]
     assert reward_of("-0.01*ter", examples=examples)(examples, texts) == [0.25, 1.0], "one minus too many"
@@ -191,23 +184,18 @@ def test_values_that_cannot_be(user_module, name, refused):
 
 
 @pytest.mark.parametrize(
-    ("name", "error"),
+    ("name", "error", "told"),
     [
-        ("user_rewards:lenth", ConfigError),
-        ("user_rewards:number", ConfigError),
-        ("metoer", UnknownName),
+        ("user_rewards:lenth", ConfigError, r"has no function 'lenth'\. Did you mean 'length'\?"),
+        ("user_rewards:number", ConfigError, "has no function 'number'"),
+        ("no_module:f", ConfigError, "'no_module' cannot be imported: it is not installed, nor in "),
+        ("metoer", UnknownName, r"metoer.* Did you mean 'meteor'\?"),
+        ("distinct1", ConfigError, "distinct1 describes a whole set of texts"),
     ],
 )
-def test_functions_and_metrics_that_are_not_there(user_module, name, error, refused):
-    with refused(error):
+def test_what_is_not_there_and_metrics_of_whole_corpora(user_module, name, error, told):
+    with pytest.raises(error, match=told):
         reward_of(name)
-
-
-def test_modules_that_are_not_there_and_metrics_of_whole_corpora():
-    with pytest.raises(ConfigError, match="'no_module' cannot be imported: it is not installed, nor in "):
-        reward_of("no_module:f")
-    with pytest.raises(ConfigError, match="distinct1 describes a whole set of texts"):
-        reward_of("distinct1")
 
 
 def test_a_function_gets_what_its_parameters_name():

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from support.late import late
-from support.seed_worlds import SEEDS, TRUTHS, WORLDS
 
 from grue.stats.intervals import (
     Interval,
@@ -42,26 +41,21 @@ def bounds(interval):
 # --- Student's t -----------------------------------------------------------------------------------------------------
 
 
-def test_quantiles_are_the_tables_the_closed_forms_and_scipys():
+def test_quantiles_are_the_tables_and_the_closed_forms():
     for degrees, tabulated in T_975.items():
         assert student_t_quantile(0.975, degrees) == pytest.approx(tabulated, rel=2e-12)
     for p in (0.001, 0.025, 0.3, 0.5, 0.6, 0.9, 0.995, 0.999):
         assert student_t_quantile(p, 1) == pytest.approx(math.tan(math.pi * (p - 0.5)), rel=1e-11, abs=1e-15)
         assert student_t_quantile(p, 2) == pytest.approx((2 * p - 1) / math.sqrt(2 * p * (1 - p)), rel=1e-11, abs=1e-15)
-    for p, degrees in itertools.product((0.005, 0.025, 0.4, 0.9, 0.995), (1, 1.3, 3.7, 4, 7.24, 28, 300, 3000)):
-        assert student_t_quantile(p, degrees) == pytest.approx(stats.t.ppf(p, degrees), rel=1e-11), (p, degrees)
 
 
-def test_probabilities_are_scipys():
-    generator = np.random.default_rng(1)
-    t = np.concatenate([np.abs(generator.standard_cauchy(2000)), [0.0, 1e-3, 40.0, 1e3]])
-    degrees = np.concatenate([1 + generator.exponential(20, 2000), [4.0, 1.0, 3000.0, 1.0]])
-    assert student_t_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-10)
-    t = np.array([0, 1e-6, 0.3, 1, 2.5, 10, 1e3, 1e6, 1e15, 1e100, math.inf])
-    for each in (1, 1.0001, 1.01, 1.1, 1.5, 2, 3.7, 57.9, 3000, 100_000):
-        found = student_t_p(t, np.full(len(t), float(each)))
-        assert found[:-1] == pytest.approx(2 * stats.t.sf(t[:-1], each), rel=1e-10, abs=1e-290), each
-        assert found[-1] == pytest.approx(0, abs=1e-149)
+def test_probabilities_are_the_closed_forms_and_turn_the_quantiles_round():
+    t = np.array([0, 1e-6, 0.3, 1, 2.5, 10, 1e3, 1e6, math.inf])
+    assert student_t_p(t, np.full(9, 1.0)) == pytest.approx(2 / math.pi * np.arctan2(1, t), rel=1e-12)
+    assert student_t_p(t[:-2], np.full(7, 2.0)) == pytest.approx(1 - t[:-2] / np.sqrt(2 + t[:-2] ** 2), rel=1e-9)
+    for degrees in (1.3, 3.7, 28.0, 3000.0):
+        quantile = student_t_quantile(0.975, degrees)
+        assert student_t_p(np.array([quantile]), np.array([degrees])) == pytest.approx(0.05, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -118,12 +112,6 @@ def test_a_power_of_two_scales_every_digit(factor):
     plain, large = satterthwaite_interval(RAGGED), satterthwaite_interval(scaled)
     assert sd(scaled["a"]) == sd(RAGGED["a"]) * factor
     assert bounds(large) == (plain.low * factor, plain.high * factor)
-
-
-def test_the_interval_holds_the_truth_as_often_as_it_says():
-    """Here of one world; test_coverage.py counts in all of them, and of many more draws."""
-    found = map(satterthwaite_interval, WORLDS["normal"].systems(fresh(5), SEEDS["5"], 2000))
-    assert 0.93 <= np.mean([one.low <= TRUTHS.mean() <= one.high for one in found]) <= 0.97
 
 
 def test_neither_order_nor_container_matters_and_a_lone_seed_leaves_the_interval_unknown():

@@ -32,19 +32,6 @@ def test_the_ratio_and_its_interval_by_hand():
     assert gradient_signal(gradients @ gradients.T, 64).ratio == pytest.approx(by_pairs(gradients))
 
 
-@pytest.mark.parametrize(("target", "scale"), [(5.0, 0.1), (1.0, 3.0)])
-def test_a_quadratic_with_known_noise(target, scale):
-    """Rollouts x ~ N(target, scale²) in 50 dimensions; the gradient of E|w − x|²/2 at w = 0 is −target."""
-    rng, batch = np.random.default_rng(2), 8
-    truth = (50 * scale**2) / (50 * target**2)  # tr(Σ)/|G|², in rollouts
-    inside = 0
-    for _ in range(200):
-        gradients = -rng.normal(target, scale / np.sqrt(batch), size=(16, 50))
-        found = gradient_signal(gradients @ gradients.T, batch)
-        inside += found.fewest <= truth <= (found.most or np.inf)
-    assert inside >= 180
-
-
 def test_a_bernoulli_policy_in_closed_form():
     """Say yes with p = σ(w) and be paid for it: (r − b)·(y − p) has mean p(1 − p) and variance p(1 − p)(1 − 2p)²/4.
 

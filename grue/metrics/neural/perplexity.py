@@ -15,12 +15,12 @@ from grue.lm.model import vocabulary_size
 from grue.lm.quiet import quiet
 from grue.lm.scorers import load_scoring_model, model_signature
 from grue.lm.tokens import padded
-from grue.metrics.metric import FloatArray, OfCorpusOnly, references_of
+from grue.metrics.metric import FloatArray, OfCorpusOnly, Summed, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
 
-NAME, BOUNDED = "perplexity:policy_on_references", "perplexity:bounded"
+POLICY, BOUNDED = "perplexity:policy_on_references", "perplexity:bounded"
 LEAST, MOST = 2.0, 10.0
 """How many times below and above the typical perplexity a text of the bounded metric may be."""
 LOGITS = 2**28
@@ -36,33 +36,19 @@ class Window:
     scored: int
 
 
-class Perplexity:
-    """Perplexity of the texts, given their prompts, under a language model that is not the policy; 1 is the best.
+class TextLosses:
+    """What a language model loses on texts, given their prompts.
 
-    The corpus value is exp(total negative log-likelihood / total tokens). An empty text counts as one token, the
-    model's end of text. A token that the tokenizer puts before every text comes before the prompt. A text longer than
-    the model's window is scored piece by piece, each token with at least half a window before it.
+    A text longer than the model's window is scored piece by piece, each token with at least half a window before it.
     """
 
-    direction: Direction = "lower"
-
-    def __init__(
-        self, model: str, revision: str, batch_size: int, context: int = 0, metric: str = "perplexity"
-    ) -> None:
+    def __init__(self, metric: str, model: str, revision: str, batch_size: int, context: int) -> None:
         if context < 0:
             raise ConfigError(f"The metric {metric!r}: context must be 0 or more, found {context}.")
-        self._metric = metric
-        self._context = context
-        self._name = model
+        self._metric, self._name, self._batch_size, self._context = metric, model, batch_size, context
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
-        self._batch_size = batch_size
         self._opening = _opening(self._tokenizer)
-        self.signature_suffix = f"{'|opened:bos' if self._opening else ''}{f'|context:{context}' if context else ''}"
-        details = f"of:text given prompt|empty:end of text{self.signature_suffix}"
-        self.signature = f"perplexity|{model_signature(model, revision)}|{details}"
-
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Do nothing: only prompts and texts count."""
+        self.details = f"{'|opened:bos' if self._opening else ''}{f'|context:{context}' if context else ''}"
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2]: negative log-likelihood of the text in nats, and its number of tokens."""
@@ -75,14 +61,6 @@ class Perplexity:
         for piece, losses in scored_windows(self._model, windows, self._batch_size):
             totals[piece.key] += losses.sum(), piece.scored
         return require_finite(self._metric, self._name, examples, totals)
-
-    def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Return [N] perplexities of the single texts."""
-        return np.exp(statistics[:, 0] / statistics[:, 1])
-
-    def corpus(self, statistics: FloatArray) -> float:
-        """Return the perplexity of all texts, each token weighing the same."""
-        return corpus_perplexity(statistics)
 
     def _windows(self, example: int, prompt: str, text: str) -> Iterator[Window]:
         context, continuation = seam(prompt, text)
@@ -108,8 +86,16 @@ def _opening(tokenizer: Any) -> list[int]:
     return [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None and ids[0] == tokenizer.bos_token_id else []
 
 
+def perplexity(model: str, revision: str, batch_size: int, context: int) -> Summed:
+    """Return the metric `perplexity`; arguments as there."""
+    losses = TextLosses("perplexity", model, revision, batch_size, context)
+    details = f"of:text given prompt|empty:end of text{losses.details}"
+    signature = f"perplexity|{model_signature(model, revision)}|{details}"
+    return Summed(signature, losses.statistics, perplexity_of, direction="lower")
+
+
 class BoundedPerplexity:
-    """The geometric mean of the texts' perplexities, given their prompts, each bounded by that of human text.
+    """The metric `perplexity:bounded`; arguments as there.
 
     A text of less than half the typical perplexity is a loop rather than fluent: at 1/k of the typical perplexity it
     counts as k times. A text of more than ten times the typical perplexity counts as ten times. So a share s of the
@@ -118,12 +104,12 @@ class BoundedPerplexity:
 
     direction: Direction = "lower"
 
-    def __init__(self, model: str, typical: float, revision: str, batch_size: int, context: int = 0) -> None:
+    def __init__(self, model: str, typical: float, revision: str, batch_size: int, context: int) -> None:
         if not (math.isfinite(typical) and typical >= 1):
             raise ConfigError(f"The metric {BOUNDED!r}: typical must be a perplexity, 1 or more, found {typical!r}.")
-        self._plain = Perplexity(model, revision, batch_size, context, BOUNDED)
+        self._losses = TextLosses(BOUNDED, model, revision, batch_size, context)
         self._typical = math.log(typical)
-        details = f"typical:{typical:.15g}|of:text given prompt|mean:texts{self._plain.signature_suffix}"
+        details = f"typical:{typical:.15g}|of:text given prompt|mean:texts{self._losses.details}"
         self.signature = f"{BOUNDED}|{model_signature(model, revision)}|{details}"
 
     def prepare(self, examples: Sequence[Example]) -> None:
@@ -131,7 +117,7 @@ class BoundedPerplexity:
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 1] bounded logarithms of perplexities."""
-        loss, count = self._plain.statistics(examples, texts).T
+        loss, count = self._losses.statistics(examples, texts).T
         above = loss / count - self._typical
         above = np.where(above < -math.log(LEAST), -above, above)
         bounded: FloatArray = self._typical + np.minimum(above, math.log(MOST))
@@ -147,38 +133,40 @@ class BoundedPerplexity:
         return float(np.exp(statistics[:, 0].mean()))
 
 
-class PolicyOnReferences:
-    """Perplexity of the references under the policy itself: what RL4LMs reports as perplexity. Texts are not read.
+def policy_on_references(model: str, revision: str, stride: int, batch_size: int, of: str) -> Summed:
+    """Return the metric `perplexity:policy_on_references`; arguments as there."""
+    losses = ReferenceLosses(model, revision, stride, batch_size, of)
+    details = f"of:{of}|stride:{stride}|window:{losses.longest}|mean:rl4lms"
+    signature = f"{POLICY}|{model_signature(model, revision)}|{details}"
+    return Summed(signature, losses.statistics, perplexity_of, single=_refused, direction="lower")
+
+
+def _refused(row: FloatArray) -> float:
+    raise OfCorpusOnly(POLICY, describes="the policy and looks at no text", instead="the metric perplexity")
+
+
+class ReferenceLosses:
+    """What a policy loses on the references, as RL4LMs counts it.
 
     All references, joined by empty lines, make one long text, over which a window slides; each token is scored once,
     given the tokens before it in its window. As in RL4LMs, the mean of a window's losses is multiplied by the number of
-    its tokens that are new, although the first window predicts one fewer; the value is exp(sum / all tokens). An
-    example without references adds nothing. A policy that models human texts well gets a good value, whatever it
-    would write.
+    its tokens that are new, although the first window predicts one fewer. An example without references adds nothing.
     """
-
-    direction: Direction = "lower"
 
     def __init__(self, model: str, revision: str, stride: int, batch_size: int, of: str) -> None:
         self._name = model
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
-        self._longest = window(self._model, self._tokenizer)
+        self.longest = window(self._model, self._tokenizer)
         self._batch_size = batch_size
         self._stride = stride
         self._of = of
         if of not in ("whole", "reference"):
-            raise ConfigError(f"The metric {NAME!r}: of must be one of whole, reference, found {of!r}.")
-        if stride < 2 or stride >= (self._longest or stride + 1):
+            raise ConfigError(f"The metric {POLICY!r}: of must be one of whole, reference, found {of!r}.")
+        if stride < 2 or stride >= (self.longest or stride + 1):
             raise ConfigError(
-                f"The metric {NAME!r}: the stride must be at least 2 and less than the {self._longest} tokens that "
+                f"The metric {POLICY!r}: the stride must be at least 2 and less than the {self.longest} tokens that "
                 f"{model} reads, found {stride}."
             )
-        self.signature = (
-            f"{NAME}|{model_signature(model, revision)}|of:{of}|stride:{stride}|window:{self._longest}|mean:rl4lms"
-        )
-
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Do nothing: the references are scored by `statistics`."""
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2]: RL4LMs' negative log-likelihood of an example's references in nats, and their tokens.
@@ -186,12 +174,12 @@ class PolicyOnReferences:
         It raises a DataError if no example has a reference, or there is only one token.
         """
         parts = [
-            (index, without_surrogates(self._part(example, reference)))
+            (index, without_surrogates("".join(seam(example.prompt, reference)) if self._of == "whole" else reference))
             for index, example in enumerate(examples)
             for reference in example.references
         ]
         if not parts and examples:
-            references_of(examples[0], NAME)
+            references_of(examples[0], POLICY)
         ids, owners = self._tokens(parts)
         totals = np.zeros((len(examples), 2))
         np.add.at(totals[:, 1], owners, 1)
@@ -199,30 +187,19 @@ class PolicyOnReferences:
             new = piece.scored + (piece.key == 1)  # the very first token is new, but not predicted
             stretch = slice(piece.key, piece.key + piece.scored)
             np.add.at(totals[:, 0], owners[stretch], losses * (new / piece.scored))
-        return require_finite(NAME, self._name, examples, totals)
-
-    def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Refuse: raise OfCorpusOnly."""
-        raise OfCorpusOnly(NAME, describes="the policy and looks at no text", instead="the metric perplexity")
-
-    def corpus(self, statistics: FloatArray) -> float:
-        """Return exp(sum of the losses / number of all tokens)."""
-        return corpus_perplexity(statistics)
-
-    def _part(self, example: Example, reference: str) -> str:
-        return "".join(seam(example.prompt, reference)) if self._of == "whole" else reference
+        return require_finite(POLICY, self._name, examples, totals)
 
     def _tokens(self, parts: Sequence[tuple[int, str]]) -> tuple[list[int], Any]:
         """Return the ids of the long text, and as [tokens] the example in which each begins."""
         if not self._tokenizer.is_fast:
             raise ConfigError(
-                f"The metric {NAME!r}: {self._name} needs a fast tokenizer, which knows where tokens are."
+                f"The metric {POLICY!r}: {self._name} needs a fast tokenizer, which knows where tokens are."
             )
         with quiet():  # a text longer than the model's window is intended
             encoded = self._tokenizer("\n\n".join(text for _, text in parts), return_offsets_mapping=True)
         ids: list[int] = encoded["input_ids"]
         if len(ids) < 2:
-            raise DataError(f"The metric {NAME!r} needs references of two tokens at least, found {len(ids)}.")
+            raise DataError(f"The metric {POLICY!r} needs references of two tokens at least, found {len(ids)}.")
         starts = np.cumsum([0, *(len(text) + 2 for _, text in parts[:-1])]).tolist()
         owners = [parts[bisect_right(starts, start) - 1][0] for start, _ in encoded["offset_mapping"]]
         return ids, np.array(owners)
@@ -230,15 +207,15 @@ class PolicyOnReferences:
     def _windows(self, ids: list[int]) -> Iterator[Window]:
         """Yield the windows; the key is the place of the first scored token."""
         for first in range(0, len(ids), self._stride):
-            begin = max(first + self._stride - self._longest, 0) if self._longest else 0
+            begin = max(first + self._stride - self.longest, 0) if self.longest else 0
             stop = min(first + self._stride, len(ids))
             scored = stop - max(first, 1)  # nothing precedes the very first token
             yield Window(stop - scored, ids[begin:stop], scored)
 
 
-def corpus_perplexity(statistics: FloatArray) -> float:
-    """Return exp(sum of losses / sum of tokens) of [N, 2] losses and tokens."""
-    loss, count = statistics.sum(axis=0)
+def perplexity_of(row: FloatArray) -> float:
+    """Return exp(losses / tokens) of these two sums."""
+    loss, count = row
     return float(np.exp(loss / count))
 
 
