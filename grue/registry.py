@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name: passed in, registered by decorators, loaded on demand, or offered by plug-ins.
+    """Things of one kind by name: passed in, loaded on demand, or offered by plug-ins.
 
     Args:
         noun: What the things are, for messages: "metric".
@@ -40,20 +40,6 @@ class Registry(Generic[T]):
         self._things = dict(things or {})
         self._modules = dict(modules or {})
         self._entry_points = entry_points
-
-    def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that registers its argument under `name`.
-
-        Raises:
-            ConfigError: Another thing has that name.
-        """
-
-        def keep(thing: T) -> T:
-            if self._things.setdefault(name, thing) is not thing:
-                raise ConfigError(f"Two {self.noun}s are called {name!r}; rename one of them.")
-            return thing
-
-        return keep
 
     def names(self) -> list[str]:
         """Return every known name, sorted, plug-ins included."""

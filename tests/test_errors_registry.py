@@ -60,19 +60,14 @@ def test_the_nearest_spellings_are_offered_and_of_many_names_what_lists_all():
     assert instead("zzz", many).endswith("minibatch_size, meteor, cider."), "nothing else lists them"
 
 
-def test_a_registered_thing_is_found_by_its_name_which_is_taken_once(refused):
-    things, one = Registry("thing"), object()
+def test_a_thing_is_found_by_its_name(refused):
     with refused(UnknownName):
-        things["one"]
-    for _ in range(2):  # the same thing again is no conflict
-        assert things.register("one")(one) is one
-    things.register("three")(3)
-    assert (things["one"], things.names()) == (one, ["one", "three"])
+        Registry("thing")["one"]
+    things = Registry("thing", {"one": 1, "three": 3})
+    assert (things["one"], things.names()) == (1, ["one", "three"])
     assert "one" in things and "onee" not in things
     with refused(UnknownName):
         things["onee"]
-    with refused(ConfigError):
-        things.register("one")(object())
 
 
 def test_a_module_is_loaded_when_one_of_its_names_is_asked_for(tmp_path, monkeypatch, refused):
@@ -87,10 +82,9 @@ def test_a_module_is_loaded_when_one_of_its_names_is_asked_for(tmp_path, monkeyp
 
 def test_plug_ins_are_searched_at_the_first_miss_and_two_cannot_offer_the_same_name(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    things = Registry("thing", entry_points="grue.things")
+    things = Registry("thing", {"own": 1.0}, entry_points="grue.things")
     assert "tau" not in things
     task_package.install(tmp_path, "[grue.things]\ntau = math:tau\n[grue.others]\nother = math:pi\n", "numbers")
-    things.register("own")(1.0)
     assert things.names() == ["own", "tau"] and "tau" in things and "other" not in things
     assert things["tau"] == pytest.approx(6.283185307179586)
     assert things.built_in() == ["own"]  # also once the plug-in is loaded

@@ -132,7 +132,9 @@ def mean(values: Sequence[Value]) -> float | None:
     return sum(totals) / len(totals) if totals else None
 
 
-REWARDS: Registry[RewardFunction] = Registry("reward", entry_points="grue.rewards")
+REWARDS: Registry[RewardFunction] = Registry(
+    "reward", modules={"repeat_penalty": f"{__name__}:repeat_penalty"}, entry_points="grue.rewards"
+)
 """Rewards that are not metrics: functions of (examples, texts)."""
 
 COMBINATIONS: dict[str, tuple[tuple[float, str], ...]] = {
@@ -343,7 +345,6 @@ def _fingerprint(function: RewardFunction) -> str:
         return earlier_name.rpartition("(")[2].removesuffix(")") if earlier_name else f"unknown {secrets.token_hex(8)}"
 
 
-@REWARDS.register("repeat_penalty")
 def repeat_penalty(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
     """Return −1 for a text that repeats the task instead of doing it, else 0 (RL4LMs' common_gen_repeat_penalty).
 

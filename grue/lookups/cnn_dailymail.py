@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import log, sqrt
 
 from grue.lookups.alignment import GAP, Frames, Terms, matched, moved, plain, terms
@@ -18,54 +17,45 @@ FITTING = 0.55  # least similarity of two frames for which a highlight is carrie
 END = re.compile(r'(?<=[.!?]) (?=["A-Z0-9$])|(?<=[.!?]") (?=["A-Z0-9$])')
 
 
-@dataclass(frozen=True, slots=True)
-class HighlightMemory:
-    """Counts over the training split.
-
-    Attributes:
-        frames: Those of the sentences.
-        odds: Feature of a sentence → the log odds that it is reported.
-        pairs: Sentences, and the highlights that report them.
-        index: The sentences of the pairs by their frames.
-        lines: Usual number of lines of a summary.
-    """
-
-    frames: Frames
-    odds: Mapping[str, float]
-    pairs: Sequence[tuple[Terms, Terms]]
-    index: Index
-    lines: int
-
-
 def sentences(example: Example) -> list[str]:
     """Return the first sentences of the article."""
     article = str(example.meta.get("document", example.prompt.removeprefix("Summarize: ")))
     return [sentence for sentence in END.split(article) if sentence][:MOST_SENTENCES]
 
 
-def _memory(train: Sequence[Example]) -> HighlightMemory:
-    answered = [example for example in train if example.references][:: max(len(train) // MOST_ARTICLES, 1)]
-    articles = [example for example in answered if sentences(example)]
-    frames = Frames([word for sentence in sentences(example) for word in terms(sentence)] for example in articles)
-    reported: Counter[str] = Counter()
-    unreported: Counter[str] = Counter()
-    pairs: list[tuple[Terms, Terms]] = []
-    for example in articles:
-        texts = sentences(example)
-        chosen = set()
-        for line in example.references[0].split("\n"):
-            best = max(range(len(texts)), key=lambda i: _shared(terms(texts[i]), terms(line), frames))
-            chosen.add(best)
-            pairs.append((terms(texts[best]), terms(line)))
-        for position, sentence in enumerate(texts):
-            (reported if position in chosen else unreported).update(_marks(sentence, position, frames))
-    totals = reported[""], unreported[""]
-    odds = {
-        mark: log((reported[mark] + 0.5) / (totals[0] + 1)) - log((unreported[mark] + 0.5) / (totals[1] + 1))
-        for mark in reported.keys() | unreported.keys()
-    }
-    index = Index([frames.of(sentence) for sentence, _ in pairs])
-    return HighlightMemory(frames, odds, pairs, index, round(len(pairs) / max(len(articles), 1)))
+class HighlightMemory:
+    """Counts over the training split.
+
+    Attributes:
+        frames: Those of the sentences.
+        pairs: Sentences, and the highlights that report them.
+        index: The sentences of the pairs by their frames.
+        lines: Usual number of lines of a summary.
+        odds: Feature of a sentence → the log odds that it is reported.
+    """
+
+    def __init__(self, train: Sequence[Example]) -> None:
+        answered = [example for example in train if example.references][:: max(len(train) // MOST_ARTICLES, 1)]
+        articles = [(texts, example.references[0]) for example in answered if (texts := sentences(example))]
+        self.frames = Frames([word for text in texts for word in terms(text)] for texts, _ in articles)
+        self.pairs: list[tuple[Terms, Terms]] = []
+        reported: Counter[str] = Counter()
+        unreported: Counter[str] = Counter()
+        for texts, highlights in articles:
+            chosen = set()
+            for line in map(terms, highlights.split("\n")):
+                best = max(range(len(texts)), key=lambda i: _shared(terms(texts[i]), line, self.frames))
+                chosen.add(best)
+                self.pairs.append((terms(texts[best]), line))
+            for position, sentence in enumerate(texts):
+                (reported if position in chosen else unreported).update(_marks(sentence, position, self.frames))
+        self.index = Index([self.frames.of(sentence) for sentence, _ in self.pairs])
+        self.lines = round(len(self.pairs) / max(len(articles), 1))
+        totals = reported[""], unreported[""]
+        self.odds = {
+            mark: log((reported[mark] + 0.5) / (totals[0] + 1)) - log((unreported[mark] + 0.5) / (totals[1] + 1))
+            for mark in reported.keys() | unreported.keys()
+        }
 
 
 def _shared(sentence: Terms, line: Terms, frames: Frames) -> float:
@@ -106,8 +96,8 @@ def _retold(memory: HighlightMemory, sentence: str) -> str:
 
 
 LOOKUPS: Mapping[str, Lookup] = {
-    "extract": counted(_memory, lambda memory, example: "\n".join(_chosen(memory, example))),
+    "extract": counted(HighlightMemory, lambda memory, example: "\n".join(_chosen(memory, example))),
     "nearest": counted(
-        _memory, lambda memory, example: "\n".join(_retold(memory, text) for text in _chosen(memory, example))
+        HighlightMemory, lambda memory, example: "\n".join(_retold(memory, text) for text in _chosen(memory, example))
     ),
 }

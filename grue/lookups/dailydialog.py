@@ -7,7 +7,6 @@ Two talks are similar if their last utterances are, and if these repeat words th
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from grue.lookups.consensus import central
@@ -23,16 +22,6 @@ NEIGHBOURS = 10
 Utterances = Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The training talks, ready to be searched."""
-
-    talks: Sequence[Utterances]
-    replies: Sequence[str]
-    common: frozenset[str]
-    index: Index
-
-
 def utterances(prompt: str) -> Utterances:
     """Return the tokens of every utterance of a prompt."""
     return [TOKEN.findall(utterance) for utterance in prompt.split("<EOU>") if utterance.strip()] or [[]]
@@ -41,17 +30,19 @@ def utterances(prompt: str) -> Utterances:
 # --- similar talks ---------------------------------------------------------------------------------------------------
 
 
-def _memory(train: Sequence[Example]) -> Memory:
-    answered = [example for example in train if example.references]
-    talks = [utterances(example.prompt) for example in answered]
-    counts = Counter(word for talk in talks for word in {token.lower() for utterance in talk for token in utterance})
-    common = frozenset(word for word, count in counts.items() if count > COMMON * len(talks))
-    index = Index([list(_features(talk, common, 1, 1)) for talk in talks])
-    replies = [example.references[0] for example in answered]
-    return Memory(talks, replies, common, index)
+class Memory:
+    """The training talks, ready to be searched."""
+
+    def __init__(self, train: Sequence[Example]) -> None:
+        answered = [example for example in train if example.references]
+        self.replies = [example.references[0] for example in answered]
+        self.talks = [utterances(example.prompt) for example in answered]
+        counts = Counter(word for talk in self.talks for word in {each.lower() for said in talk for each in said})
+        self.common = {word for word, count in counts.items() if count > COMMON * len(self.talks)}
+        self.index = Index([list(_features(talk, self.common, 1, 1)) for talk in self.talks])
 
 
-def _features(talk: Utterances, common: frozenset[str], last: int, taken_up: int) -> Iterator[str]:
+def _features(talk: Utterances, common: set[str], last: int, taken_up: int) -> Iterator[str]:
     """Yield the features of a talk, each as often as its kind's weight."""
     *before, final = [[token.lower() for token in utterance] for utterance in talk]
     yield from (token for utterance in before for token in utterance)
@@ -126,6 +117,6 @@ def _exchanges(source: Utterances, goal: Utterances) -> dict[tuple[str, ...], tu
 
 
 LOOKUPS: Mapping[str, Lookup] = {
-    "nearest": counted(_memory, lambda memory, example: _candidates(memory, example, 1)[0]),
-    "mbr": counted(_memory, lambda memory, example: central(_candidates(memory, example, NEIGHBOURS))),
+    "nearest": counted(Memory, lambda memory, example: _candidates(memory, example, 1)[0]),
+    "mbr": counted(Memory, lambda memory, example: central(_candidates(memory, example, NEIGHBOURS))),
 }

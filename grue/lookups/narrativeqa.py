@@ -42,15 +42,6 @@ class Span:
     sentence: Terms
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerMemory:
-    """Training questions with answers, indexed by their frames."""
-
-    examples: Sequence[Example]
-    frames: Frames
-    index: Index
-
-
 @lru_cache(maxsize=1 << 17)
 def read(prompt: str) -> Page:
     """Split a prompt into the question and the most relevant sentences of the story."""
@@ -62,14 +53,16 @@ def read(prompt: str) -> Page:
     return Page(words_asked, tuple(sentences[:MOST_SENTENCES]))
 
 
-def _memory(train: Sequence[Example]) -> AnswerMemory:
-    examples = [example for example in train if example.references]
-    examples = examples[:: max(len(examples) // MOST_QUESTIONS, 1)]
-    examples = [example for example in examples if read(example.prompt).sentences]
-    pages = [read(example.prompt) for example in examples]
-    texts = ([word for sentence in (page.question, *page.sentences) for word in sentence] for page in pages)
-    frames = Frames(texts)
-    return AnswerMemory(examples, frames, Index([frames.of(page.question) for page in pages]))
+class AnswerMemory:
+    """Training questions with answers, indexed by their frames."""
+
+    def __init__(self, train: Sequence[Example]) -> None:
+        answered = [example for example in train if example.references]
+        answered = answered[:: max(len(answered) // MOST_QUESTIONS, 1)]
+        self.examples = [example for example in answered if read(example.prompt).sentences]
+        pages = [read(example.prompt) for example in self.examples]
+        self.frames = Frames([word for text in (page.question, *page.sentences) for word in text] for page in pages)
+        self.index = Index([self.frames.of(page.question) for page in pages])
 
 
 def _near(page: Page, memory: AnswerMemory) -> Iterator[tuple[Example, float]]:
@@ -117,7 +110,7 @@ def _likeliest(sentences: Sequence[Terms], frame: Terms, frames: Frames) -> list
 
 def extract(task: Task, train: Sequence[Example], examples: Sequence[Example], seed: int) -> list[str]:
     """Return the span of the story most like the answers to similar questions, by words, neighbours and length."""
-    memory = _memory(train)
+    memory = AnswerMemory(train)
     answers = {example.prompt: _found(example, memory.frames) for example in memory.examples}
     general: Counter[str] = Counter()
     for example in memory.examples[:: max(len(memory.examples) // 400, 1)]:
@@ -203,4 +196,4 @@ def _extracted(
     return plain((*before, *best.words) if before and beginnings[before] > BEGINNING * total else best.words)
 
 
-LOOKUPS: Mapping[str, Lookup] = {"nearest": counted(_memory, _mended), "extract": extract}
+LOOKUPS: Mapping[str, Lookup] = {"nearest": counted(AnswerMemory, _mended), "extract": extract}

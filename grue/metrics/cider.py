@@ -46,13 +46,8 @@ def cider(tokenizer: str = "words") -> Average:
     return Average(signature, consensus.values, consensus.prepare)
 
 
-@dataclass(frozen=True, slots=True)
-class Bags:
-    """L distinct n-grams of texts: `keys` [L], ascending, `counts` [L] in their texts; `lengths` [texts] in tokens."""
-
-    keys: IntArray
-    counts: IntArray
-    lengths: IntArray
+Bags = tuple[IntArray, IntArray, IntArray]
+"""Keys [L] of the L distinct n-grams of texts, ascending; their counts [L] in their texts; lengths [texts]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +128,7 @@ class Numbering:
             numbers = number_longer(order, numbers[within] << 31 | tokens[starts + order - 1])
             keys.append(text[starts] << _TEXT | numbers << _INDEX | order - 1)
         distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
-        return Bags(distinct, counts, lengths)
+        return distinct, counts, lengths
 
 
 class Consensus:
@@ -149,12 +144,13 @@ class Consensus:
     def prepare(self, examples: Sequence[Example]) -> None:
         """Count the document frequency of each n-gram, and weight the references."""
         times = Counter(references_of(example, "cider") for example in examples)
-        self._rows = _consecutive(times)
+        self._rows = dict(zip(times, _consecutive(times), strict=True))
         self._numbering = Numbering()
         bags = self._numbering.learn([self._tokenize(text) for texts in times for text in texts])
+        keys = bags[0]
         # An n-gram counts once per example, however many of its references have it.
-        example = np.repeat(np.arange(len(times)), [len(texts) for texts in times])[bags.keys >> _TEXT]
-        once = np.unique(example << _TEXT | bags.keys & _NGRAMS)
+        example = np.repeat(np.arange(len(times)), [len(texts) for texts in times])[keys >> _TEXT]
+        once = np.unique(example << _TEXT | keys & _NGRAMS)
         multiplicity = np.array(list(times.values()), dtype=np.float64)[once >> _TEXT]
         order, index = once & _ORDERS, (once & _NGRAMS) >> _INDEX
         unseen = math.log(len(examples)) if examples else 0.0
@@ -174,81 +170,56 @@ class Consensus:
             scores += self._chunk(self._references, *zip(*pairs[start : start + CHUNK], strict=True))
         return scores
 
-    def _chunk(self, references: Vectors, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        # References that were not prepared are read after the candidates, in the same call.
-        new = dict.fromkeys(references_of(e, "cider") for e in examples if e.references not in self._rows)
-        added_rows = _consecutive(new, start=len(references.lengths))
-        rows = [self._rows.get(e.references) or added_rows[e.references] for e in examples]
-        vectors = self._weigh(self._numbering.read([self._tokenize(text) for text in (*texts, *chain(*new))]))
-        candidates, added = _parted(vectors, len(texts))
-        return mean_similarity(candidates, _joined(references, added), rows)
+    def _chunk(self, prepared: Vectors, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        groups = [references_of(example, "cider") for example in examples]
+        if all(group in self._rows for group in groups):
+            candidates = self._weigh(self._numbering.read(list(map(self._tokenize, texts))))
+            return mean_similarity(candidates, prepared, [self._rows[group] for group in groups])
+        both = self._weigh(self._numbering.read(list(map(self._tokenize, (*texts, *chain(*groups))))))
+        return mean_similarity(both, both, _consecutive(groups, start=len(texts)))
 
     def _weigh(self, bags: Bags) -> Vectors:
-        text, order, index = bags.keys >> _TEXT, bags.keys & _ORDERS, (bags.keys & _NGRAMS) >> _INDEX
-        weights = bags.counts.astype(np.float64)
+        keys, counts, lengths = bags
+        text, order, index = keys >> _TEXT, keys & _ORDERS, (keys & _NGRAMS) >> _INDEX
+        weights = counts.astype(np.float64)
         for each, idf in enumerate(self._idf):
             weights[order == each] *= idf[np.minimum(index[order == each], len(idf) - 1)]
-        texts = len(bags.lengths)
-        squares = np.bincount(text * LONGEST + order, weights**2, texts * LONGEST)
-        return Vectors(bags.keys, weights, np.sqrt(squares).reshape(texts, LONGEST), bags.lengths)
+        squares = np.bincount(text * LONGEST + order, weights**2, len(lengths) * LONGEST)
+        return Vectors(keys, weights, np.sqrt(squares).reshape(-1, LONGEST), lengths)
 
 
-def _consecutive(groups: Iterable[tuple[str, ...]], start: int = 0) -> dict[tuple[str, ...], range]:
+def _consecutive(groups: Iterable[Sequence[str]], start: int = 0) -> list[range]:
     """Return the rows of each group of texts when all are laid end to end."""
-    rows = {}
+    rows = []
     for group in groups:
-        rows[group] = range(start, start + len(group))
+        rows.append(range(start, start + len(group)))
         start += len(group)
     return rows
-
-
-def _parted(vectors: Vectors, texts: int) -> tuple[Vectors, Vectors]:
-    """Return the first `texts` texts and the rest, each numbered from 0."""
-    boundary = int(np.searchsorted(vectors.keys, texts << _TEXT))
-    return (
-        Vectors(vectors.keys[:boundary], vectors.weights[:boundary], vectors.norms[:texts], vectors.lengths[:texts]),
-        Vectors(
-            vectors.keys[boundary:] - (texts << _TEXT),
-            vectors.weights[boundary:],
-            vectors.norms[texts:],
-            vectors.lengths[texts:],
-        ),
-    )
-
-
-def _joined(first: Vectors, second: Vectors) -> Vectors:
-    """Return the texts of both, those of `second` last."""
-    if not len(second.lengths):
-        return first
-    return Vectors(
-        np.concatenate([first.keys, second.keys + (len(first.lengths) << _TEXT)]),
-        np.concatenate([first.weights, second.weights]),
-        np.concatenate([first.norms, second.norms]),
-        np.concatenate([first.lengths, second.lengths]),
-    )
 
 
 def mean_similarity(candidates: Vectors, references: Vectors, rows: Sequence[range]) -> list[float]:
     """Return ten times the mean similarity of each of N candidates to its references, which are in its `rows`.
 
-    A similarity is the mean over orders of the clipped cosine, times a Gaussian of the difference in length.
+    A similarity is the mean over orders of the clipped cosine, times a Gaussian of the difference in length. Texts
+    after the N-th of `candidates` are not read.
     """
     sizes = np.array([len(each) for each in rows])
     candidate = np.repeat(np.arange(len(rows)), sizes)  # [pairs]
     reference = np.array(list(chain.from_iterable(rows)), dtype=np.int64)  # [pairs]
     # Every n-gram of a candidate is compared with every one of its references: [M] = Σ n-grams × references.
-    text = candidates.keys >> _TEXT
+    candidate_keys = candidates.keys[: np.searchsorted(candidates.keys, len(rows) << _TEXT)]
+    text = candidate_keys >> _TEXT
     repeats = sizes[text]
     entry = np.repeat(np.arange(len(text)), repeats)
     nth = np.arange(len(entry)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
     pair = (np.cumsum(sizes) - sizes)[text[entry]] + nth
-    keys = reference[pair] << _TEXT | candidates.keys[entry] & _NGRAMS
+    keys = reference[pair] << _TEXT | candidate_keys[entry] & _NGRAMS
     place = np.searchsorted(references.keys, keys)
     shared = place < len(references.keys)
     shared[shared] = references.keys[place[shared]] == keys[shared]
     entry, pair, reference_weights = entry[shared], pair[shared], references.weights[place[shared]]
     products = np.bincount(
-        pair * LONGEST + (candidates.keys[entry] & _ORDERS),
+        pair * LONGEST + (candidate_keys[entry] & _ORDERS),
         np.minimum(candidates.weights[entry], reference_weights) * reference_weights,
         len(candidate) * LONGEST,
     ).reshape(-1, LONGEST)

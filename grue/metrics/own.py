@@ -41,7 +41,9 @@ def function_metric(path: str, folders: Sequence[Path] = (), suggestions: Iterab
     and errors as for `import_from`; a function that is missing, built in or not of two arguments is a ConfigError, too.
     """
     module = import_from(path, "metric", folders, suggestions)
-    values = checked_function("metric", path, attribute_of(module, path, "metric"))
+    function = attribute_of(module, path, "metric")
+    check_signature("metric", path, function)
+    values = checked_values("metric", path, guarded("metric", path, function))
     if not EXECUTED[module]:
         raise ConfigError(f"The metric {path!r}: {module.__name__} is built in; name a function in a file of your own.")
     signature = f"{path}|sha256:{EXECUTED[module][:16]}|corpus:mean"
@@ -121,12 +123,6 @@ def attribute_of(module: ModuleType, path: str, noun: Noun) -> TextFunction:
             f"The {noun} {path!r}: {module.__name__} has no function {attribute!r}.{close} The module is {where}."
         )
     return function
-
-
-def checked_function(noun: Noun, name: str, function: TextFunction) -> Checked:
-    """Return a user's function with its calls and values checked: one finite number per text; errors as below."""
-    check_signature(noun, name, function)
-    return checked_values(noun, name, guarded(noun, name, function))
 
 
 def check_signature(noun: Noun, name: str, function: Callable[..., Any], keywords: Iterable[str] = ()) -> None:

@@ -6,6 +6,7 @@ The module is imported when the metric is looked up; a metric that uses a model 
 
 import inspect
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -123,9 +124,9 @@ def _factory(name: str, folder: str) -> MetricFactory:
 
         return evaluate_metric(name)
     if name.startswith(MODEL):
-        from grue.metrics.reward_model import named_reward_model
+        from grue.metrics.reward_model import reward_model
 
-        return named_reward_model(name)
+        return partial(reward_model, name.removeprefix(MODEL))
     if name not in METRICS and ":" in name:
         from grue.metrics.own import function_metric
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from statistics import fmean
 
 from grue.lm.reward_folder import LOWEST, members
-from grue.metrics.card import MODEL
 from grue.metrics.metric import Average
 from grue.records import Example
 
@@ -54,15 +53,6 @@ def _member(folder: Path, batch_size: int) -> tuple[str, Callable[[Sequence[Exam
         return [float(value) for value in (scores - manifest.centre) / manifest.spread]
 
     return f"model|sha256:{manifest.sha256[:16]}|unit:sd of training texts|cut:left", values
-
-
-def named_reward_model(name: str) -> Callable[..., Average]:
-    """Return the factory of the metric `model:DIR`."""
-
-    def make(batch_size: int = 32) -> Average:
-        return reward_model(name.removeprefix(MODEL), batch_size)
-
-    return make
 
 
 METRICS = {"model": reward_model}

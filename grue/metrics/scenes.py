@@ -56,14 +56,11 @@ def f1(reference: Graph, candidate: Graph) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def merged(example: Example) -> Graph:
-    """Return the graph of all references of an example."""
-    return Graph(each for text in references_of(example, "spice_lite") for each in read(text))
-
-
 def spice_lite() -> Average:
     """Return the F1 of a text's tuples and those of all its references together, 0–1."""
-    graph_of = Prepared(merged)
+    graph_of = Prepared(
+        lambda example: Graph(each for text in references_of(example, "spice_lite") for each in read(text))
+    )
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         return [f1(graph_of(example), Graph(read(text))) for example, text in zip(examples, texts, strict=True)]

@@ -78,7 +78,7 @@ def _problems_of_java(java: str) -> list[str]:
     if shutil.which(java) is None:
         return [f"There is no program {java!r}; {cure}."]
     try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", check=False)
+        answer = _output([java, "-version"])
     except OSError as error:
         return [f"{java!r} does not start ({error.strerror}); {cure}."]
     version = _VERSION.search(answer.stderr + answer.stdout)
@@ -103,6 +103,10 @@ def _problems_of_home(home: str) -> list[str]:
     return missing
 
 
+def _output(command: Sequence[str | Path], cwd: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False)
+
+
 def clean(text: str) -> str:
     """Return `text` on one line, without control characters and halves of surrogate pairs."""
     return _UNSAFE.sub(" ", text).strip()
@@ -119,23 +123,8 @@ def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> 
         input_file, output_file = Path(folder, "in.json"), Path(folder, "out.json")
         input_file.write_text(json.dumps(items), encoding="utf-8")
         program = Path(shutil.which(java) or java).absolute()  # it runs in another folder
-        command = [
-            str(program),
-            f"-Xmx{memory}",
-            "-jar",
-            str(home.absolute() / JAR),
-            str(input_file),
-            "-out",
-            str(output_file),
-        ]
-        done = subprocess.run(
-            [*command, "-detailed", "-silent"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        command = [program, f"-Xmx{memory}", "-jar", home.absolute() / JAR, input_file, "-out", output_file]
+        done = _output([*command, "-detailed", "-silent"], cwd=folder)
         if done.returncode or not output_file.is_file():
             output = "\n".join((done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-20:])
             raise DataError(
@@ -143,7 +132,13 @@ def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> 
                 f"Its output:\n{output}"
             )
         answer = output_file.read_text(encoding="utf-8", errors="replace")
-    scores = _parse(answer)
+    try:  # sub-categories may be NaN or null where a text has no such tuple, F1 may not
+        scores = {int(item["image_id"]): float(item["scores"]["All"]["f"]) for item in json.loads(answer)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"SPICE's scores are not of its format ({type(error).__name__}: {error}); "
+            f"check that {JAR} is the official release."
+        ) from error
     unanswered = [item["image_id"] for item in items if item["image_id"] not in scores]
     if unanswered:
         raise DataError(
@@ -151,17 +146,6 @@ def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> 
             f"check that {JAR} is the official release."
         )
     return scores
-
-
-def _parse(answer: str) -> dict[int, float]:
-    """Return image_id → F1; sub-categories may be NaN or null where a text has no such tuple, F1 may not."""
-    try:
-        return {int(item["image_id"]): float(item["scores"]["All"]["f"]) for item in json.loads(answer)}
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"SPICE's scores are not of its format ({type(error).__name__}: {error}); "
-            f"check that {JAR} is the official release."
-        ) from error
 
 
 METRICS = {"spice": spice}

@@ -1,6 +1,7 @@
 """SummaC-ZS: whether each sentence of a summary follows from some sentence of its document."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
@@ -14,9 +15,6 @@ SHORTEST = 11  # characters of a sentence that counts
 MOST = 100  # sentences of a document that are read
 LONGEST = 500  # tokens of a pair
 SOURCES = ("document", "prompt")
-
-Pair = tuple[list[str], list[str]]
-"""The sentences of a document and those of its summary."""
 
 
 def summac(
@@ -65,7 +63,8 @@ def summac(
             (informative(source_of(example, source))[:MOST], informative(text))
             for example, text in zip(examples, texts, strict=True)
         ]
-        rows = softmax(logits(classifier, tokenizer, crossed(pairs), batch_size, LONGEST))
+        crossed = ((premise, hypothesis) for sides in pairs for premise, hypothesis in product(*sides))
+        rows = softmax(logits(classifier, tokenizer, crossed, batch_size, LONGEST))
         scores = np.zeros(len(pairs))
         start = 0
         for index, (premises, hypotheses) in enumerate(pairs):
@@ -101,14 +100,6 @@ def informative(text: str) -> list[str]:
     """Return the sentences of more than ten characters, or all if there are none."""
     parts = sentences(text)
     return [sentence for sentence in parts if len(sentence) >= SHORTEST] or parts
-
-
-def crossed(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
-    """Yield every sentence of a document with every sentence of its summary, document by document."""
-    for premises, hypotheses in pairs:
-        for premise in premises:
-            for hypothesis in hypotheses:
-                yield premise, hypothesis
 
 
 METRICS = {"summac": summac}

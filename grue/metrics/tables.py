@@ -11,7 +11,7 @@ headers.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -55,61 +55,36 @@ class ReadTable:
     references: list[Reference]
 
 
-class Parent:
-    """PARENT of texts against tables and references.
+def scores_of(table: ReadTable, tokens: Sequence[str]) -> dict[Part, float]:
+    """Return precision, recall and F1 of a text in lower case at the reference with the highest F1, 0–1 each."""
+    counts = count_by_order(tokens)
+    backed = backed_by_order(tokens, table.words)
+    mentioned = mention(table.highlighted, tokens) or SMOOTHING
+    scores: list[dict[Part, float]] = []
+    for reference in table.references:
+        precision = mean_precision(counts, backed, reference, table.words)
+        weight = reference.table_weight
+        recall = mean_recall(counts, reference) ** (1 - weight) * mentioned**weight
+        f1 = 2 * precision * recall / (precision + recall + 1e-8)
+        scores.append({"precision": precision, "recall": recall, "f1": f1})
+    return max(scores, key=lambda each: each["f1"])
 
-    Args:
-        tokenize: Splits texts and references, in lower case; the table is always split by sacreBLEU's 13a.
-        filled_up_to: Number of references to which "<null>" fills up an example's, as the official script does.
-    """
 
-    def __init__(self, tokenize: Tokenizer, filled_up_to: int = 0) -> None:
-        self._tokenize = tokenize
-        self._filled_up_to = filled_up_to
-        self._table_of = Prepared(self._read, MOST_PREPARED)
-
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Read tables and references in advance."""
-        self._table_of.prepare(examples)
-
-    def values(self, part: Part, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        """Return one part of the score of each text at its best reference, 0–1."""
-        return [self.score(example, text)[part] for example, text in zip(examples, texts, strict=True)]
-
-    def score(self, example: Example, text: str) -> Mapping[Part, float]:
-        """Return precision, recall and F1 at the reference with the highest F1, 0–1 each."""
-        table = self._table_of(example)
-        tokens = self._tokenize(text.lower())
-        counts = count_by_order(tokens)
-        backed = backed_by_order(tokens, table.words)
-        mentioned = mention(table.highlighted, tokens) or SMOOTHING
-        best: Mapping[Part, float] | None = None
-        for reference in table.references:
-            precision = mean_precision(counts, backed, reference, table.words)
-            weight = reference.table_weight
-            recall = mean_recall(counts, reference) ** (1 - weight) * mentioned**weight
-            f1 = 2 * precision * recall / (precision + recall + 1e-8)
-            if best is None or f1 > best["f1"]:
-                best = {"precision": precision, "recall": recall, "f1": f1}
-        assert best is not None
-        return best
-
-    def _read(self, example: Example) -> ReadTable:
-        cells, highlighted = values_of(example, "table"), values_of(example, "highlighted")
-        words = frozenset(token for value in cells for token in value)
-        entries = [lcs.read(value) for value in highlighted]
-        references = list(references_of(example, "parent"))
-        references += ["<null>"] * (self._filled_up_to - len(references))
-        return ReadTable(words, entries, [self._reference(text, words, entries) for text in references])
-
-    def _reference(self, text: str, words: frozenset[str], entries: list[lcs.IndexedTokens]) -> Reference:
-        tokens = self._tokenize(text.lower())
-        counts = count_by_order(tokens)
-        backed = []
+def read_table(example: Example, tokenize: Tokenizer, filled_up_to: int) -> ReadTable:
+    """Read an example's table, which is always split by sacreBLEU's 13a, and its references."""
+    cells, highlighted = values_of(example, "table"), values_of(example, "highlighted")
+    words = frozenset(token for value in cells for token in value)
+    entries = [lcs.read(value) for value in highlighted]
+    texts = list(references_of(example, "parent"))
+    references = []
+    for text in [*texts, *["<null>"] * (filled_up_to - len(texts))]:
+        tokens = tokenize(text.lower())
+        counts, backed = count_by_order(tokens), []
         for order in counts:
             weighed = {ngram: count * backing_of(ngram, words) for ngram, count in order.items()}
             backed.append((weighed, math.fsum(weighed.values())))
-        return Reference(counts, backed, 1 - mention(entries, tokens))
+        references.append(Reference(counts, backed, 1 - mention(entries, tokens)))
+    return ReadTable(words, entries, references)
 
 
 def values_of(example: Example, key: str) -> list[list[str]]:
@@ -193,13 +168,19 @@ def parent(name: str, part: Part, filled_up_to: int, tokenizer: str = "13a") -> 
 
     Args:
         name: Registered name.
-        filled_up_to: See `Parent`.
+        filled_up_to: Number of references to which "<null>" fills up an example's, as the official script does.
         tokenizer: "13a", or "whitespace" as the official unit test splits texts.
     """
-    scorer = Parent(TOKENIZERS[tokenizer], filled_up_to)
+    tokenize = TOKENIZERS[tokenizer]
+    tables = Prepared(lambda example: read_table(example, tokenize, filled_up_to), MOST_PREPARED)
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        pairs = zip(examples, texts, strict=True)
+        return [scores_of(tables(example), tokenize(text.lower()))[part] for example, text in pairs]
+
     references = f"<null> up to {filled_up_to}" if filled_up_to else "as given"
     signature = f"{name}|case:lower|tok:{tokenizer}|lambda:auto|smooth:{SMOOTHING:g}|refs:best of {references}"
-    return Average(signature, partial(scorer.values, part), scorer.prepare)
+    return Average(signature, values, tables.prepare)
 
 
 def parent_half(name: str, overlap: bool, tokenizer: str = "13a") -> Subset:

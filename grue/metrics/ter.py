@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from operator import add
 
 import numpy as np
@@ -131,12 +132,7 @@ def align(words: str, reference: str) -> Alignment:
             i, j = i - 1, j - 1
             place[j] = i
             wrong[i] = unmet[j] = int(step == _SUBSTITUTE)
-    return Alignment(distance, place, _running(wrong), _running(unmet))
-
-
-def _running(flags: Sequence[int]) -> list[int]:
-    total = 0
-    return [0, *(total := total + flag for flag in flags)]
+    return Alignment(distance, place, *(list(accumulate(flags, initial=0)) for flags in (wrong, unmet)))
 
 
 def best_move(words: str, reference: str, alignment: Alignment) -> tuple[str | None, int]:

@@ -22,7 +22,9 @@ def kendall(x: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
 
 def spearman(x: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
     """Return [draws] Spearman's ρ: Pearson's correlation of the ranks, where ties share theirs; as `kendall`."""
-    ranks_x, ranks_y = (_centred(_applied(_signs(values), weights), weights) for values in (x, y))
+    total = np.maximum(weights.sum(axis=-1, keepdims=True), 1)  # a draw may be empty
+    ranks = [_applied(_signs(values), weights) for values in (x, y)]
+    ranks_x, ranks_y = (each - (weights * each).sum(axis=-1, keepdims=True) / total for each in ranks)
     squares = (weights * ranks_x**2).sum(axis=-1) * (weights * ranks_y**2).sum(axis=-1)
     return _ratio((weights * ranks_x * ranks_y).sum(axis=-1), squares)
 
@@ -44,13 +46,6 @@ def _form(matrix: FloatArray, weights: FloatArray) -> FloatArray:
     """Return [draws] wᵀMw."""
     product: FloatArray = (_applied(matrix, weights) * weights).sum(axis=-1)
     return product
-
-
-def _centred(values: FloatArray, weights: FloatArray) -> FloatArray:
-    total = np.maximum(weights.sum(axis=-1, keepdims=True), 1)  # a draw may be empty
-    mean = (weights * values).sum(axis=-1, keepdims=True) / total
-    centred: FloatArray = values - mean
-    return centred
 
 
 def _ratio(above: FloatArray, below_squared: FloatArray) -> FloatArray:

@@ -41,20 +41,15 @@ def alphas(table: FloatArray, values: Sequence[float], level: Level) -> FloatArr
         level: The level of measurement, which defines the distance between two values.
     """
     counts = table.sum(axis=-1)
-    distances = _squared_distances(counts, np.asarray(values, dtype=np.float64), level)
+    # The distance of ordinal values is that of their middle ranks among the answers given.
+    places = np.cumsum(counts, axis=-1) - counts / 2 if level == "ordinal" else np.asarray(values, dtype=np.float64)
+    distances = (places[..., :, None] - places[..., None, :]) ** 2
     observed = (table * distances).sum(axis=(-2, -1))
     expected = (counts[..., :, None] * counts[..., None, :] * distances).sum(axis=(-2, -1))
     total = counts.sum(axis=-1)
     defined = expected > 0
     result: FloatArray = np.where(defined, 1 - (total - 1) * observed / np.where(defined, expected, 1.0), np.nan)
     return result
-
-
-def _squared_distances(counts: FloatArray, values: FloatArray, level: Level) -> FloatArray:
-    """Return [..., V, V]; ordinal distances are those of the values' middle ranks among the answers given."""
-    places = np.cumsum(counts, axis=-1) - counts / 2 if level == "ordinal" else values
-    squared: FloatArray = (places[..., :, None] - places[..., None, :]) ** 2
-    return squared
 
 
 def alpha(ratings: FloatArray, values: Sequence[float], level: Level) -> float | None:
@@ -70,8 +65,7 @@ def alpha_interval(by_item: FloatArray, values: Sequence[float], level: Level, w
         by_item: [items, V, V] coincidences of the items, which are drawn as a whole.
         weights: [draws, items] how often each item was drawn (`resamples`).
     """
-    drawn = alphas(np.tensordot(weights, by_item, axes=1), values, level)
-    return percentile_interval(drawn)
+    return percentile_interval(alphas(np.tensordot(weights, by_item, axes=1), values, level))
 
 
 def resamples(items: int, draws: int, generator: np.random.Generator) -> FloatArray:

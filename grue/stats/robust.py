@@ -4,8 +4,6 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from grue.stats.intervals import in_order
-
 
 def iqm(scores: Mapping[str, Collection[float]]) -> float:
     """Return the mean of the middle half of all runs, in the unit of the scores.
@@ -20,7 +18,9 @@ def iqm(scores: Mapping[str, Collection[float]]) -> float:
     Raises:
         ValueError: There is no task, a task has no scores, or a score is not finite.
     """
-    by_task = list(in_order(scores).values())
+    by_task = [np.sort(np.array(list(scores[task]), dtype=np.float64)) for task in sorted(scores)]  # in any order
+    if not (by_task and all(len(values) and np.isfinite(values).all() for values in by_task)):
+        raise ValueError(f"each task needs scores, at least one, all finite: {dict(scores)}")
     runs = np.concatenate(by_task)
     share = np.concatenate([np.full(len(values), 1 / (len(by_task) * len(values))) for values in by_task])
     order = np.argsort(runs, kind="stable")

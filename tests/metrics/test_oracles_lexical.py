@@ -179,22 +179,13 @@ def agree(record_property):
     return compare
 
 
-def compare_with(oracle, name, options, bound, count, agree):
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "options", "oracle", "bound"), ORACLES, ids=NAMES)
+def test_values_are_the_reference_implementations(name, options, oracle, bound, count, agree):
     examples, texts = (part[: count // 3] if name == "ter" else part for part in drawn(count))
     if "reference_length" in options:  # shorter than the references, so that lengths count
         texts = [text[: len(text) * 2 // 3] for text in texts]
     agree(name, scored(name, examples, texts, **options), oracle(name, examples, texts, **options), bound)
-
-
-@pytest.mark.parametrize(("name", "options", "oracle", "bound"), ORACLES, ids=NAMES)
-def test_values_are_the_reference_implementations(name, options, oracle, bound, agree):
-    compare_with(oracle, name, options, bound, 100, agree)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "options", "oracle", "bound"), ORACLES, ids=NAMES)
-def test_values_are_the_reference_implementations_on_the_whole_corpus(name, options, oracle, bound, agree):
-    compare_with(oracle, name, options, bound, 1000, agree)
 
 
 @pytest.mark.slow
@@ -224,22 +215,12 @@ def long_pairs(generator, count):
         yield from ((behind, reference), (reference, behind))
 
 
-def compare_long(count, agree):
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_ter_of_long_and_of_unequal_texts_is_sacrebleus(count, agree):
     pairs = [tuple(map(" ".join, pair)) for pair in long_pairs(random.Random(6), count)]
-    examples, texts = (
-        [Example(str(i), "", (reference,)) for i, (_, reference) in enumerate(pairs)],
-        [t for t, _ in pairs],
-    )
+    examples = [Example(str(i), "", (reference,)) for i, (_, reference) in enumerate(pairs)]
+    texts = [text for text, _ in pairs]
     agree("ter", scored("ter", examples, texts), of_sacrebleu("ter", examples, texts), 1e-9)
-
-
-def test_ter_of_long_and_of_unequal_texts_is_sacrebleus(agree):
-    compare_long(2, agree)
-
-
-@pytest.mark.slow
-def test_ter_of_many_long_and_unequal_texts_is_sacrebleus(agree):
-    compare_long(10, agree)
 
 
 @pytest.mark.parametrize("count", [1, 2, 50])

@@ -29,19 +29,6 @@ def test_values_do_not_depend_on_the_order_of_sets_of_strings():
     assert len(set(first.split())) > 10
 
 
-def test_values_need_not_be_strings():
-    assert score("parent", ["in 1999"], "in 1999", [1999]) == score("parent", ["in 1999"], "in 1999", ["1999"])
-
-
-def test_filling_up_with_null_rewards_copies_of_the_table():
-    """The trap of the official script's three references, which RL4LMs trained with."""
-    table, said = ["anna berg", "oslo city hall", "1999 cup final"], "she beat two rivals before lunch"
-    copied = " ".join(table)
-    assert score("parent:rl4lms", [said], copied, table) == pytest.approx(1.0, abs=1e-6)
-    assert score("parent:rl4lms", [said], said, table) < 0.2
-    assert score("parent:rl4lms", [said] * 3, copied, table) == score("parent", [said], copied, table)
-
-
 def test_another_table_under_the_same_id():
     """What is remembered of an example is of its table, too: modules of `evaluate` number examples from 0."""
     one, other = (Example("0", "", ("a dog ran",), {"table": [word], "highlighted": [word]}) for word in ("dog", "cat"))

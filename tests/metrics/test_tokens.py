@@ -11,7 +11,7 @@ from support.paths import ROOT
 
 from grue.errors import UnknownName
 from grue.metrics.tokenizers import TOKENIZERS
-from grue.metrics.tokens import sentences, whitespace, words
+from grue.metrics.tokens import sentences, words
 from grue.metrics.treebank import treebank
 from grue.metrics.wordnet import lemmas, readings, synonyms
 
@@ -99,12 +99,6 @@ def test_texts_of_nothing_but_stops_are_split_at_all(sign):
 )
 def test_words(text, expected):
     assert words(text) == expected.split()
-
-
-def test_words_lose_nothing_but_space():
-    text = "Odd-looking 'text' — with $5.00, 7'th: \u00a0a_b @you #1 isn't/aren't (x.y.z) ''' n't"
-    assert "".join(words(text)) == "".join(text.split())
-    assert whitespace(" on the  mat. ") == ["on", "the", "mat."]
 
 
 def test_tokenizers_by_name(refused):

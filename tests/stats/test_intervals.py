@@ -51,7 +51,7 @@ def test_quantiles_are_the_tables_and_the_closed_forms():
 
 def test_probabilities_are_the_closed_forms_and_turn_the_quantiles_round():
     t = np.array([0, 1e-6, 0.3, 1, 2.5, 10, 1e3, 1e6, math.inf])
-    assert student_t_p(t, np.full(9, 1.0)) == pytest.approx(2 / math.pi * np.arctan2(1, t), rel=1e-12)
+    assert student_t_p(t, np.full(9, 1.0)) == pytest.approx(2 / math.pi * np.arctan2(1, t), rel=1e-10)
     assert student_t_p(t[:-2], np.full(7, 2.0)) == pytest.approx(1 - t[:-2] / np.sqrt(2 + t[:-2] ** 2), rel=1e-9)
     for degrees in (1.3, 3.7, 28.0, 3000.0):
         quantile = student_t_quantile(0.975, degrees)

@@ -1,7 +1,6 @@
-"""Krippendorff's α beside a published example, a package and loops; rank correlations beside scipy."""
+"""Krippendorff's α beside a published example and a package; rank correlations beside scipy."""
 
 import math
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -31,44 +30,19 @@ KNOWN = {
 }
 
 
-def drawn(seed=7, shape=(3, 30), lost=0.2):
-    generator = np.random.default_rng(seed)
-    ratings = generator.integers(1, 6, size=shape).astype(float)
-    ratings[generator.random(shape) < lost] = N
+def drawn():
+    generator = np.random.default_rng(7)
+    ratings = generator.integers(1, 6, size=(3, 30)).astype(float)
+    ratings[generator.random((3, 30)) < 0.2] = N
     return ratings.T
 
 
-def by_loops(ratings, distance):
-    """α from all ordered pairs of answers: those within a unit, and those of anybody anywhere."""
-    units = [[value for value in unit if not math.isnan(value)] for unit in ratings]
-    units = [unit for unit in units if len(unit) > 1]
-    everyone = [value for unit in units for value in unit]
-    within = [(unit, distance(a, b, everyone)) for unit in units for a, b in permutations(unit, 2)]
-    observed = sum(each / (len(unit) - 1) for unit, each in within) / len(everyone)
-    expected = sum(distance(a, b, everyone) for a, b in permutations(everyone, 2))
-    return 1 - observed / (expected / (len(everyone) * (len(everyone) - 1)))
-
-
-def ordinal(a, b, everyone):
-    low, high = min(a, b), max(a, b)
-    return (sum(low <= v <= high for v in everyone) - (everyone.count(a) + everyone.count(b)) / 2) ** 2 if a != b else 0
-
-
-DISTANCES = {
-    "ordinal": ordinal,
-    "interval": lambda a, b, everyone: (a - b) ** 2,
-}
-
-
 @pytest.mark.parametrize("level", KNOWN)
-def test_alpha_is_as_published_as_by_the_package_and_as_by_loops_and_a_weight_is_the_number_of_copies(level):
+def test_alpha_is_as_published_and_as_by_the_package_and_a_weight_is_the_number_of_copies(level):
     printed, of_example, of_drawn = KNOWN[level]
     assert alpha(PUBLISHED, FIVE, level) == pytest.approx(printed, abs=0.0005)
     assert alpha(PUBLISHED, FIVE, level) == pytest.approx(of_example, abs=1e-12)
     assert alpha(drawn(), FIVE, level) == pytest.approx(of_drawn, abs=1e-12)
-    for seed in range(10):
-        ratings = drawn(seed, (4, 9), 0.3)
-        assert alpha(ratings, FIVE, level) == pytest.approx(by_loops(ratings, DISTANCES[level])), seed
     weights = np.array([[2.0, 0, 1, 1, 0, 3, 1, 1, 1, 1, 1, 0]])
     copied = np.repeat(PUBLISHED, weights[0].astype(int), axis=0)
     weighed = alphas(np.tensordot(weights, coincidences(PUBLISHED, FIVE), axes=1), FIVE, level)

@@ -67,7 +67,10 @@ class Matching:
         self._batch_size = batch_size
         self._idf = idf
         self._part = part
-        self._weights: Mapping[int, float] | None = None if idf else even_weights(self._tokenizer)
+        self._weights: Mapping[int, float] | None = None
+        if not idf:  # what opens and closes a text can be matched but does not count
+            unmatched = dict.fromkeys((self._tokenizer.cls_token_id, self._tokenizer.sep_token_id), 0.0)
+            self._weights = defaultdict(lambda: 1.0, unmatched)
         self._prepared: dict[str, Embedded | None] = {}
         self._room = MOST_KEPT
 
@@ -121,15 +124,12 @@ class Matching:
             for row, text in enumerate(chosen):
                 length = int(mask[row].sum())
                 if weights[row].any():  # else only special tokens, or all weights are 0
-                    embedded[text] = Embedded(pieces[row, :length].cpu().clone(), weights[row, :length].clone())
-                    self._keep(text, embedded[text])
+                    kept = Embedded(pieces[row, :length].cpu().clone(), weights[row, :length].clone())
+                    embedded[text] = kept
+                    if text in self._prepared and kept.pieces.nbytes <= self._room:
+                        self._prepared[text] = kept
+                        self._room -= kept.pieces.nbytes
         return embedded
-
-    def _keep(self, text: str, embedded: Embedded) -> None:
-        size = embedded.pieces.nbytes
-        if text in self._prepared and size <= self._room:
-            self._prepared[text] = embedded
-            self._room -= size
 
     def _match(self, pairs: Sequence[tuple[Embedded, Embedded]]) -> FloatArray:
         """Return the chosen part for each (reference, text)."""
@@ -155,11 +155,3 @@ class Matching:
         broken = precision.isnan() | recall.isnan()
         parts: Tensor = torch.stack([precision, recall, torch.where(broken, torch.nan, f1)])
         return parts[self._part]
-
-
-def even_weights(tokenizer: object) -> Mapping[int, float]:
-    """Return weights of 1, but 0 for the tokens that open and close a text: they can be matched but do not count."""
-    weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
-    for name in ("cls_token_id", "sep_token_id"):
-        weights[getattr(tokenizer, name)] = 0.0
-    return weights
