@@ -86,13 +86,6 @@ def test_words_of_a_sentence_are_replaced_by_those_in_their_place(answer, expect
     assert plain(moved(terms(answer), said, other, match)) == expected
 
 
-def test_a_longer_part_takes_the_place_of_a_shorter_one():
-    one, other = terms("He lives in Marlow now."), terms("He lives above a noisy tavern now.")
-    assert plain(moved(terms("in Marlow"), one, other, matched(one, other))) == "above a noisy tavern"
-    one, other, frame = terms("a ring near a stove"), terms("one watch near the oven"), ("_", "_", "near", "_", "_")
-    assert moved(terms("a stove"), one, other, matched(frame, frame)) == ["the", "oven"], "the longest run goes first"
-
-
 def test_frames_keep_what_many_texts_have_and_text_is_typeset():
     frames = Frames([["the", "Ring", "is", name] for name in ("mine", "yours", "his", "hers")])
     assert frames.of(("The", "ring", "is", "Mine")) == ("the", "ring", "is", "_")
