@@ -16,7 +16,7 @@ import numpy as np
 from grue.data.load import load_examples
 from grue.lm.chat import cut_text
 from grue.lm.load import load_tokenizer
-from grue.metrics.neural.perplexity import LEAST, MOST, Perplexity
+from grue.metrics.neural.perplexity import LEAST, MOST, TextLosses
 from grue.task_files import load_task
 from grue.tasks import Prompt
 
@@ -36,7 +36,7 @@ def main(task: str, folder: Path, judge: str | None, split: str | None, limit: i
     examples = [one for one in found if one.references][:limit]
     context = next(int(spec.options["context"]) for spec in of_task.metrics if "context" in spec.options)
     texts = [cut_text(tokenizer, one.references[0], room) for one in examples]
-    losses, tokens = Perplexity(judge, "", 16, context).statistics(examples, texts).T
+    losses, tokens = TextLosses("perplexity", judge, "", 16, context).statistics(examples, texts).T
     each = losses / tokens
     plain = math.exp(losses.sum() / tokens.sum())
     steps = np.linspace(each.min(), each.max(), 100_001)

@@ -65,7 +65,13 @@ class Evaluated:
         self._all = references == "all"
         self._module, version = load(name)
         self._key = key or self._module.name
-        self._columns = columns_of(self._module, name)
+        features = self._module.features
+        self._columns = list(features[0] if isinstance(features, list) else features)
+        if unknown := set(self._columns) - {"predictions", "references", "sources"}:
+            raise ConfigError(
+                f"The metric {name!r} needs {', '.join(sorted(unknown))} besides predictions and references, which no "
+                "example has; use another metric."
+            )
         self._first = 0
         self._rows: list[Row] = []
         argument_part = "".join(f"|{argument}:{value}" for argument, value in sorted(self._arguments.items()))
@@ -147,15 +153,3 @@ def load(name: str) -> tuple[Any, str]:
         raise DataError(f"The metric {name!r} needs a package that is not installed: {error}") from error
     *_, script, _ = type(module).__module__.split(".")  # evaluate names the copy that it runs by the script's hash
     return module, f"evaluate-{evaluate.__version__},script-{script[:12]}"
-
-
-def columns_of(module: Any, name: str) -> list[str]:
-    """Return the names of the columns that an evaluation module needs; a ConfigError for one that no example has."""
-    features = module.features[0] if isinstance(module.features, list) else module.features
-    unknown = set(features) - {"predictions", "references", "sources"}
-    if unknown:
-        raise ConfigError(
-            f"The metric {name!r} needs {', '.join(sorted(unknown))} besides predictions and references, which no "
-            "example has; use another metric."
-        )
-    return list(features)

@@ -129,7 +129,10 @@ def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
         return f1(lcs.length(columns[0], reference[0]), *totals)
     left_in_reference = Counter(chain.from_iterable(reference))
     left_in_candidate = Counter(chain.from_iterable(candidate))
-    having = columns_by_token(columns)
+    having: dict[str, list[int]] = {}  # token → the columns that have it
+    for index, column in enumerate(columns):
+        for token in column.positions:
+            having.setdefault(token, []).append(index)
     unions = {line: union_of_common(line, columns, having) for line in dict.fromkeys(reference)}
     hits = 0
     for line in reference:
@@ -145,21 +148,12 @@ def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
     return f1(hits, *totals)
 
 
-def columns_by_token(columns: Sequence[lcs.IndexedTokens]) -> dict[str, list[int]]:
-    """Return token → the columns that have it."""
-    having: dict[str, list[int]] = {}
-    for index, column in enumerate(columns):
-        for token in column.positions:
-            having.setdefault(token, []).append(index)
-    return having
-
-
 def union_of_common(
     line: Sequence[str], columns: Sequence[lcs.IndexedTokens], having: Mapping[str, Sequence[int]]
 ) -> int:
     """Return the positions in `line` that its longest common subsequence with any of the columns takes, as bits.
 
-    Only columns that have a token can take its position, and of those one is enough.
+    Only columns that are `having` a token can take its position, and of those one is enough.
     """
     union = 0
     compared: set[int] = set()

@@ -231,10 +231,8 @@ def judge_mean(
 ) -> MeanDifference:
     """Return the mean difference over tasks, whose noise is independent: they share neither examples nor runs."""
     value = mean([of_task.value for of_task in compared])
-    null, around = (
-        np.mean(parts, axis=0)
-        for parts in ([of_task.null for of_task in noises], [of_task.around for of_task in noises])
-    )
+    null = np.mean([of_task.null for of_task in noises], axis=0)
+    around = np.mean([of_task.around for of_task in noises], axis=0)
     degrees = degrees_of_freedom(compared)
     if math.isfinite(degrees):
         stretch = np.sqrt(degrees / generator.chisquare(degrees, len(null)))
@@ -248,10 +246,8 @@ def judge_mean(
 def _mean_difference(compared: Sequence[Contrast], half: float, p: float) -> MeanDifference:
     """Return the mean difference with half the width of its interval."""
     value = mean([of_task.value for of_task in compared])
-    a, b = (
-        mean([mean(scores) for scores in by_task])
-        for by_task in ([of_task.scores_a for of_task in compared], [of_task.scores_b for of_task in compared])
-    )
+    a = mean([mean(of_task.scores_a) for of_task in compared])
+    b = mean([mean(of_task.scores_b) for of_task in compared])
     return MeanDifference(a, b, value, Interval(value - half, value + half), p)
 
 
