@@ -12,7 +12,6 @@ from grue.data.sets.totto import examples as totto_examples
 from grue.metrics.bleu import sacrebleu
 from grue.metrics.meteor import meteor, read
 from grue.metrics.registry import make_metric
-from grue.metrics.tables import METRICS as OF_TABLES
 from grue.records import Example
 from miniworld import totto
 from miniworld.commongen import held_out
