@@ -103,7 +103,7 @@ def _problems_of_home(home: str) -> list[str]:
     return missing
 
 
-def _output(command: Sequence[str | Path], cwd: str | None = None) -> subprocess.CompletedProcess[str]:
+def _output(command: Sequence[str], cwd: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False)
 
 
@@ -123,16 +123,8 @@ def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> 
         input_file, output_file = Path(folder, "in.json"), Path(folder, "out.json")
         input_file.write_text(json.dumps(items), encoding="utf-8")
         program = Path(shutil.which(java) or java).absolute()  # it runs in another folder
-        command: list[str | Path] = [
-            program,
-            f"-Xmx{memory}",
-            "-jar",
-            home.absolute() / JAR,
-            input_file,
-            "-out",
-            output_file,
-        ]
-        done = _output([*command, "-detailed", "-silent"], cwd=folder)
+        command = (program, f"-Xmx{memory}", "-jar", home.absolute() / JAR, input_file, "-out", output_file)
+        done = _output([*map(str, command), "-detailed", "-silent"], cwd=folder)
         if done.returncode or not output_file.is_file():
             output = "\n".join((done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-20:])
             raise DataError(
