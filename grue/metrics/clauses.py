@@ -11,7 +11,7 @@ before, the rest opens the next clause.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from grue.metrics.tags import OPENERS, WISHING, Tag, lemma, tag
 from grue.metrics.tokens import words
@@ -30,18 +30,6 @@ ACCESSORIES = frozenset(("wear", "hold", "carry", "have", "use"))
 """Verbs whose object is not the subject of the next verb: a boy wearing a cap riding a sled."""
 MOST = 64
 """Limit of things in one role of a verb: a longer list is no clause, and two such lists have too many pairs."""
-_KINDS: dict[Tag, Kind] = {
-    "pronoun": "pronoun",
-    "anaphor": "anaphor",
-    "preposition": "preposition",
-    "to": "to",
-    "owner": "owner",
-    "and": "and",
-    "comma": "comma",
-    "relative": "relative",
-    "link": "link",
-    "stop": "stop",
-}
 _LETTERS: dict[Tag, str] = {"noun": "n", "adjective": "a"}
 _PHRASE = ("determiner", "number", "adjective", "noun")
 _LEXICAL = ("verb", "ing", "ed")
@@ -116,7 +104,7 @@ def chunk(tokens: Sequence[str], tags: Sequence[Tag]) -> list[Chunk]:
             end = _end_of_verb(tags, index)
             chunks += _verb(tokens[index:end], tags[index:end])
         elif tags[index] != "adverb":
-            chunks.append(Chunk(_KINDS[tags[index]], tokens[index]))
+            chunks.append(Chunk(cast(Kind, tags[index]), tokens[index]))  # the other tags are kinds
         index = end
     return chunks
 

@@ -16,17 +16,7 @@ from grue.metrics.card import CARDS, EVALUATE, MODEL
 from grue.metrics.metric import Metric, MetricFactory
 from grue.registry import Registry
 
-DIVERSITY = (
-    "msttr",
-    "distinct1",
-    "distinct2",
-    "entropy1",
-    "entropy2",
-    "unique1",
-    "unique2",
-    "vocabulary",
-    "mean_length",
-)
+DIVERSITY = tuple("msttr distinct1 distinct2 entropy1 entropy2 unique1 unique2 vocabulary mean_length".split())
 """The set that describes every system's texts; reported with each result, outside the score."""
 
 _KINDS: Mapping[Any, tuple[str, type | tuple[type, ...]]] = {

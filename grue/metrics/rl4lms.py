@@ -34,11 +34,6 @@ def printed(references: References) -> References:
     return (str(list(references)),)
 
 
-def first(references: References) -> References:
-    """Return the first reference alone."""
-    return references[:1]
-
-
 def with_references(change: Callable[[References], References], signature: str, *metrics: Metric) -> Average:
     """Return the mean of `metrics`, computed with the references `change(references)` of every example."""
     name = signature.partition("|")[0]
@@ -112,7 +107,9 @@ def printed_rouge_lsum() -> Average:
 def rouge_combined() -> Average:
     """Return the mean of ROUGE-1, ROUGE-2 and ROUGE-L F1 with the first reference, 0–1: the reward rouge_combined."""
     metrics = [rouge.rouge(name, order) for name, order in ROUGES.items()]
-    return with_references(first, f"rouge:rl4lms|mean:{','.join(ROUGES)}|{ROUGE_TOKENS}|refs:first", *metrics)
+    return with_references(
+        lambda references: references[:1], f"rouge:rl4lms|mean:{','.join(ROUGES)}|{ROUGE_TOKENS}|refs:first", *metrics
+    )
 
 
 # --- ROUGE-Lmax ------------------------------------------------------------------------------------------------------
