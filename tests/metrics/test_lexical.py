@@ -38,6 +38,8 @@ def test_cider_keeps_the_prepared_frequencies(refused):
     assert [metric.statistics([e], [t])[0, 0] for e, t in zip(examples, texts, strict=True)] == whole
     unseen = Example("new", "", ("a dog runs in the field",))
     assert metric.statistics([unseen], unseen.references)[0, 0] == pytest.approx(10.0)
+    beside = metric.statistics([unseen, *examples], ["two cats", *texts])[:, 0].tolist()
+    assert beside == [0.0, *whole], "what was not prepared changes nothing of the others"
     strangers = [unseen, Example("b", "", ("two cats sleep on a mat",))]
     values, mean = scored("cider", strangers, [*unseen.references, "quite another thing"])
     assert (values, mean) == ([pytest.approx(10.0), 0.0], pytest.approx(5.0))
