@@ -46,3 +46,5 @@ def test_two_clauses_are_joined():
     assert text == "A cook bakes some cake while a girl sings."
     (text,) = LOOKUPS["nearest"](TASK, [example("girl sing", "A girl is singing.")], [example("girl sing moon")], 1)
     assert text == "A girl is singing and the moon.", "what has no place stands at the end"
+    watch = [example("girl watch dog", "A girl watches a dog.")]
+    assert LOOKUPS["nearest"](TASK, watch, [example("girl kiss owl")], 1) == ["A girl kisses an owl."]

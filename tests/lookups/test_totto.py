@@ -27,6 +27,7 @@ TRAIN = [
 RACE = "Rovers came second in the 1950 Lake League."
 LEAGUE = [example("1950 Lake League", {"Place": "2", "Team": "Rovers"}, RACE, "Table")]
 
+PLAY = [example("Ann Moss", {"Film": "The Owl", "Play": "The Fox"}, "Ann Moss was in The Owl and The Fox.")]
 BORN = [example("Ann Moss", {"Born": "3 May 1963"}, "Ann Moss was born on May 3.")]
 
 
@@ -46,6 +47,7 @@ def said(name, train, *table):
         (TRAIN[:1], "Eva Bell", {"Year": "1968", "Film": "The Elk"}, "Eva Bell acted in The Elk back in 1968."),
         (TRAIN[1:], "Eva Bell", {"Film": "The Elk", "Role": "An owl"}, "Eva Bell acted in The Elk and played an owl."),
         (LEAGUE, "1971 Hill League", {"Place": "4", "Team": "Swans"}, "Swans came fourth in the 1971 Hill League."),
+        (PLAY, "Eva Bell", {"Film": "The Elk", "Song": "The Emu"}, "Eva Bell was in The Elk and The Emu."),
         (BORN, "Eva Bell", {"Born": "4 July 1968"}, "Eva Bell was born on July 4."),
         (
             TRAIN,
