@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from grue.stats.intervals import Interval, bootstrap_interval, satterthwaite_interval
+from grue.stats.intervals import Interval, satterthwaite_interval
 from grue.stats.robust import iqm
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -30,6 +30,16 @@ def systems(world: str, seeds: str, count: int, stream: int = 0) -> Iterator[Sco
 
 def share_that_holds(intervals: Iterable[Interval | None], truth: float) -> float:
     return float(np.mean([interval is not None and interval.low <= truth <= interval.high for interval in intervals]))
+
+
+def bootstrap_interval(scores: Scores, generator: np.random.Generator, draws: int = 2000) -> Interval:
+    """Return the 95 % percentile interval of the mean over tasks by the stratified bootstrap over seeds.
+
+    Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice" (2021), section 4.1.
+    """
+    resampled = [generator.choice(scores[task], (draws, len(scores[task]))).mean(1) for task in sorted(scores)]
+    low, high = np.quantile(np.mean(resampled, axis=0), [0.025, 0.975])
+    return Interval(float(low), float(high))
 
 
 def headline_coverage() -> None:
