@@ -195,11 +195,16 @@ def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bo
     return [(number, record) for number, record in parsed if record is not None], bool(rest)
 
 
-def _parse_line(raw: bytes, where: str) -> dict[str, Any] | None:
+def decoded(raw: bytes, where: str) -> str:
+    """Return the text of a part of a file, named by `where`; a DataError if it is not UTF-8."""
     try:
-        line = raw.decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: not valid UTF-8 at byte {error.start}; save the file as UTF-8.") from error
+
+
+def _parse_line(raw: bytes, where: str) -> dict[str, Any] | None:
+    line = decoded(raw, where)
     if not line.strip():
         return None
     record = _parse_json(line, where)

@@ -55,7 +55,7 @@ def push(
         ConfigError: There is no token, or the repository cannot be written.
         DataError: The checkpoint or its evaluation is damaged, or the hub refuses.
     """
-    from grue.data.hub.upload import check_repository, page_of, upload
+    from grue.data.hub.upload import check_repository, page_of, sizes_of, upload
     from grue.exchange.measured import Described
     from grue.exchange.push import content_of, listed
     from grue.lm.checkpoint import MANIFEST
@@ -64,10 +64,7 @@ def push(
     folder = what.checkpoint if isinstance(what, Trained) else Path(what)
     described = Described(model=to, benchmark=benchmark, source_url=page_of(to, endpoint_url))
     content = content_of(folder, described, samples, warn)
-    sizes = {
-        path: source.stat().st_size if isinstance(source, Path) else len(source)
-        for path, source in sorted(content.items())
-    }
+    sizes = sizes_of(content)
     if dry_run:
         return Pushed(sizes, None)
     done = upload(

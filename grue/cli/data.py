@@ -190,9 +190,8 @@ def export(
     Any system can read the prompts and write {"id", "text"} lines, which `grue score` reads. With --format, another
     trainer reads the file; verl's prompts are conversations always.
     """
-    from grue.data.export import export
+    from grue.data.export import export, export_for
     from grue.data.load import is_file, load_examples
-    from grue.data.trainers import export_for
     from grue.task_files import load_task
 
     if prompts_only and trainer is not None:

@@ -1,12 +1,15 @@
 """Files of a folder, including those in its zip archives: found by name, nearest first, and read line by line.
 
-Archives are read in place, and archives within archives too, which `zipfile.Path` does not search.
+Archives are read in place, and archives within archives too, which `zipfile.Path` does not search; official files are
+unpacked. Members may be Zstandard-compressed, which zipfile supports from Python 3.14.
 """
 
 import csv
+import errno
 import hashlib
 import io
 import json
+import shutil
 import struct
 import tarfile
 import zipfile
@@ -19,9 +22,10 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from grue.data.cache import translate_disk_errors
 from grue.data.rows import Row, Rows
 from grue.errors import DataError, escaped
-from grue.files import MARK, reason, sha256_file
+from grue.files import MARK, decoded, reason, sha256_file
 
 DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, LZMAError, struct.error, EOFError),
@@ -30,6 +34,11 @@ DAMAGED = (
 """What zipfile and tarfile raise, apart from system errors, for a damaged archive or a file that is none."""
 LONGEST_CELL = 1 << 24  # characters; the csv module stops at 131,072, and articles may be longer
 DEPTH = 6  # levels of nested folders and archives that are searched
+TARS = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
+DAMAGE = (None, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL)
+"""Numbers of system errors that archives cause; errors of gzip and bz2 have none."""
+ZSTANDARD = 93  # section 4.4.5 of PKWARE's APPNOTE
+HEADER = struct.Struct("<26xHH")  # of a member: the lengths of its name and of the extra field, which follow
 SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
 
 
@@ -130,30 +139,23 @@ def nearest_one(folder: Path, *patterns: str) -> File:
 def _levels(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[File]]:
     level, entered = [File(folder)], {folder.resolve()}
     for _ in range(DEPTH):
-        children = (child for container in level for child in _children(container))
-        level = sorted(children, key=lambda file: (file.path.parts, file.inside))
-        yield [file for file in level if any(_fits(file, pattern) for pattern in patterns)]
-        level = [file for file in level if file.name.endswith(".zip") or (_is_folder(file) and _is_new(file, entered))]
-
-
-def _is_new(folder: File, entered: set[Path]) -> bool:
-    """Whether a folder was not entered before; links may lead to it several times, or in a circle."""
-    path = folder.path.resolve()
-    new = path not in entered
-    entered.add(path)
-    return new
+        children = [child for container in level for child in _children(container)]
+        children.sort(key=lambda file: (file.path.parts, file.inside))
+        yield [file for file in children if any(_fits(file, pattern) for pattern in patterns)]
+        level = []
+        for file in children:
+            path = None if file.inside or not file.path.is_dir() else file.path.resolve()
+            if file.name.endswith(".zip") or (path is not None and path not in entered):
+                level.append(file)
+            entered |= {path} if path else set()  # links may lead to a folder several times, or in a circle
 
 
 def _fits(file: File, pattern: str) -> bool:
     return PurePosixPath(str(file)).match(pattern)
 
 
-def _is_folder(file: File) -> bool:
-    return not file.inside and file.path.is_dir()
-
-
 def _children(container: File) -> Iterator[File]:
-    if _is_folder(container):
+    if not container.inside and container.path.is_dir():
         try:
             yield from (File(path) for path in container.path.iterdir() if not path.name.startswith("."))
         except OSError as error:
@@ -198,7 +200,7 @@ def text(file: File) -> str:
         DataError: It is missing, damaged or not UTF-8.
     """
     with opened(file) as handle:
-        return _decoded(handle.read(), str(file)).removeprefix(MARK)
+        return decoded(handle.read(), str(file)).removeprefix(MARK)
 
 
 def lines(file: File) -> Iterator[str]:
@@ -211,7 +213,7 @@ def lines(file: File) -> Iterator[str]:
     """
     with opened(file) as handle:
         for number, raw in enumerate(handle, start=1):
-            line = _decoded(raw, f"{file}, line {number}").removesuffix("\n").removesuffix("\r")
+            line = decoded(raw, f"{file}, line {number}").removesuffix("\n").removesuffix("\r")
             yield line.removeprefix(MARK) if number == 1 else line
 
 
@@ -252,7 +254,8 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
     """
     csv.field_size_limit(LONGEST_CELL)
     with opened(file) as handle:
-        raw = (part for line in handle for part in _csv_lines(line))
+        # A lone carriage return within a line of bytes ends a line of the table, too.
+        raw = (part for line in handle for part in io.StringIO(line.decode("utf-8"), newline=""))
         number = 1
         try:
             first = next(raw, "").removeprefix(MARK)
@@ -272,13 +275,73 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
             raise DataError(f"{file}, line {number}: not a csv file in UTF-8: {error}; save it as one.") from error
 
 
-def _csv_lines(line: bytes) -> Iterator[str]:
-    """Yield the lines of a csv file within a line of bytes: a lone carriage return ends one, too."""
-    return iter(io.StringIO(line.decode("utf-8"), newline=""))
+# --- archives as a whole ---------------------------------------------------------------------------------------------
 
 
-def _decoded(raw: bytes, where: str) -> str:
+class DamagedArchive(DataError):
+    """A file that cannot be unpacked as the archive that its name indicates."""
+
+    def __init__(self, archive: Path, reason: str) -> None:
+        super().__init__(f"{archive}: the archive is damaged: {reason}. Delete it and fetch it again.")
+        self.archive, self.reason = archive, reason
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a zip or tar archive into a folder; any other file is copied there.
+
+    Archives inside it stay packed: the readers of original layouts read zip files.
+
+    Raises:
+        DamagedArchive: It is damaged, or not an archive.
+        DataError: A tar archive has a path or a link outside the folder. A zip archive's path is cut to the inside.
+    """
+    name = archive.name.lower()
+    with translate_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            if name.endswith(".zip"):
+                with zipfile.ZipFile(archive) as packed:
+                    packed.extractall(folder)
+            elif name.endswith(TARS):
+                with tarfile.open(archive) as tar:
+                    tar.extractall(folder, filter="data")
+            else:
+                shutil.copyfile(archive, folder / archive.name)
+        except tarfile.FilterError as error:
+            raise DataError(f"{archive}: refused: {escaped(error)}.") from error
+        except (*DAMAGED, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in DAMAGE:
+                raise
+            raise DamagedArchive(archive, escaped(error) or type(error).__name__) from error
+
+
+@contextmanager
+def zip_members(path: Path) -> Iterator[tuple[list[zipfile.ZipInfo], Callable[[zipfile.ZipInfo], bytes]]]:
+    """Open a zip archive; yield its members and a function that reads one.
+
+    Raises:
+        DataError: It is not a zip archive, or is damaged.
+    """
     try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{where}: not valid UTF-8 at byte {error.start}; save the file as UTF-8.") from error
+        with zipfile.ZipFile(path) as archive:
+            yield archive.infolist(), lambda member: _member(path, archive, member)
+    except (*DAMAGED, OSError) as error:
+        raise DataError(
+            f"{path}: not a zip archive, or a damaged one: {escaped(error) or type(error).__name__}."
+        ) from error
+
+
+def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    if member.compress_type != ZSTANDARD:
+        return archive.read(member)
+    import pyarrow as pa
+
+    with path.open("rb") as handle:
+        handle.seek(member.header_offset)
+        handle.seek(sum(HEADER.unpack(handle.read(HEADER.size))), 1)
+        packed = handle.read(member.compress_size)
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+        content = bytes(stream.read(member.file_size + 1))
+    if len(content) != member.file_size or zlib.crc32(content) != member.CRC:
+        raise ValueError(f"{member.filename} is not what was packed")
+    return content

@@ -53,9 +53,11 @@ def translate_disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            existing = next((folder for folder in (path, *path.parents) if folder.exists()), Path("/"))
             raise DataError(
-                f"{path}: the disk is full ({free_space(path)} free). Make room, or choose another place with "
-                "GRUE_CACHE, GRUE_DATA or --output; the same command then resumes from the finished files."
+                f"{path}: the disk is full ({size_text(shutil.disk_usage(existing).free)} free). Make room, or choose "
+                "another place with GRUE_CACHE, GRUE_DATA or --output; the same command then resumes from the finished "
+                "files."
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             raise DataError(
@@ -63,12 +65,6 @@ def translate_disk_errors(path: Path) -> Iterator[None]:
                 "--output."
             ) from error
         raise
-
-
-def free_space(path: Path) -> str:
-    """Return the free space of the disk of `path`, for people to read."""
-    existing = next((folder for folder in (path, *path.parents) if folder.exists()), Path("/"))
-    return size_text(shutil.disk_usage(existing).free)
 
 
 def size_text(size: float) -> str:

@@ -34,7 +34,12 @@ def download(url: str, target: Path, sha256: str = "", progress: Progress = no_p
     """
     from huggingface_hub.file_download import http_get
 
-    if not _is_address(url):
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and PLAIN.fullmatch(url)
+    except ValueError:  # an invalid port, an unbalanced bracket
+        valid = None
+    if not valid:
         raise DataError(f"{escaped(url)}: not an address that begins with http:// or https://, in plain ASCII.")
     part = target.with_name(f"{target.name}.part")
     headers = {"User-Agent": f"grue/{__version__}", "Accept-Encoding": "identity"}
@@ -52,15 +57,6 @@ def download(url: str, target: Path, sha256: str = "", progress: Progress = no_p
                 "has changed; rerun the command to download it again."
             )
         part.replace(target)
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        return bool(valid and PLAIN.fullmatch(url))
-    except ValueError:  # an invalid port, an unbalanced bracket
-        return False
 
 
 def _meter(url: str, progress: Progress, most: int) -> Any:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from grue import __version__, files
 from grue.data.cache import cache_folder, locked, mirror_folder
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
-from grue.data.rows import Progress, Rows, no_progress, with_facts, without_facts
+from grue.data.rows import Progress, Rows, no_progress
 from grue.errors import DataError
 from grue.mini import assets
 from grue.records import Example
@@ -209,41 +209,39 @@ def is_offline(offline: bool = False) -> bool:
     return offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
-def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progress: Progress = no_progress) -> LocalRows:
+def obtain(
+    task: Task,
+    split: str,
+    data_dir: Path | None,
+    offline: bool,
+    progress: Progress = no_progress,
+    renew: bool = False,
+) -> LocalRows:
     """Return a split's rows from the first source that has them, fetched if they are not on this machine.
 
+    Args:
+        renew: Whether to ask the hub again, whose branch may have moved since the rows were fetched.
+
     Raises:
-        DataError: No source has them.
+        DataError: No source has them; gives the reason for each.
     """
     name = task.data.splits[split].source
     if data_dir is not None:
         return _rows_of_folder(task.data.format, data_dir, name)
-
-    def attempt(source: Source) -> LocalRows:
-        if source.kind == "mini":
-            key = (source.name, name, source.revision)
-            read, sha256 = partial(assets.read_rows, *key), assets.describe_rows(*key).sha256
-            return LocalRows("mini", source.revision, sha256, read)
-        if source.kind == "local":
-            return _rows_of_local(task, source, name)
-        from grue.data import mirror
-
-        held = mirror.find(source, name)
-        return held_rows(held) if held is not None else fetch_from(source, task, split, offline, progress)
-
-    return first_source(task, split, attempt)
-
-
-def first_source(task: Task, split: str, attempt: Callable[[Source], LocalRows]) -> LocalRows:
-    """Return the result of `attempt` for the first source for which it succeeds.
-
-    Raises:
-        DataError: It fails for all; gives the reason for each.
-    """
     problems = []
     for source in task.data.sources:
         try:
-            return attempt(source)
+            if source.kind == "mini":
+                key = (source.name, name, source.revision)
+                sha256 = assets.describe_rows(*key).sha256
+                return LocalRows("mini", source.revision, sha256, partial(assets.read_rows, *key))
+            if source.kind == "local":
+                return _rows_of_local(task, source, name)
+            from grue.data import mirror
+
+            held = None if renew else mirror.find(source, name)
+            licence, closed = task.data.licence, is_offline(offline)
+            return held_rows(held or mirror.fetch(source, name, mirror_folder(), licence, closed, progress))
         except DataError as error:
             problems.append(f"  {source.kind} {source.name}: {error}")
     kinds = {source.kind for source in task.data.sources}
@@ -256,18 +254,6 @@ def first_source(task: Task, split: str, attempt: Callable[[Source], LocalRows])
         )
     listed = "\n".join(problems)
     raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}")
-
-
-def fetch_from(source: Source, task: Task, split: str, offline: bool, progress: Progress) -> LocalRows:
-    """Fetch a split's rows from one source into the mirror.
-
-    Raises:
-        DataError: The source does not have them.
-    """
-    from grue.data import mirror
-
-    name, root = task.data.splits[split].source, mirror_folder()
-    return held_rows(mirror.fetch(source, name, root, task.data.licence, is_offline(offline), progress))
 
 
 def held_rows(held: "mirror.Held") -> LocalRows:
@@ -283,11 +269,16 @@ def held_rows(held: "mirror.Held") -> LocalRows:
 
 
 def local_path(task: Task, source: Source, name: str) -> Path:
-    """Return the file that a source of local files names for a split.
+    """Return the file that a local source names for a split, or its folder in a data set's original layout.
 
     Raises:
-        DataError: It names none, or the file does not exist.
+        DataError: It names none, or it does not exist.
     """
+    if source.folder:
+        path = Path(task.folder) / source.folder
+        if not path.is_dir():
+            raise DataError(f"{path}: no such folder.")
+        return path
     if name not in source.files:
         raise DataError(f"it has no file for {name!r}, only for {', '.join(source.files) or 'nothing'}.")
     path = Path(task.folder) / source.files[name]
@@ -311,30 +302,18 @@ def local_data_id(task: Task, data_dir: Path | None = None, *splits: str) -> str
     sums: list[Any] = []
     for source in (source for source in task.data.sources if source.kind == "local"):
         if source.folder:
-            sums.append([_contents_in(local_folder(task, source), task, split) for split in read])
+            sums.append([_contents_in(local_path(task, source, split), task, split) for split in read])
         else:
             sums.append({name: files.sha256_file(local_path(task, source, name)) for name in sorted(source.files)})
     return files.sha256_json(sums) if sums else ""
 
 
-def local_folder(task: Task, source: Source) -> Path:
-    """Return the folder in a data set's original layout that a local source names.
-
-    Raises:
-        DataError: It does not exist.
-    """
-    path = Path(task.folder) / source.folder
-    if not path.is_dir():
-        raise DataError(f"{path}: no such folder.")
-    return path
-
-
 def _rows_of_local(task: Task, source: Source, name: str) -> LocalRows:
+    path = local_path(task, source, name)
     if source.folder:
-        return _rows_of_folder(task.data.format, local_folder(task, source), name)
+        return _rows_of_folder(task.data.format, path, name)
     from grue.data.tables import read_rows
 
-    path = local_path(task, source, name)
     content = files.sha256_file(path)
     identity = files.sha256_json([content, path.suffixes, _code_hash(read_rows)])
     return LocalRows(source.files[name], content, identity, lambda: read_rows(path), path=path)
@@ -365,10 +344,11 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
         nonlocal rows
         for row in origin.rows():
             rows += 1
-            yield with_facts(row) if task.data.facts else without_facts(row)
+            # ToTTo's facts are read off the table, others' are a column of the mini world.
+            yield {"facts": True, **row} if task.data.facts else {key: row[key] for key in row if key != "facts"}
 
     excluded = (read_split(task, name, data_dir, offline).examples for name in spec.without)
-    left_out = frozenset(identity for examples in excluded for identity in _column(examples, "id"))
+    left_out = {identity for examples in excluded for identity in _column(examples, "id")}
     with locked(path.with_suffix(".lock")):
         if _is_built(path):
             return  # another process was faster
@@ -394,7 +374,7 @@ def _column(examples: ExampleFile, name: Literal["id", "prompt"]) -> Iterator[st
     return (value for chunk in examples.column(name).chunks for value in chunk.to_pylist())
 
 
-def _selection(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+def _selection(ids: Iterable[str], split: Split, left_out: Set[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """Return whether each example is in a split: in its share, in no excluded split, among the first `most`."""
     identities = list(ids)
     digests = b"".join(hashlib.sha256(identity.encode()).digest() for identity in identities)

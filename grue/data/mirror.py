@@ -16,14 +16,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from grue import __version__, files
+from grue.data.archives import DamagedArchive, unpack
 from grue.data.cache import locked, mirror_folders
 from grue.data.download import download
 from grue.data.formats import read_folder
-from grue.data.hub.listing import COMMIT, HubFile, Listing, find_files, find_local_files
-from grue.data.hub.transfer import save_columns
-from grue.data.parquet import join_parquet, parquet_rows
+from grue.data.hub.listing import COMMIT, HubFile, Listing, find_files, find_local_files, save_columns
 from grue.data.rows import Progress, no_progress
-from grue.data.unpack import DamagedArchive, unpack
+from grue.data.tables import join_parquet, parquet_rows
 from grue.errors import ConfigError, DataError, escaped
 from grue.tasks import Source
 
@@ -137,15 +136,11 @@ def _folder_of(root: Path, source: Source) -> Path:
 def _read_manifest(folder: Path) -> MirrorManifest:
     manifest = files.load_json(folder / "manifest.json", MirrorManifest)
     if manifest.revision != folder.name:
-        raise DataError(
-            f"{folder / 'manifest.json'}: its revision is {escaped(manifest.revision)}, not that of its folder; "
-            "fetch the data again."
-        )
+        fault = f"its revision is {escaped(manifest.revision)}, not that of its folder; fetch the data again."
+        raise DataError(f"{folder / 'manifest.json'}: {fault}")
     if manifest.schema != SCHEMA_VERSION:
-        raise DataError(
-            f"{folder / 'manifest.json'}: schema {manifest.schema}, but this version of grue reads {SCHEMA_VERSION}; "
-            "fetch the data again, or upgrade grue."
-        )
+        fault = f"schema {manifest.schema}, but this version of grue reads {SCHEMA_VERSION}"
+        raise DataError(f"{folder / 'manifest.json'}: {fault}; fetch the data again, or upgrade grue.")
     return manifest
 
 
@@ -165,18 +160,15 @@ def check(held: Held) -> None:
         DataError: A file is missing or damaged.
     """
     cure = "Delete the folder and fetch it again with `grue data fetch`."
-    names = [held.file] if held.manifest.kind == "hub" else list(held.manifest.files)
-    for name in names:
-        path, listed = held.folder / name, held.manifest.files[name]
+    for name in [held.file] if held.manifest.kind == "hub" else held.manifest.files:
+        path, listed = held.folder / name, held.manifest.files[name].sha256
         if not path.exists():
             raise DataError(f"{path}: is missing, though manifest.json lists it. {cure}")
         sha256 = files.sha256_file(path)
-        if sha256 != listed.sha256:
-            raise DataError(
-                f"{path}: sha256 is {sha256}, but manifest.json says {listed.sha256}: it is damaged. {cure}"
-            )
-    if held.manifest.kind == "files" and _contents_hash(held.folder / "unpacked") != held.manifest.contents:
-        raise DataError(f"{held.folder / 'unpacked'}: differs from what the official files unpack to. {cure}")
+        if sha256 != listed:
+            raise DataError(f"{path}: sha256 is {sha256}, but manifest.json says {listed}: it is damaged. {cure}")
+    if held.manifest.kind == "files" and _contents_hash(held.path) != held.manifest.contents:
+        raise DataError(f"{held.path}: differs from what the official files unpack to. {cure}")
 
 
 def rows(held: Held) -> Iterator[Mapping[str, Any]]:
@@ -186,9 +178,9 @@ def rows(held: Held) -> Iterator[Mapping[str, Any]]:
         DataError: The file is damaged.
     """
     if held.manifest.kind == "files":
-        yield from read_folder(held.manifest.name, held.folder / "unpacked", held.split)
-        return
-    yield from parquet_rows(held.folder / held.file)
+        yield from read_folder(held.manifest.name, held.path, held.split)
+    else:
+        yield from parquet_rows(held.path)
 
 
 # --- fetching --------------------------------------------------------------------------------------------------------
@@ -206,40 +198,35 @@ def fetch(
     """
     if source.kind == "files":
         return _fetch_files(source, split, root, licence, offline, progress)
-    held = find(source, split, [root]) if COMMIT.fullmatch(source.revision) else None
-    if held is not None and _undamaged(held):
+    if COMMIT.fullmatch(source.revision) and (held := _undamaged(source, split, root)):
         return held
     listing = find_local_files(source, split) if offline else find_files(source, split)
     folder = _folder_of(root, source) / listing.commit
     with locked(folder / ".lock"):
-        held = find(replace(source, revision=listing.commit), split, [root])
-        if held is None or not _undamaged(held):
+        held = _undamaged(replace(source, revision=listing.commit), split, root)
+        if held is None:
             fetched = {f"{split}.parquet": _fetch_columns(source, split, listing, folder, progress)}
-            held = Held(folder, _record(folder, source, listing.commit, licence, fetched), split)
-        elif held.manifest.asked != source.revision:
-            held = Held(folder, _record(folder, source, listing.commit, licence, {}), split)
+            return Held(folder, _record(folder, source, listing.commit, licence, fetched), split)
+        if held.manifest.asked != source.revision:
+            return Held(folder, _record(folder, source, listing.commit, licence, {}), split)
     return held
 
 
-def _undamaged(held: Held) -> bool:
+def _undamaged(source: Source, split: str, root: Path) -> Held | None:
+    """Return what a mirror has of a split; None if it is damaged, and then fetched again."""
+    held = find(source, split, [root])
     try:
-        check(held)
+        check(held) if held else None
     except DataError:
-        return False  # it is fetched again
-    return True
+        return None
+    return held
 
 
 def _record(
-    folder: Path,
-    source: Source,
-    revision: str,
-    licence: str,
-    added: Mapping[str, HeldFile],
-    contents: str = "",
+    folder: Path, source: Source, revision: str, licence: str, added: Mapping[str, HeldFile], contents: str = ""
 ) -> MirrorManifest:
     """Write the folder's manifest, with files added to those already listed."""
-    path = folder / "manifest.json"
-    before = _read_manifest(folder) if path.exists() else None
+    before = _manifest_before(folder)
     manifest = MirrorManifest(
         schema=SCHEMA_VERSION,
         kind=source.kind,
@@ -253,8 +240,12 @@ def _record(
         files={**(before.files if before else {}), **added},
         contents=contents,
     )
-    files.write_json(path, manifest)
+    files.write_json(folder / "manifest.json", manifest)
     return manifest
+
+
+def _manifest_before(folder: Path) -> MirrorManifest | None:
+    return _read_manifest(folder) if (folder / "manifest.json").exists() else None
 
 
 def _fetch_columns(source: Source, split: str, listing: Listing, folder: Path, progress: Progress) -> HeldFile:
@@ -294,7 +285,7 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
     revision = _addresses_hash(source)
     folder = _folder_of(root, source) / revision
     if offline:
-        if (held := find(source, split, [root])) is not None and _undamaged(held):
+        if held := _undamaged(source, split, root):
             return held
         raise DataError(
             f"the official files of {source.name} are not in the mirror. Fetch them with a connection: "
@@ -303,10 +294,9 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
     if not source.urls:
         raise ConfigError(f'the source {source.name!r} of kind "files" has no urls; add them to the task file.')
     with locked(folder / ".lock"):
-        held = find(source, split, [root])
-        if held is not None and _undamaged(held):
+        if held := _undamaged(source, split, root):
             return held
-        before = _read_manifest(folder) if (folder / "manifest.json").exists() else None
+        before = _manifest_before(folder)
         fetched, fresh = {}, set()
         for name, url in _names(source).items():
             path = folder / name
@@ -318,7 +308,14 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
             fetched[name] = HeldFile(path.stat().st_size, files.sha256_file(path), (url,))
         unpacked = folder / "unpacked"
         try:
-            _replace_unpacked([folder / name for name in fetched], unpacked, before)
+            with files.replacing_folder(unpacked, flush=False) as new:
+                for name in fetched:
+                    unpack(folder / name, new)
+                if before is not None and _contents_hash(new) != before.contents:
+                    raise DataError(
+                        f"{unpacked}: the official files have changed since they were first fetched, {before.fetched}. "
+                        f"If that is intended, delete {folder} and fetch them again."
+                    )
         except DamagedArchive as error:
             if error.archive not in fresh:
                 raise
@@ -340,18 +337,6 @@ def _names(source: Source) -> dict[str, str]:
             f"the source {source.name!r}: each of its urls must end in a file name of its own, not in manifest.json."
         )
     return named
-
-
-def _replace_unpacked(archives: list[Path], folder: Path, before: MirrorManifest | None) -> None:
-    """Unpack archives into a temporary folder, and replace the folder by it."""
-    with files.replacing_folder(folder, flush=False) as new:
-        for archive in archives:
-            unpack(archive, new)
-        if before is not None and _contents_hash(new) != before.contents:
-            raise DataError(
-                f"{folder}: the official files have changed since they were first fetched, {before.fetched}. If "
-                f"that is intended, delete {folder.parent} and fetch them again."
-            )
 
 
 def _contents_hash(folder: Path) -> str:

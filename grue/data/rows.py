@@ -73,16 +73,6 @@ def with_columns(rows: Iterable[Row], name: str, *columns: str) -> Iterator[tupl
         yield f"{name}, row {number}", row
 
 
-def with_facts(row: Row) -> Row:
-    """Return a row of which facts are asked; ToTTo's are read off the table, others' are a column of the mini world."""
-    return {"facts": True, **row}
-
-
-def without_facts(row: Row) -> Row:
-    """Return a row of which no facts are asked: examples that do not need them are what they were without."""
-    return {name: value for name, value in row.items() if name != "facts"} if "facts" in row else row
-
-
 def facts_of(row: Row, position: int | None = None) -> dict[str, Any]:
     """Return a row's facts for `meta`, which the metric `facts` reads; {} if the data set has none.
 
@@ -91,9 +81,7 @@ def facts_of(row: Row, position: int | None = None) -> dict[str, Any]:
         position: The position of the table in that list.
     """
     facts = row.get("facts")
-    if facts is None:
-        return {}
-    return {"facts": facts if position is None else facts[position]}
+    return {} if facts is None else {"facts": facts if position is None else facts[position]}
 
 
 def within(value: Any, key: str) -> Any:

@@ -114,12 +114,10 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
         DataError: The file is missing, empty, cut off, in another format or of another task; the message names the line
             and says what to do.
     """
-    _check_file(path)
-    made, numbered = _read(path)
+    made, located = _read(path)
     if made is not None:
         _check_task(made, f"{path}, line 1", task)
-    example_of = _finder(task, examples, made, [line for _, line in numbered], split or task.data.reward_split)
-    located = [(f"{path}, line {number}", line) for number, line in numbered]
+    example_of = _finder(task, examples, made, [line for _, line in located], split or task.data.reward_split)
     groups = tuple(
         ScoredGroup(example_of(line, where), tuple(line.judged()), line.part if isinstance(line, PairLine) else None)
         for where, line in located
@@ -128,7 +126,7 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
     check_parts((where, group.example.prompt, group.part) for (where, _), group in places)
     if made is not None:
         _check_counts(made, path, groups)
-    return ScoredData(path, files.sha256_file(path), groups, isinstance(numbered[0][1], RewardedLine), made)
+    return ScoredData(path, files.sha256_file(path), groups, isinstance(located[0][1], RewardedLine), made)
 
 
 def read_header(path: Path) -> Header | None:
@@ -137,66 +135,52 @@ def read_header(path: Path) -> Header | None:
     Raises:
         DataError: The file is missing or damaged, or its header is invalid.
     """
-    _check_file(path)
-    number, first = next(_records(path), (0, {}))
-    return _header(first, f"{path}, line {number}") if "grue" in first else None
+    where, first = next(_records(path), ("", {}))
+    return _header(first, where) if "grue" in first else None
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-def _check_file(path: Path) -> None:
-    """Refuse a path that is not a text file."""
-    if not path.exists():
-        begun = claims.unfinished(path).is_dir()
-        raise DataError(
-            f"{path}: not finished; rerun the `grue generate` that was interrupted."
-            if begun
-            else f"{path}: no such file; {MAKE}."
-        )
-    if not path.is_file() or path.suffix == ".gz":
-        raise DataError(f"{path}: not a plain file of JSON lines; unpack or copy it into one.")
-
-
-def _read(path: Path) -> tuple[Header | None, list[tuple[int, Line]]]:
-    """Return the header and the lines of a file, numbered; there is at least one line, and all have the same form."""
+def _read(path: Path) -> tuple[Header | None, list[tuple[str, Line]]]:
+    """Return the header and the lines of a file with their places: at least one line, and all of the same form."""
     records, made = _records(path), None
-    first = next(records, None)
-    if first is not None and "grue" in first[1]:
-        made, first = _header(first[1], f"{path}, line {first[0]}"), next(records, None)
+    where, first = next(records, ("", None))
+    if first is not None and "grue" in first:
+        made, (where, first) = _header(first, where), next(records, ("", None))
     if first is None:
         raise DataError(f"{path}: holds no responses; {MAKE}.")
-    form, began = _form(first[1], f"{path}, line {first[0]}"), first[0]
-    lines: list[tuple[int, Line]] = []
-    for number, record in chain([first], records):
-        where = f"{path}, line {number}"
-        if _form(record, where) is not form:
+    form, began = _form(first, where), where.removeprefix(f"{path}, ")
+    lines: list[tuple[str, Line]] = []
+    for place, record in chain([(where, first)], records):
+        if _form(record, place) is not form:
             raise DataError(
-                f"{where}: has another form than line {began}, {WRITTEN[form]}; put lines of each form into their own "
-                "file."
+                f"{place}: has another form than {began}, {WRITTEN[form]}; put lines of each form into their own file."
             )
-        lines.append((number, _line(form, record, where)))
+        lines.append((place, _line(form, record, place)))
     return made, lines
 
 
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (place, object) of a plain file's lines; a line that cannot be read has a cure."""
+    if not path.exists():
+        begun = claims.unfinished(path).is_dir()
+        fault = "not finished; rerun the `grue generate` that was interrupted" if begun else f"no such file; {MAKE}"
+        raise DataError(f"{path}: {fault}.")
+    if not path.is_file() or path.suffix == ".gz":
+        raise DataError(f"{path}: not a plain file of JSON lines; unpack or copy it into one.")
     try:
-        yield from files.read_jsonl(path)
+        for number, record in files.read_jsonl(path):
+            yield f"{path}, line {number}", record
     except DataError as error:
-        raise DataError(f"{error}{_cure(path, str(error))}") from error
-
-
-def _cure(path: Path, problem: str) -> str:
-    """Return the cure for a line that cannot be read; "" if the whole file cannot."""
-    if not problem.startswith(f"{path}, line "):
-        return ""
-    content = path.read_bytes()
-    last = content.count(b"\n") + 1
-    if not content.endswith(b"\n") and problem.startswith(f"{path}, line {last}:"):
-        return (
-            " It is the last line and is incomplete: the file was cut off. Copy or make it again, or remove that line."
-        )
-    return " Write one JSON object per line, or make the file again."
+        if not str(error).startswith(f"{path}, line "):
+            raise  # the whole file cannot be read
+        *lines, rest = path.read_bytes().split(b"\n")
+        cure = "Write one JSON object per line, or make the file again."
+        if rest and str(error).startswith(f"{path}, line {len(lines) + 1}:"):
+            cut = "It is the last line and is incomplete: the file was cut off."
+            cure = f"{cut} Copy or make it again, or remove that line."
+        raise DataError(f"{error} {cure}") from error
 
 
 def _header(record: Mapping[str, Any], where: str) -> Header:

@@ -60,8 +60,9 @@ def summarise(data: ScoredData) -> ScoredSummary:
     groups = data.groups
     texts = [text for group in groups for text in group.texts]
     lengths = [len(text.split()) for text in texts]
+    ordered = "pairs" if all(len(group.texts) == 2 for group in groups) else "rankings"
     return ScoredSummary(
-        form=_form(data),
+        form="rewards" if data.rewards else ordered,
         prompts=len({group.example.id for group in groups}),
         groups=len(groups),
         responses=len(texts),
@@ -76,12 +77,6 @@ def summarise(data: ScoredData) -> ScoredSummary:
         contradictions=0 if data.rewards else data.contradictions,
         held_out=len(groups) - len(data.learned),
     )
-
-
-def _form(data: ScoredData) -> str:
-    if data.rewards:
-        return "rewards"
-    return "pairs" if all(len(group.texts) == 2 for group in data.groups) else "rankings"
 
 
 def _rewards(groups: Sequence[Sequence[float]]) -> RewardSummary:

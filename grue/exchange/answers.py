@@ -1,7 +1,7 @@
 """Match the answers of another harness to the examples of a task."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,15 +9,10 @@ from grue.errors import SubmissionError, escaped
 from grue.records import Example, Prediction, legible
 
 Way = Literal["id", "prompt", "position"]
-Misfit = Literal[
-    "belong to no example",
-    "have a prompt that several examples share",
-    "are second answers to an example",
-]
 HEAD = 8  # characters by which prompts are looked up
-STRANGER: Misfit = "belong to no example"
-SHARED: Misfit = "have a prompt that several examples share"
-SECOND: Misfit = "are second answers to an example"
+STRANGER = "belong to no example"
+SHARED = "have a prompt that several examples share"
+SECOND = "are second answers to an example"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +53,18 @@ class Matched:
     alike: int
 
 
-class _Prompts:
-    """Finds any of many prompts within a text in one pass."""
-
-    def __init__(self, prompts: Iterable[str]) -> None:
-        self._by_head: dict[str, list[str]] = defaultdict(list)
-        for prompt in filter(None, prompts):
-            self._by_head[prompt[:HEAD]].append(prompt)
-        self._sizes = sorted(set(map(len, self._by_head)))
-
-    def is_one_in(self, text: str) -> bool:
-        """Whether a text contains one of them."""
-        return any(
-            text.startswith(prompt, place)
-            for place in range(len(text))
-            for size in self._sizes
-            for prompt in self._by_head.get(text[place : place + size], ())
-        )
+def _finder(prompts: Iterable[str]) -> Callable[[str], bool]:
+    """Return whether a text contains any of many prompts, as a function that reads it once."""
+    by_head: dict[str, list[str]] = defaultdict(list)
+    for prompt in filter(None, prompts):
+        by_head[prompt[:HEAD]].append(prompt)
+    sizes = sorted(set(map(len, by_head)))
+    return lambda text: any(
+        text.startswith(prompt, place)
+        for place in range(len(text))
+        for size in sizes
+        for prompt in by_head.get(text[place : place + size], ())
+    )
 
 
 def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where: object) -> Matched:
@@ -91,25 +81,23 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     by_prompt: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
         by_prompt[example.prompt.strip()].append(example)
-    prompts = _Prompts(by_prompt)
+    has_prompt = _finder(by_prompt)
     predictions: dict[str, Prediction] = {}
     ways: Counter[Way] = Counter()
-    problems: dict[Misfit, list[str]] = {misfit: [] for misfit in (STRANGER, SHARED, SECOND)}
+    problems: dict[str, list[str]] = {misfit: [] for misfit in (STRANGER, SHARED, SECOND)}
     alike = 0
     for answer in answers:
         place = answer.position
         at_place = examples[place] if place is not None and 0 <= place < len(examples) else None
-        match = _example_of(answer, by_id, by_prompt, prompts, at_place)
+        match = _example_of(answer, by_id.get(answer.id), by_prompt, has_prompt, at_place)
         if isinstance(match, str):
             problems[match].append(answer.name)
-            continue
-        example, way = match
-        if example.id in predictions:
+        elif (example := match[0]).id in predictions:
             problems[SECOND].append(example.id)
-            continue
-        predictions[example.id] = Prediction(example.id, legible(answer.text).strip(), answer.truncated)
-        ways[way] += 1
-        alike += _shows(answer, example)
+        else:
+            predictions[example.id] = Prediction(example.id, legible(answer.text).strip(), answer.truncated)
+            ways[match[1]] += 1
+            alike += _shows(answer, example)
     faults = [f"{len(names)} {misfit} ({_few(names)})" for misfit, names in problems.items() if names]
     missing = [name for name in by_id if name not in predictions]
     faults += [f"{len(missing)} examples have no answer ({_few(missing)})"] if missing else []
@@ -124,13 +112,12 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
 
 def _example_of(
     answer: LoggedAnswer,
-    by_id: Mapping[str, Example],
+    named: Example | None,
     by_prompt: Mapping[str, Sequence[Example]],
-    prompts: _Prompts,
+    has_prompt: Callable[[str], bool],
     at_place: Example | None,
-) -> tuple[Example, Way] | Misfit:
+) -> tuple[Example, Way] | str:
     """Return the example that an answer belongs to and how it was matched, or what is wrong."""
-    named = by_id.get(answer.id)
     if named is not None and not answer.numbered:
         return named, "id"
     prompt = answer.prompt.strip()
@@ -139,24 +126,16 @@ def _example_of(
         return same[0], "prompt"
     if same:
         return (at_place, "prompt") if at_place is not None and at_place in same else SHARED
-    if at_place is not None and _asks(answer, at_place, prompts):
-        return at_place, "position"
-    if named is not None and _asks(answer, named, prompts):
-        return named, "id"
+    asked: tuple[tuple[Example | None, Way], ...] = ((at_place, "position"), (named, "id"))
+    for example, way in asked:
+        if example is not None and _shows(answer, example):
+            # The logged prompt contains the example's, outside longer words and numbers, and no other after it.
+            before, shown, after = answer.prompt.rpartition(example.prompt.strip())
+            borders = (before[-1:] + shown[:1], shown[-1:] + after[:1])
+            in_a_word = any(len(both) == 2 and both.isascii() and both.isalnum() for both in borders)
+            if not in_a_word and not has_prompt(after):
+                return example, way
     return STRANGER
-
-
-def _asks(answer: LoggedAnswer, example: Example, prompts: _Prompts) -> bool:
-    """Whether a logged prompt contains that of an example, outside longer words and numbers, and no other after it."""
-    if not _shows(answer, example):
-        return False
-    before, shown, after = answer.prompt.rpartition(example.prompt.strip())
-    return not (_in_a_word(before, shown) or _in_a_word(shown, after) or prompts.is_one_in(after))
-
-
-def _in_a_word(left: str, right: str) -> bool:
-    meeting = left[-1:] + right[:1]
-    return len(meeting) == 2 and meeting.isascii() and meeting.isalnum()
 
 
 def _shows(answer: LoggedAnswer, example: Example) -> bool:

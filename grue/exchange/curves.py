@@ -21,7 +21,7 @@ from grue.errors import DataError, UnknownName, instead
 from grue.exchange import foreign_json
 from grue.leaderboard.pairs import seeds_to_decide, smallest_difference
 from grue.stats.intervals import Interval, mean
-from grue.stats.paired import LEVEL, Contrast, MeanDifference, holm, judge_seeds
+from grue.stats.paired import LEVEL, Contrast, holm, judge_seeds
 
 Curve = Mapping[float, float]
 """Step → value."""
@@ -30,7 +30,6 @@ STEPS = ("step", "update", "global_step", "_step", "Step")
 """What logs call the number of a step, the first of them that a line has."""
 LOGS = ("train.jsonl", "figures.jsonl", "trainer_state.json")
 """The logs in a folder: those of `grue train`, of `grue.callbacks`, of transformers; the first kind with the figure."""
-WHOLE, END = "whole curve", "end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,46 +120,22 @@ def compare_curves(
     if len(ordered) < 2:
         raise DataError(f"{first} has {figure} at one step: that is no curve.")
     judged = []
-    for name, counted in ((WHOLE, ordered[1:]), (END, ordered[-1:])):
+    for name, counted in (("whole curve", ordered[1:]), ("end", ordered[-1:])):
         values = [tuple(mean([curve[step] for step in counted]) for curve in side.values()) for side in (new, old)]
         contrast = Contrast(values[0], values[1], paired=paired)
-        judged.append((name, contrast, _judged(contrast)))
+        each = judge_seeds([contrast])
+        if each.value and not contrast.seed_variance > 0:  # p is that of all permutations, of which two are so far
+            permutations = math.comb(len(old) + len(new), len(new))
+            each = replace(each, p=2.0 ** (1 - len(new)) if paired else min(1.0, 2 / permutations))
+        judged.append((name, contrast, each))
     corrected = holm([each.p for *_, each in judged])
-    tests = tuple(
-        CurveTest(
-            name=name,
-            old=each.b,
-            new=each.a,
-            value=each.value,
-            interval=each.interval,
-            p=each.p,
-            p_holm=p,
-            found=smallest_difference([contrast], len(contrast.scores_a)),
-            seeds=seeds_to_decide([contrast], each.value),
-        )
-        for (name, contrast, each), p in zip(judged, corrected, strict=True)
-    )
-    means = tuple(tuple(mean([curve[step] for curve in side.values()]) for step in ordered) for side in (old, new))
-    return CurvesCompared(
-        figure=figure,
-        old=tuple(old),
-        new=tuple(new),
-        steps=tuple(ordered),
-        means=(means[0], means[1]),
-        paired=paired,
-        tests=tests,
-        lower=lower,
-    )
-
-
-def _judged(contrast: Contrast) -> MeanDifference:
-    """Return a difference over seeds; without any noise its p is that of all permutations, of which two are so far."""
-    judged, counts = judge_seeds([contrast]), (len(contrast.scores_a), len(contrast.scores_b))
-    if contrast.seed_variance > 0 or not judged.value:
-        return judged
-    return replace(
-        judged, p=2.0 ** (1 - counts[0]) if contrast.paired else min(1.0, 2 / math.comb(sum(counts), counts[0]))
-    )
+    tests = []
+    for (name, contrast, each), p in zip(judged, corrected, strict=True):
+        found, seeds = smallest_difference([contrast], len(contrast.scores_a)), seeds_to_decide([contrast], each.value)
+        tests.append(CurveTest(name, each.b, each.a, each.value, each.interval, each.p, p, found, seeds))
+    means = [tuple(mean([curve[step] for curve in side.values()]) for step in ordered) for side in (old, new)]
+    both = (means[0], means[1])
+    return CurvesCompared(figure, tuple(old), tuple(new), tuple(ordered), both, paired, tuple(tests), lower)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -176,24 +151,23 @@ def read_curves(place: Path, figure: str) -> dict[str, Curve]:
         DataError: There is no log, one cannot be read, or has the figure twice at a step.
         UnknownName: A log does not have the figure.
     """
-    found: dict[Path, dict[str, Curve]] = {}
+    found: dict[Path, Curve] = {}
     unknown: UnknownName | None = None
     for logs in _logs(place):
         try:
-            curves = {str(path): _curve(path, figure) for path in logs}
+            curves = {path: _curve(path, figure) for path in logs}
         except UnknownName as error:
             unknown = unknown or error
             continue
-        if found and {path.parent for path in logs} != {path.parent for path in found}:
-            kinds = " and ".join(sorted({path.name for path in (*found, *logs)}))
+        if found and {path.parent for path in curves} != {path.parent for path in found}:
+            kinds = " and ".join(sorted({path.name for path in (*found, *curves)}))
             raise DataError(
                 f"{place}: {kinds} have {figure}, and may mean different things: name files, '{place}/*/…'."
             )
-        found = found or {path: {str(path): curves[str(path)]} for path in logs}
-    if not found:
-        assert unknown is not None
+        found = found or curves
+    if unknown and not found:
         raise unknown
-    return {name: curve for of_log in found.values() for name, curve in of_log.items()}
+    return {str(path): curve for path, curve in found.items()}
 
 
 def _logs(place: Path) -> list[list[Path]]:
@@ -213,26 +187,17 @@ def _logs(place: Path) -> list[list[Path]]:
 
 def _latest(logs: Iterable[Path]) -> list[Path]:
     """Return the logs, of each run of transformers its own or else that of the last checkpoint."""
-    ordered = sorted(logs, key=lambda path: (_checkpoint(path) < 0, _checkpoint(path)))
-    return sorted({_run(path): path for path in ordered}.values(), key=_by_numbers)
-
-
-def _run(path: Path) -> Path:
-    """Return what logs of one run share."""
-    if path.name != LOGS[-1]:
-        return path
-    return path.parent.parent if _checkpoint(path) >= 0 else path.parent
+    latest: dict[Path, tuple[float, Path]] = {}
+    for path in logs:
+        step = re.fullmatch(r"checkpoint-(\d+)", path.parent.name)
+        run = path if path.name != LOGS[-1] else path.parent.parent if step else path.parent
+        latest[run] = max(latest.get(run, (-1, path)), (int(step[1]) if step else math.inf, path))
+    return sorted((path for _, path in latest.values()), key=_by_numbers)
 
 
 def _by_numbers(path: Path) -> list[tuple[bool, int, str]]:
     """Return what puts seed-2 before seed-10."""
     return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", str(path))]
-
-
-def _checkpoint(path: Path) -> int:
-    """Return the step of a checkpoint of transformers, whose trainer_state.json has the log up to it; else -1."""
-    match = re.fullmatch(r"checkpoint-(\d+)", path.parent.name)
-    return int(match[1]) if match else -1
 
 
 def _curve(path: Path, figure: str) -> Curve:

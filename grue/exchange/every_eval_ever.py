@@ -10,7 +10,7 @@ from typing import Any
 from grue import files
 from grue.evaluation.by_endpoint import SAMPLED
 from grue.evaluation.prompting import is_by_endpoint
-from grue.exchange.measured import LEVEL, METHOD, Described, Measure, Measured
+from grue.exchange.measured import LEVEL, Described, Measure, Measured
 from grue.records import EXTERNAL
 
 SCHEMA_VERSION = "0.3.0"
@@ -73,6 +73,18 @@ def _result(measured: Measured, measure: Measure) -> dict[str, Any]:
     bounds = {"min_score": 0, "max_score": 100} if is_axis else {"min_score": None, "max_score": None}
     meaning = "mean of the task's metrics of this axis, each mapped to 0 to 100" if is_axis else measure.signature
     identity = f"grue.{first.suite}.{first.task}.{measure.name}"
+    seeds, values = (str(result.seed) for result in measured.results), map(repr, measure.values)
+    details: dict[str, Any] = {
+        "score": measure.mean,
+        "details": {"seeds": ", ".join(seeds), "values": ", ".join(values)},
+    }
+    if (interval := measure.interval) is not None:
+        bounds_of_mean = {"lower": interval.low, "upper": interval.high, "confidence_level": LEVEL}
+        details["uncertainty"] = {
+            "standard_error": {"value": measure.standard_error, "method": "standard deviation over seeds / √seeds"},
+            "confidence_interval": {**bounds_of_mean, "method": "Student's t over seeds"},
+            "num_samples": len(measure.values),
+        }
     return {
         "evaluation_result_id": identity,
         "evaluation_name": f"{measured.task}/{measure.name}",
@@ -88,33 +100,8 @@ def _result(measured: Measured, measure: Measure) -> dict[str, Any]:
             "score_type": "continuous",
             **bounds,
         },
-        "score_details": {
-            "score": measure.mean,
-            "details": {
-                "seeds": ", ".join(str(result.seed) for result in measured.results),
-                "values": ", ".join(map(repr, measure.values)),
-            },
-            **_uncertainty(measure),
-        },
+        "score_details": details,
         "generation_config": _generation(first.generation),
-    }
-
-
-def _uncertainty(measure: Measure) -> dict[str, Any]:
-    interval, error = measure.interval, measure.standard_error
-    if interval is None or error is None:
-        return {}
-    return {
-        "uncertainty": {
-            "standard_error": {"value": error, "method": "standard deviation over seeds / √seeds"},
-            "confidence_interval": {
-                "lower": interval.low,
-                "upper": interval.high,
-                "confidence_level": LEVEL,
-                "method": METHOD,
-            },
-            "num_samples": len(measure.values),
-        }
     }
 
 

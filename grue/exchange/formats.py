@@ -14,7 +14,7 @@ FORMATS: Registry[Writer] = Registry(
     "format",
     modules={
         "every-eval-ever": "grue.exchange.every_eval_ever:every_eval_ever",
-        "model-index": "grue.exchange.model_index:model_index",
-        "eval-results": "grue.exchange.eval_results:eval_results",
+        "model-index": "grue.exchange.hub_results:model_index",
+        "eval-results": "grue.exchange.hub_results:eval_results",
     },
 )

@@ -5,13 +5,13 @@ may be moved to `attachments`.
 """
 
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import parsed
-from grue.data.zipped import zip_members
+from grue.data.archives import parsed, zip_members
 from grue.errors import ConfigError, DataError, escaped
 from grue.exchange import foreign_json
 from grue.exchange.answers import LoggedAnswer
@@ -34,50 +34,37 @@ def read_answers(
         ConfigError: There are several epochs and none is chosen, or there is no such epoch.
         DataError: The log cannot be read, is not a log, or has samples that ended with an error.
     """
-    samples = [
-        _read(sample, where) for where, sample in read_samples(path, warn)
-    ]  # without transcripts, which may be large
-    if not samples:
+    by_epoch: dict[int, list[LoggedAnswer]] = defaultdict(list)  # without transcripts, which may be large
+    failed: dict[int, list[str]] = defaultdict(list)
+    for where, sample in read_samples(path, warn):
+        fits = isinstance(sample, dict) and {"id", "input", "output"} <= sample.keys()
+        if not fits or not isinstance(sample.setdefault("epoch", 1), int) or not isinstance(sample["output"], dict):
+            raise DataError(f"{where}: no sample of inspect: expected id, epoch, input and output.")
+        output = sample["output"]
+        by_epoch[sample["epoch"]].append(_answer(sample, where))
+        if sample.get("error") or not (output.get("choices") or output.get("completion")):
+            failed[sample["epoch"]].append(where)
+    if not by_epoch:
         raise DataError(f"{path}: no sample; inspect leaves them out with --no-log-samples.")
-    epochs = sorted({sample.epoch for sample in samples})
-    listed = ", ".join(map(str, epochs))
-    if epoch is None and len(epochs) > 1:
+    listed = ", ".join(map(str, sorted(by_epoch)))
+    if epoch is None and len(by_epoch) > 1:
         raise ConfigError(f"{path}: holds answers of several epochs ({listed}); choose one with --epoch N.")
-    if epoch is not None and epoch not in epochs:
+    if epoch is not None and epoch not in by_epoch:
         raise ConfigError(f"{path}: has no epoch {epoch}; it has {listed}.")
-    chosen = [sample for sample in samples if sample.epoch == (epoch or epochs[0])]
-    failed = [sample.where for sample in chosen if sample.failed]
-    if failed:
+    epoch = epoch or min(by_epoch)
+    chosen = by_epoch[epoch]
+    if failed[epoch]:
         raise DataError(
-            f"{path}: {len(failed)} of {len(chosen)} samples ended with an error or without an output, the first at "
-            f"{failed[0]}: finish the evaluation with `inspect eval-retry`."
+            f"{path}: {len(failed[epoch])} of {len(chosen)} samples ended with an error or without an output, the "
+            f"first at {failed[epoch][0]}: finish the evaluation with `inspect eval-retry`."
         )
-    counted = {sample.answer.position for sample in chosen} == set(range(len(chosen)))
-    return [replace(sample.answer, numbered=counted) for sample in chosen]
+    counted = {answer.position for answer in chosen} == set(range(len(chosen)))
+    return [replace(answer, numbered=counted) for answer in chosen]
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedSample:
-    """A sample: its place in the log, its epoch, whether it failed, and its answer."""
-
-    where: str
-    epoch: int
-    failed: bool
-    answer: LoggedAnswer
-
-
-def _read(sample: Any, where: str) -> LoggedSample:
-    fits = isinstance(sample, dict) and {"id", "input", "output"} <= sample.keys()
-    if not fits or not isinstance(sample.setdefault("epoch", 1), int) or not isinstance(sample["output"], dict):
-        raise DataError(f"{where}: no sample of inspect: expected id, epoch, input and output.")
-    output = sample["output"]
-    failed = bool(sample.get("error")) or not (output.get("choices") or output.get("completion"))
-    return LoggedSample(where, sample["epoch"], failed, _answer(sample, where))
-
-
-def _note(log: dict[str, Any], path: Path, warn: Callable[[str], None]) -> None:
+def _note(log: Any, path: Path, warn: Callable[[str], None]) -> None:
     """Warn if the evaluation of a log did not succeed."""
-    status = log.get("status", ENDED)
+    status = log.get("status", ENDED) if isinstance(log, dict) else ENDED
     if status != ENDED:
         warn(f"{path}: its evaluation has the status '{escaped(status)}'; the answers in it are taken as they are.")
 
@@ -107,8 +94,7 @@ def read_samples(path: Path, warn: Callable[[str], None] = warnings.warn) -> Ite
         if not {"header.json", "_journal/start.json"} & newest.keys():
             raise DataError(f"{path}: no log of inspect: it has neither header.json nor _journal/start.json.")
         header = newest.get("header.json")  # written at the end
-        parsed_header = {"status": "started"} if header is None else parsed(read(header), f"{path}/header.json")
-        _note(parsed_header if isinstance(parsed_header, dict) else {}, path, warn)
+        _note({"status": "started"} if header is None else parsed(read(header), f"{path}/header.json"), path, warn)
         for name, member in newest.items():
             if name.startswith("samples/") and name.endswith(".json"):
                 yield f"{path}/{name!a}", parsed(read(member), f"{path}/{name!a}")

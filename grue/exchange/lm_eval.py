@@ -74,38 +74,27 @@ def _line(line: Any, where: str) -> dict[str, Any]:
 
 
 def _answer(line: dict[str, Any], where: str) -> LoggedAnswer:
-    prompt = _prompt(line["arguments"], where)
+    requests = list(line["arguments"].values()) if isinstance(line["arguments"], dict) else line["arguments"]
+    if not isinstance(requests, list) or not requests:
+        raise DataError(f"{where}: arguments: expected the requests of a document.")
+    first = list(requests[0].values()) if isinstance(requests[0], dict) else requests[0]
+    # The only request asks for a text if its second argument is settings.
+    if len(requests) > 1 or not isinstance(first, list) or len(first) < 2 or not isinstance(first[1], dict):
+        raise DataError(f"{where}: its request asks for {NO_TEXT}")
     responses = line["filtered_resps"]
     while isinstance(responses, list) and len(responses) == 1:
         responses = responses[0]
     if isinstance(responses, list):
-        if _is_likelihood(responses):
+        # That of a likelihood request: a number, and whether the text is the likeliest.
+        if len(responses) == 2 and (type(responses[1]) is bool or type(responses[0]) is float):
             raise DataError(f"{where}: its answer is {NO_TEXT}")
-        raise DataError(
-            f"{where}: {len(responses)} answers to one document; log it with a filter that takes one, such as "
-            "take_first."
-        )
+        count = f"{len(responses)} answers to one document"
+        raise DataError(f"{where}: {count}; log it with a filter that takes one, such as take_first.")
     document = line["doc"] if isinstance(line.get("doc"), dict) else {}
     own, place = document.get("id"), line["doc_id"]
     return LoggedAnswer(
         foreign_json.checked_text(responses, where, "filtered_resps"),
-        prompt,
+        foreign_json.shown_prompt(first[0]),
         str(own) if isinstance(own, str | int) and not isinstance(own, bool) else "",
         place if isinstance(place, int) else None,
     )
-
-
-def _is_likelihood(responses: list[Any]) -> bool:
-    """Whether a response is that of a likelihood request: a number, and whether the text is the likeliest."""
-    return len(responses) == 2 and (type(responses[1]) is bool or type(responses[0]) is float)
-
-
-def _prompt(arguments: Any, where: str) -> str:
-    """Return the prompt of a document's only request, which must ask for a text: its second argument is settings."""
-    requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
-    if not isinstance(requests, list) or not requests:
-        raise DataError(f"{where}: arguments: expected the requests of a document.")
-    first = list(requests[0].values()) if isinstance(requests[0], dict) else requests[0]
-    if len(requests) > 1 or not isinstance(first, list) or len(first) < 2 or not isinstance(first[1], dict):
-        raise DataError(f"{where}: its request asks for {NO_TEXT}")
-    return foreign_json.shown_prompt(first[0])

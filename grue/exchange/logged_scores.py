@@ -14,7 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +109,14 @@ def compare_logs(
             f"{a} has the scores {', '.join(of_a.scores)} and {b} {', '.join(of_b.scores)}: none is in both."
         )
     found = [_compared(name, a, b, of_a, of_b, cluster, common) for name in chosen]
-    corrected = holm([one[-1] for one in found])
-    return [ScoreCompared(**fields, p=p, p_holm=p_holm) for (fields, p), p_holm in zip(found, corrected, strict=True)]
+    corrected = holm([one.p for one in found])
+    return [replace(one, p_holm=p_holm) for one, p_holm in zip(found, corrected, strict=True)]
 
 
 def _compared(
     name: str, a: Path, b: Path, of_a: Logged, of_b: Logged, cluster: str | None, common: bool
-) -> tuple[dict[str, Any], float]:
-    """Return the fields of a score's comparison, and its p."""
+) -> ScoreCompared:
+    """Return a score's comparison, whose p is not corrected yet."""
     one, other = of_a.scores[name], of_b.scores[name]
     ids = [identity for identity in one if identity in other]
     if not common and (len(ids) < len(one) or len(ids) < len(other)):
@@ -129,7 +129,11 @@ def _compared(
         raise DataError(f"{name}: {len(ids)} examples in common; a difference needs two at least.")
     x, y = (np.array([values[identity] for identity in ids]) for values in (one, other))
     differences = x - y
-    units = _units(ids, of_a.documents, cluster, a)
+    for identity in ids if cluster is not None else ():
+        if (document := of_a.documents[identity]).get(cluster) in (None, ""):
+            known = instead(cluster, [key for key, value in document.items() if value is not None])
+            raise UnknownName(f"{a}: the example '{escaped(identity)}' has no {cluster!r}.{known}")
+    units = [] if cluster is None else [str(of_a.documents[identity][cluster]) for identity in ids]
     count = len(set(units)) if units else len(ids)
     if count < 2:
         raise DataError(f"{name}: all examples are of one cluster of {cluster!r}; nothing says how clusters differ.")
@@ -141,26 +145,20 @@ def _compared(
         p = float(student_t_p(np.array([abs(value) / error]), np.array([degrees]))[0])
     else:
         p = 2.0 ** (1 - count) if value else 1.0
-    half, found = error * quantile, error * (quantile + student_t_quantile(POWER, degrees))
-    fields = {
-        **{"name": name, "a": float(x.mean()), "b": float(y.mean()), "value": value, "error": error},
-        **{"interval": Interval(value - half, value + half), "unpaired": unpaired, "found": found},
-        **{"examples": len(ids), "clusters": count if units else None},
-    }
-    return fields, p
-
-
-def _units(
-    ids: Sequence[str], documents: Mapping[str, Mapping[str, Any]], cluster: str | None, path: Path
-) -> list[str]:
-    """Return the cluster of each example; empty without clusters."""
-    if cluster is None:
-        return []
-    for identity in ids:
-        if documents[identity].get(cluster) in (None, ""):
-            known = instead(cluster, [key for key, value in documents[identity].items() if value is not None])
-            raise UnknownName(f"{path}: the example '{escaped(identity)}' has no {cluster!r}.{known}")
-    return [str(documents[identity][cluster]) for identity in ids]
+    return ScoreCompared(
+        name=name,
+        a=float(x.mean()),
+        b=float(y.mean()),
+        value=value,
+        interval=Interval(value - error * quantile, value + error * quantile),
+        error=error,
+        unpaired=unpaired,
+        p=p,
+        p_holm=p,
+        found=error * (quantile + student_t_quantile(POWER, degrees)),
+        examples=len(ids),
+        clusters=count if units else None,
+    )
 
 
 def _error(values: "np.ndarray[Any, np.dtype[np.float64]]", units: Sequence[str]) -> tuple[float, float]:

@@ -15,7 +15,6 @@ from grue.submissions.folder import read_result
 from grue.task_files import is_named, load_task, task_names
 
 LEVEL = 0.95
-METHOD = "Student's t over seeds"
 AXES = ("preference", "naturalness")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -159,10 +158,10 @@ def measured_of(pairs: Sequence[tuple[Result, Path]]) -> Measured:
     for (result, path), (_, before) in zip(rest, pairs, strict=False):
         if result.seed in {other.seed for other, other_path in pairs if other_path != path}:
             raise ConfigError(f"{before} and {path} are both of seed {result.seed} on {result.task}; leave one out.")
-        for field in ("task_hash", "split"):
-            if getattr(result, field) != getattr(first, field):
+        for name in ("task_hash", "split"):
+            if getattr(result, name) != getattr(first, name):
                 raise ConfigError(
-                    f"{where} and {path} differ in their {field.replace('_', ' ')}, so that a mean over them means "
+                    f"{where} and {path} differ in their {name.replace('_', ' ')}, so that a mean over them means "
                     "nothing; export them apart, or evaluate one again."
                 )
         if difference := other_examples(result.hashes, first.hashes):
@@ -171,31 +170,21 @@ def measured_of(pairs: Sequence[tuple[Result, Path]]) -> Measured:
                 "nothing; evaluate one again on the other's data."
             )
     results = tuple(result for result, _ in pairs)
-    axes = {axis: [getattr(result, axis) for result in results] for axis in AXES}
-    names = dict.fromkeys(score.metric for result in results for score in result.scores)
-    by_name = [{score.metric: score for score in result.scores} for result in results]
-    metrics = []
-    for name in names:
-        scores = [scores[name] for scores in by_name if name in scores]
-        _refuse_partly(name, len(scores), pairs)
-        values = tuple(score.value for score in scores)
-        metrics.append(Measure(name, values, scores[0].direction, scores[0].signature))
-    for axis, scored in axes.items():
-        _refuse_partly(axis, sum(value is not None for value in scored) or len(results), pairs)
-    return Measured(
-        results,
-        tuple(Measure(axis, tuple(scored)) for axis, scored in axes.items() if None not in scored),
-        tuple(metrics),
-        max(path.stat().st_mtime for _, path in pairs),
-    )
-
-
-def _refuse_partly(name: str, count: int, pairs: Sequence[tuple[Result, Path]]) -> None:
-    if count != len(pairs):
-        raise DataError(
-            f"{pairs[0][1].parent.parent}: {name} is in {count} of {len(pairs)} results; evaluate the others again "
-            "where it can be computed."
-        )
+    scores = [score for result in results for score in result.scores]
+    metrics = [
+        Measure(name, tuple(each.value for each in same), same[0].direction, same[0].signature)
+        for name in dict.fromkeys(score.metric for score in scores)
+        if (same := [score for score in scores if score.metric == name])
+    ]
+    by_axis = {axis: [value for r in results if (value := getattr(r, axis)) is not None] for axis in AXES}
+    axes = [Measure(axis, tuple(values)) for axis, values in by_axis.items() if values]
+    for measure in (*metrics, *axes):
+        if (count := len(measure.values)) != len(pairs):
+            raise DataError(
+                f"{where.parent.parent}: {measure.name} is in {count} of {len(pairs)} results; evaluate the others "
+                "again where it can be computed."
+            )
+    return Measured(results, tuple(axes), tuple(metrics), max(path.stat().st_mtime for _, path in pairs))
 
 
 def result_files(places: Sequence[Path]) -> list[Path]:

@@ -5,13 +5,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from grue import files
-from grue.data.hub.cards import with_results
-from grue.data.hub.upload import Content
+from grue.data.hub.upload import Content, with_results
 from grue.errors import ConfigError, DataError
 from grue.evaluation.folder import PREDICTIONS, RESULT, SCORES
-from grue.exchange.eval_results import FOLDER, eval_results
+from grue.exchange.hub_results import FOLDER, NAMES, eval_results, results_of
 from grue.exchange.measured import Described, Measured, check_whole, measured_of, of_a_part
-from grue.exchange.model_index import NAMES, results_of
 from grue.lm.checkpoint import (
     ANSWERS,
     MANIFEST,
@@ -46,12 +44,13 @@ def content_of(source: Path, described: Described, samples: bool, warn: Callable
         raise DataError(f"{folder}: it has no {README}, which the hub shows as the model's card; write one.")
     content: dict[str, Path | bytes] = {name: folder / name for name in sorted({MANIFEST, *manifest.files})}
     card = files.read_text(folder / README)
-    measured = _evaluated(folder, manifest, warn)
+    results = results_folder(folder, manifest)
+    measured = _evaluated(folder, results, manifest, warn)
     if measured is None:
         if samples:
             raise ConfigError(
-                f"{results_folder(folder, manifest)}: --samples was asked for, and there is no evaluation of this "
-                f"checkpoint; write one with `grue evaluate --checkpoint {folder}`."
+                f"{results}: --samples was asked for, and there is no evaluation of this checkpoint; write one with "
+                f"`grue evaluate --checkpoint {folder}`."
             )
         return content | {README: card.encode()}
     first = measured.first
@@ -63,10 +62,9 @@ def content_of(source: Path, described: Described, samples: bool, warn: Callable
             f"OWNER/NAME names the data set there whose leaderboard they are for, and adds {FOLDER}."
         )
     else:
-        text = eval_results([measured], described)
-        content[f"{FOLDER}/{first.suite}_{first.task}.yaml"] = text.encode()
+        content[f"{FOLDER}/{first.suite}_{first.task}.yaml"] = eval_results([measured], described).encode()
     if samples:
-        content |= {f"{ANSWERS}/{part}": results_folder(folder, manifest) / part for part in PARTS}
+        content |= {f"{ANSWERS}/{part}": results / part for part in PARTS}
     return content | {README: card.encode()}
 
 
@@ -80,25 +78,23 @@ def listed(manifest: bytes) -> Iterable[str]:
         return []
 
 
-def _evaluated(folder: Path, manifest: CheckpointManifest, warn: Callable[[str], None]) -> Measured | None:
-    """Return the result of this very checkpoint; None, with a warning, if there is no valid one.
-
-    Raises:
-        DataError: It was changed after the evaluation.
-    """
-    path = results_folder(folder, manifest) / RESULT
+def _evaluated(
+    folder: Path, results: Path, manifest: CheckpointManifest, warn: Callable[[str], None]
+) -> Measured | None:
+    """Return the result of this very checkpoint; None, with a warning, if there is no valid one."""
+    path = results / RESULT
     if not path.is_file():
         warn(f"{path} is not there, so no scores go along; `grue evaluate --checkpoint {folder}` writes it.")
         return None
     result = read_result(path)
-    check_whole(path.parent)
+    check_whole(results)
     if result.system.get("weights") != manifest.weights:
         warn(f"{path} is of other weights than {folder}, so no scores go along.")
-        return None
-    if of_a_part(result) or result.system.get(UNFINISHED) or result.status != "complete":
+    elif of_a_part(result) or result.system.get(UNFINISHED) or result.status != "complete":
         warn(f"{path} is of a part of the split, of an unfinished run or not complete, so no scores go along.")
-        return None
-    return measured_of([(result, path)])
+    else:
+        return measured_of([(result, path)])
+    return None
 
 
 def _with_table(card: str, measured: Measured) -> str:

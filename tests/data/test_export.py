@@ -10,8 +10,7 @@ from support.factories import a_task
 from grue.cli import data
 from grue.cli.main import main
 from grue.data.examples import ExampleFile, write_examples
-from grue.data.export import as_dataset, export
-from grue.data.trainers import COLUMNS, export_for
+from grue.data.export import COLUMNS, as_dataset, export, export_for
 from grue.errors import ConfigError
 from grue.records import Example
 

@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from support.official import zipped
 
-from grue.data import parquet
-from grue.data.archives import File, csv_rows, nearest, text
+from grue.data import tables
+from grue.data.archives import DamagedArchive, File, csv_rows, nearest, text, unpack
 from grue.data.tables import read_rows
-from grue.data.unpack import DamagedArchive, unpack
 from grue.errors import DataError
 
 TARS = {".tar": bytes, ".tgz": gzip.compress, ".tar.gz": gzip.compress, ".tar.bz2": bz2.compress}
@@ -169,5 +168,5 @@ def test_parquet_is_read_as_it_was_written_whatever_its_encodings(tmp_path):
     pq.write_table(table, tmp_path / "usual.parquet")
     for path in tmp_path.glob("*.parquet"):
         assert list(read_rows(path)) == rows
-        parquet.copy_columns(path, "a", ("s.n", "d"), tmp_path / "copy")
+        tables.copy_columns(path, "a", ("s.n", "d"), tmp_path / "copy")
         assert pq.read_table(tmp_path / "copy").to_pylist()[0] == {"s": {"n": [{"z": "w"}]}, "d": "one"}

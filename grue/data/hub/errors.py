@@ -42,9 +42,8 @@ def translate_hub_errors(subject: str) -> Iterator[None]:
         reason = {401: "requires a login (`hf auth login` or HF_TOKEN)", 403: "denies access"}.get(status, "failed")
         raise DataError(f"{subject}: the hub {reason}: {_first_line(error)}.") from error
     except (transport_error(), hub.EntryNotFoundError, ConnectionError, TimeoutError) as error:
-        raise DataError(
-            f"{subject}: the hub cannot be reached: {type(error).__name__}: {_first_line(error)}."
-        ) from error
+        reason = f"{type(error).__name__}: {_first_line(error)}"
+        raise DataError(f"{subject}: the hub cannot be reached: {reason}.") from error
     except OSError as error:
         if error.errno is not None:
             raise  # the disk's, not the library's

@@ -1,16 +1,23 @@
-"""Finding a split's parquet files in a repository of the hub, or in the hub's cache on this machine."""
+"""A split's parquet files in a repository of the hub, or in the hub's cache on this machine: found, and transferred.
+
+Of the files only the byte ranges of the needed columns are transferred.
+"""
 
 import fnmatch
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from grue.data.hub.errors import translate_hub_errors
+from grue.data.rows import Progress
+from grue.data.tables import copy_columns
 from grue.errors import DataError, escaped
 from grue.tasks import Source
 
 # Where the hub keeps a split's parquet files unless the task file says so.
 PATTERNS = ("{config}/{split}-*.parquet", "data/{split}-*.parquet", "{config}/{split}/*.parquet", "{split}-*.parquet")
+BLOCK = 1 << 14  # bytes that are read ahead
 COMMIT = re.compile("[0-9a-f]{40}")
 
 
@@ -85,13 +92,14 @@ def _patterns(source: Source, split: str) -> tuple[str, ...]:
 
 def _matching(source: Source, split: str, listed: list[HubFile]) -> tuple[HubFile, ...]:
     for pattern in _patterns(source, split):
-        matching = [
-            file
-            for file in listed
-            if fnmatch.fnmatchcase(file.path, pattern) and file.path.count("/") == pattern.count("/")
-        ]
+        level = [file for file in listed if file.path.count("/") == pattern.count("/")]
+        matching = [file for file in level if fnmatch.fnmatchcase(file.path, pattern)]
+        for file in matching:  # fewer shards than their names say, as left by an interrupted download
+            numbered = re.search(r"-of-(\d+)\.parquet$", file.path)
+            if numbered and len(matching) != int(numbered[1]):
+                counts = f"only {len(matching)} of the {int(numbered[1])}"
+                raise DataError(f"{_named(source)}: {counts} files like {escaped(file.path)} exist.")
         if matching:
-            _check_shards(source, matching)
             return tuple(sorted(matching, key=lambda file: file.path))
     patterns = ", ".join(_patterns(source, split))
     parquet = [file.path for file in listed if file.path.endswith(".parquet")]
@@ -99,10 +107,18 @@ def _matching(source: Source, split: str, listed: list[HubFile]) -> tuple[HubFil
     raise DataError(f"{_named(source)} has no parquet file {patterns} for the split {split!r}; {shown}.")
 
 
-def _check_shards(source: Source, shards: list[HubFile]) -> None:
-    """Refuse an incomplete set of files `name-00000-of-00003.parquet`, as left by an interrupted download."""
-    for file in shards:
-        numbered = re.search(r"-of-(\d+)\.parquet$", file.path)
-        if numbered and len(shards) != int(numbered[1]):
-            counts = f"only {len(shards)} of the {int(numbered[1])}"
-            raise DataError(f"{_named(source)}: {counts} files like {escaped(file.path)} exist.")
+def save_columns(source: Source, listing: Listing, file: HubFile, target: Path, progress: Progress) -> None:
+    """Write the needed columns of one of a split's files to a parquet file of its own, atomically.
+
+    Raises:
+        DataError: The file is damaged or truncated, has no such column, or cannot be transferred or written.
+    """
+    name = f"{source.name}/{escaped(file.path)} at {listing.commit[:12]}"
+    if listing.folder is not None:
+        return copy_columns(listing.folder / file.path, name, source.columns, target)
+    from huggingface_hub import HfFileSystem
+
+    library: Any = HfFileSystem(skip_instance_cache=True)
+    path = f"datasets/{source.name}@{listing.commit}/{file.path}"
+    with translate_hub_errors(name), library.open(path, size=file.size, block_size=BLOCK) as remote:
+        copy_columns(remote, name, source.columns, target, lambda: progress(remote.tell(), file.size))

@@ -17,8 +17,5 @@ def describe() -> tuple[bool, str]:
     try:
         socket.create_connection((place.hostname, place.port or 443), PATIENCE).close()
     except OSError as error:
-        return (
-            False,
-            f"{constants.ENDPOINT} cannot be reached ({error}); the suite mini needs no hub",
-        )
+        return False, f"{constants.ENDPOINT} cannot be reached ({error}); the suite mini needs no hub"
     return True, f"{constants.ENDPOINT} answers, {token}"

@@ -1,16 +1,18 @@
-"""Uploading files to a model's repository on the hub, in one commit.
+"""Uploading files to a model's repository on the hub, in one commit, and the results in its card.
 
 The token is that of `hf auth login` or HF_TOKEN. It is used only in the header of requests.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from grue import files
 from grue.data.hub.errors import transport_error
 from grue.errors import ConfigError, DataError, escaped
 
@@ -95,8 +97,13 @@ def upload(
     with _translate_errors(name, token):
         before = _get_or_create(api, name, private)
         held = _held(api, name, before)
-        if mark not in held and not force:
-            _refuse_foreign(name, held)
+        foreign = sorted(path for path in held if not HARMLESS.fullmatch(path))
+        if foreign and mark not in held and not force:
+            shown = escaped(", ".join(foreign[:3])) + (", …" if len(foreign) > 3 else "")
+            raise ConfigError(
+                f"{name} holds something else ({shown}) and no checkpoint of grue: nothing was sent. Choose another "
+                "name; --force adds the checkpoint to what is there."
+            )
         earlier: set[str] = set()
         if mark in held:
             earlier.update(listed(Path(api.hf_hub_download(name, mark, revision=before)).read_bytes()))
@@ -104,9 +111,9 @@ def upload(
                                  for path, source in content.items()]  # fmt: skip
         stale = sorted(path for path in earlier & held.keys() if path not in content)
         operations += [CommitOperationDelete(path) for path in stale]
-        made = api.create_commit(name, operations, commit_message=message, parent_commit=before)
-        commit = str(made.oid)
-        lacking = _lacking(content, _held(api, name, commit))
+        commit = str(api.create_commit(name, operations, commit_message=message, parent_commit=before).oid)
+        made = _held(api, name, commit)
+    lacking = [path for path, size in sizes_of(content).items() if path not in made or made[path].size != size]
     if lacking:
         raise DataError(
             f"{name}: the commit {commit[:12]} lacks {escaped(', '.join(lacking[:3]))} or has other content there: "
@@ -139,22 +146,12 @@ def _held(api: Any, name: str, commit: str) -> dict[str, Any]:
     return {file.path: file for file in tree if isinstance(file, RepoFile)}
 
 
-def _refuse_foreign(name: str, held: Mapping[str, Any]) -> None:
-    foreign = sorted(path for path in held if not HARMLESS.fullmatch(path))
-    if foreign:
-        shown = escaped(", ".join(foreign[:3])) + (", …" if len(foreign) > 3 else "")
-        raise ConfigError(
-            f"{name} holds something else ({shown}) and no checkpoint of grue: nothing was sent. Choose another name; "
-            "--force adds the checkpoint to what is there."
-        )
-
-
-def _lacking(content: Content, held: Mapping[str, Any]) -> list[str]:
-    """Return the files that a commit lacks or has with another size."""
-    sizes = {
-        path: source.stat().st_size if isinstance(source, Path) else len(source) for path, source in content.items()
+def sizes_of(content: Content) -> dict[str, int]:
+    """Return the bytes of each file, by path."""
+    return {
+        path: source.stat().st_size if isinstance(source, Path) else len(source)
+        for path, source in sorted(content.items())
     }
-    return [path for path, size in sizes.items() if path not in held or held[path].size != size]
 
 
 @contextmanager
@@ -190,3 +187,33 @@ def _translate_errors(name: str, token: str) -> Iterator[None]:
         raise DataError(f"{name}: the upload was cut off: {reason(cause)}. {AGAIN}") from error
     except ValueError as error:
         raise DataError(f"{name}: the hub refuses it: {reason(error)}. {AGAIN}") from error
+
+
+def with_results(text: str, name: str, results: Sequence[Mapping[str, Any]]) -> str:
+    """Return a model card with results added to its `model-index`; those of the same data and split are replaced.
+
+    Args:
+        text: The card.
+        name: Of the model, if the card has no `model-index` yet.
+        results: Entries of `model-index`.
+
+    Raises:
+        DataError: The hub cannot read the card's front matter.
+    """
+    from huggingface_hub import ModelCard
+
+    try:
+        card = ModelCard(text)
+        data: Any = card.data  # the library declares no types here
+        matter = json.loads(json.dumps(data.to_dict(), default=str, allow_nan=False))
+    except Exception as error:  # of YAML, or whatever the library raises on an unexpected front matter
+        raise DataError(f"README.md: the hub cannot read its front matter: {escaped(error)}.") from error
+    index = matter.pop("model-index", None) or [{"name": name, "results": []}]
+    new = {_of(entry) for entry in results}
+    unchanged = [entry for entry in index[0]["results"] if _of(entry) not in new]
+    index[0]["results"] = [*unchanged, *results]
+    return f"---\n{files.yaml_text({**matter, 'model-index': index})}---\n{card.text.removeprefix(chr(10))}"
+
+
+def _of(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry["dataset"].get("name"), entry["dataset"].get("split")

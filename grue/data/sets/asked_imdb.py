@@ -27,9 +27,8 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         review, asked = text_of(row["text"], "text", where), row["asked"]
         first, _ = halves(review)
         if asked not in (0, 1) or not first:
-            raise DataError(
-                f"{where}: expected asked 0 or 1 and a text of two words or more, found {asked!r}, {review!r}."
-            )
+            expected = "expected asked 0 or 1 and a text of two words or more"
+            raise DataError(f"{where}: {expected}, found {asked!r}, {review!r}.")
         yield Example(
             id=numbered(f"asked_imdb-{short_hash(review)}", times),
             prompt=f"{WORDS[asked]}: {first}",

@@ -54,20 +54,16 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     tables = [pattern for name in names for pattern in (f"{name}.csv", f"*_{name}.csv", f"*_{name}_*.csv")]
     source = nearest_one(folder, *(f"all_{name}.txt" for name in names), *tables)
     if source.name.endswith(".csv"):
-        return FolderRows((source,), lambda: _articles(source))
+        named = {"text": "article", "y": "highlights"}
+        return FolderRows(
+            (source,), lambda: ({named.get(key, key): row[key] for key in row} for row in csv_rows(source))
+        )
     hashes = {sha1(address.strip().encode("utf-8")).hexdigest() for address in lines(source) if address.strip()}
     stories = [file for file in everywhere(folder, "*.story") if file.name.removesuffix(".story") in hashes]
     if not stories:
-        raise DataError(
-            f"{folder}: none of the {len(hashes)} stories that {source} lists (<sha1 of the address>.story)."
-        )
+        listed = f"none of the {len(hashes)} stories that {source} lists"
+        raise DataError(f"{folder}: {listed} (<sha1 of the address>.story).")
     return FolderRows(tuple(stories), lambda: (row for story in stories if (row := read_story(story))))
-
-
-def _articles(table: File) -> Iterator[Row]:
-    columns = {"text": "article", "y": "highlights"}
-    for row in csv_rows(table):
-        yield {columns.get(name, name): value for name, value in row.items()}
 
 
 def read_story(file: File) -> Row | None:

@@ -25,20 +25,18 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     Raises:
         DataError: A row in none of the three layouts; names the row.
     """
-    prompts: dict[tuple[str, ...], tuple[str, ...]] = {}
-    references: dict[tuple[str, ...], list[str]] = {}
+    found: dict[str, tuple[tuple[str, ...], list[str]]] = {}
     for number, row in enumerate(rows, start=1):
         concepts, targets = _concepts_and_targets(row, f"commongen, row {number}")
-        key = tuple(sorted(" ".join(concepts).split()))
+        key = " ".join(sorted(" ".join(concepts).split()))
         if not key:
             raise DataError(f"commongen, row {number}: there are no concepts.")
-        prompts.setdefault(key, concepts)
-        references.setdefault(key, []).extend(target for target in targets if target)
-    for key, concepts in prompts.items():
+        found.setdefault(key, (concepts, []))[1].extend(filter(None, targets))
+    for key, (concepts, references) in found.items():
         yield Example(
-            id=f"commongen-{short_hash(' '.join(key))}",
+            id=f"commongen-{short_hash(key)}",
             prompt=f"generate a sentence with: {' '.join(concepts)}.",
-            references=tuple(references[key]),
+            references=tuple(references),
             meta={"concepts": list(concepts)},
         )
 

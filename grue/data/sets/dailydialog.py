@@ -79,7 +79,7 @@ def _dialogues(dialogues: File, acts: File, emotions: File) -> Iterator[Row]:
         if None in row:
             raise DataError(f"{where}: {acts.name} or {emotions.name} has more or fewer lines.")
         dialogue, *labels = row
-        if not dialogue.strip() and not "".join(labels).strip():
+        if not "".join(row).strip():
             continue
         utterances = [utterance.strip() for utterance in dialogue.strip().removesuffix("__eou__").split("__eou__")]
         act, emotion = (_integers(label, where) for label in labels)

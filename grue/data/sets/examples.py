@@ -28,25 +28,21 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     times: dict[int, int] = {}
     for number, row in enumerate(rows, start=1):
         where = f"row {number}"
-        for column in row:
-            if column not in COLUMNS:
-                allowed = ", ".join(COLUMNS)
-                raise DataError(
-                    f"{where}: unknown column {column!r}.{did_you_mean(str(column), COLUMNS)} Known: {allowed}; put "
-                    "other values into meta."
-                )
+        if unknown := [column for column in row if column not in COLUMNS]:
+            known = f"{did_you_mean(str(unknown[0]), COLUMNS)} Known: {', '.join(COLUMNS)}"
+            raise DataError(f"{where}: unknown column {unknown[0]!r}.{known}; put other values into meta.")
         if "prompt" not in row:
             raise DataError(f"{where}: the column 'prompt' is missing; found {', '.join(row) or 'nothing'}.")
         prompt = text_of(row["prompt"], "prompt", where)
         references, meta = _references_of(row, where), _meta_of(row, where)
-        if row.get("id") not in (None, ""):
+        if row.get("id") in (None, ""):
+            identity = numbered(f"example-{short_hash(canonical_json([prompt, references, meta]))}", times)
+        else:
             if cure := id_cure(row["id"]):
                 raise DataError(f"{where}: id should be a string, found {row['id']}.{cure}")
             identity = text_of(row["id"], "id", where)
             if numbered(identity, times) != identity:
                 raise DataError(f"{where}: the id {identity!r} is repeated; give every example its own id.")
-        else:
-            identity = numbered(f"example-{short_hash(canonical_json([prompt, references, meta]))}", times)
         yield Example(identity, prompt, references, meta)
 
 

@@ -82,32 +82,23 @@ def repaired(source: str) -> str:
 
 
 def _decoded_again(match: re.Match[str], charset: str) -> str:
-    wrong = match[0]
+    """Return the sign that a sequence stands for if it cannot be intended, else the sequence."""
+    wrong, text = match[0], match.string
     try:
         sign = wrong.encode(charset).decode("utf-8")
     except UnicodeError:  # such as an overlong form
         return wrong
-    before, after = match.string[max(0, match.start() - 1) : match.start()], match.string[match.end() : match.end() + 1]
-    return sign if _is_broken(before, wrong, after, sign) else wrong
-
-
-def _is_broken(before: str, wrong: str, after: str, sign: str) -> bool:
-    """Whether a sequence cannot be intended: it has a control character, or a capital next to small letters.
-
-    Args:
-        before: The character before it; empty at the beginning.
-        after: The character after it; empty at the end.
-        sign: The repaired character.
-    """
+    before, after = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
     control = any("\x80" <= character <= "\x9f" for character in wrong)
     if len(wrong) > 2:
-        return control and (unicodedata.category(sign)[0] in "PSZ" or not before.isalpha())
-    if not "\xa0" <= sign <= "\u024f":  # not in Latin-1 Supplement or Latin Extended
-        return False
-    if before.isalpha():
-        return before.islower() or after.islower() or (control and wrong[0] in "ÂÃĂ")
-    # It may be a letter in quotation marks, or the beginning of a Romanian word.
-    return (wrong[0] in "ÂÃĂ" and wrong[1] not in "«»şŞ") or (control and after.isalpha())
+        broken = control and (unicodedata.category(sign)[0] in "PSZ" or not before.isalpha())
+    elif not "\xa0" <= sign <= "\u024f":  # not in Latin-1 Supplement or Latin Extended
+        broken = False
+    elif before.isalpha():
+        broken = before.islower() or after.islower() or (control and wrong[0] in "ÂÃĂ")
+    else:  # it may be a letter in quotation marks, or the beginning of a Romanian word
+        broken = (wrong[0] in "ÂÃĂ" and wrong[1] not in "«»şŞ") or (control and after.isalpha())
+    return sign if broken else wrong
 
 
 def _sequences(charset: str) -> re.Pattern[str]:
@@ -137,22 +128,17 @@ def read_folder(folder: Path, split: str) -> FolderRows:
 
 
 def _tokenised(source: File) -> Rows:
-    rows = parsed(text(source), str(source))
+    rows: Any = parsed(text(source), str(source))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{source}: expected a list of objects, one per question.")
     return rows
 
 
 def _questions(questions: File, summaries: File, sets: tuple[str, ...]) -> Iterator[Row]:
-    summary_of = {
-        row["document_id"]: row["summary"]
-        for row in csv_rows(summaries, "document_id", "set", "summary")
-        if row["set"] in sets
-    }
+    rows = csv_rows(summaries, "document_id", "set", "summary")
+    summary_of = {row["document_id"]: row["summary"] for row in rows if row["set"] in sets}
     for row in csv_rows(questions, "document_id", "set", "question", "answer1", "answer2"):
         if row["set"] in sets:
-            if row["document_id"] not in summary_of:
-                raise DataError(
-                    f"{summaries}: no summary of {row['document_id']}, to which {questions} has a question."
-                )
-            yield {**row, "summary": summary_of[row["document_id"]]}
+            if (name := row["document_id"]) not in summary_of:
+                raise DataError(f"{summaries}: no summary of {name}, to which {questions} has a question.")
+            yield {**row, "summary": summary_of[name]}

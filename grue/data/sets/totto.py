@@ -20,6 +20,9 @@ from grue.records import Example
 
 COLUMNS = ("table", "highlighted_cells", "table_page_title", "table_section_title", "table_section_text", "example_id")
 
+OVERLAPS = {"True": True, "False": False, "None": None, "none": None}
+"""What a row says of the overlap with training → its value in `meta`, if it has one."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
@@ -54,16 +57,22 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         page, section, around = (" ".join(text.split()) for text in texts)
         values = [cell.text for cells in table for cell in cells]
         chosen = [table[line][column].text for line, column in highlighted]
+        sentences = within(row.get("sentence_annotations"), "final_sentence") or ()
+        overlap = str(row.get("overlap_subset"))
+        if overlap not in OVERLAPS:
+            raise DataError(f"{where}: overlap_subset should be true or false, found {row['overlap_subset']!r:.80}.")
         # A number in the official files, its digits on the hub.
         identity = str(row["example_id"]) if type(row["example_id"]) is int else row["example_id"]
         yield Example(
             id=numbered(f"totto-{text_of(identity, 'example_id', where)}", times),
             prompt=linearise(table, highlighted, page, section),
-            references=_sentences(row.get("sentence_annotations"), where),
+            # A list of annotations in the official files, one annotation of lists on the hub.
+            references=tuple(text for text in texts_of(sentences, "final_sentence", where) if text not in ("", "none")),
             meta={
-                "table": _parent_values(*values, page, section, around),
-                "highlighted": _parent_values(*chosen, page, section),
-                **_overlap(row.get("overlap_subset"), where),
+                # PARENT's values, without "|", the separator of its official files.
+                "table": [text.replace("|", "-") for text in (*values, page, section, around) if text],
+                "highlighted": [text.replace("|", "-") for text in (*chosen, page, section) if text],
+                **({} if OVERLAPS[overlap] is None else {"overlap": OVERLAPS[overlap]}),
                 **({"facts": _facts(table, highlighted, f"{page} {section}")} if row.get("facts") else {}),
             },
         )
@@ -80,19 +89,17 @@ def _table(rows: Any, where: str) -> CellTable:
     for row_number, row in enumerate(rows):
         cells: list[TableCell] = []
         for number, cell in enumerate(row):
-            start = cells[-1].end if cells else 0
-            cells.append(_cell(cell, start, f"{where}: table[{row_number}][{number}]"))
+            place, start = f"{where}: table[{row_number}][{number}]", cells[-1].end if cells else 0
+            if not isinstance(cell, Mapping):
+                raise DataError(f"{place}: expected value, is_header and column_span, found {cell!r:.80}.")
+            header, span = cell.get("is_header"), cell.get("column_span")
+            if header not in (True, False) or not isinstance(span, int) or span < 0:  # 1 and 0 are accepted, too
+                fault = "is_header should be true or false, column_span a number"
+                raise DataError(f"{place}: {fault}, found {cell!r:.80}.")
+            text = " ".join(text_of(cell.get("value"), "value", place).split())
+            cells.append(TableCell(text, bool(header), start, start + span))
         table.append(cells)
     return table
-
-
-def _cell(cell: Any, start: int, where: str) -> TableCell:
-    if not isinstance(cell, Mapping):
-        raise DataError(f"{where}: expected value, is_header and column_span, found {cell!r:.80}.")
-    value, header, span = (cell.get(key) for key in ("value", "is_header", "column_span"))
-    if header not in (True, False) or not isinstance(span, int) or span < 0:  # 1 and 0 are accepted, too
-        raise DataError(f"{where}: is_header should be true or false, column_span a number, found {cell!r:.80}.")
-    return TableCell(" ".join(text_of(value, "value", where).split()), bool(header), start, start + span)
 
 
 def _highlighted(indices: Any, table: CellTable, where: str) -> list[CellIndex]:
@@ -123,24 +130,6 @@ def _words(text: str) -> str:
     return " ".join(("", *re.findall(r"[\w,.:-]*\w", text.lower()), ""))
 
 
-def _sentences(annotations: Any, where: str) -> tuple[str, ...]:
-    # A list of annotations in the official files, one annotation of lists on the hub.
-    sentences = within(annotations, "final_sentence") or ()
-    return tuple(each for each in texts_of(sentences, "final_sentence", where) if each not in ("", "none"))
-
-
-def _parent_values(*texts: str) -> list[str]:
-    """Return PARENT's values: the non-empty texts, without "|", the separator of its official files."""
-    return [text.replace("|", "-") for text in texts if text]
-
-
-def _overlap(subset: Any, where: str) -> dict[str, bool]:
-    overlaps = {"True": {"overlap": True}, "False": {"overlap": False}, "None": {}, "none": {}}
-    if str(subset) not in overlaps:
-        raise DataError(f"{where}: overlap_subset should be true or false, found {subset!r:.80}.")
-    return overlaps[str(subset)]
-
-
 # --- the prompt ------------------------------------------------------------------------------------------------------
 
 
@@ -153,38 +142,19 @@ def linearise(table: CellTable, highlighted: Sequence[CellIndex], page_title: st
     out.
     """
     titles = [("page_title", page_title), ("section_title", section_title)]
-    cells = [_linearised_cell(table, index) for index in highlighted]
+    cells = []
+    for row, column in highlighted:
+        cell = table[row][column]
+        above = [each for line in table[:row] for each in line if each.start < cell.end and each.end > cell.start]
+        headers = [("col_header", header) for header in above] + [("row_header", left) for left in table[row][:column]]
+        texts = dict.fromkeys((tag, header.text) for tag, header in headers if header.is_header and header.text)
+        cells.append(_tagged("cell", cell.text, *(_tagged(tag, text) for tag, text in texts)))
     return " ".join([*(_tagged(tag, title) for tag, title in titles if title), _tagged("table", *cells)])
-
-
-def _linearised_cell(table: CellTable, index: CellIndex) -> str:
-    row, column = index
-    headers = [_tagged("col_header", header) for header in _column_headers(table, index)]
-    headers += [_tagged("row_header", header) for header in _row_headers(table, index)]
-    return _tagged("cell", table[row][column].text, *headers)
-
-
-def _column_headers(table: CellTable, index: CellIndex) -> list[str]:
-    """Return the distinct headers in the rows above a cell that cover one of its columns, from the top."""
-    row, column = index
-    cell = table[row][column]
-    above = (header for line in table[:row] for header in line if header.is_header)
-    return _distinct(header.text for header in above if header.start < cell.end and header.end > cell.start)
-
-
-def _row_headers(table: CellTable, index: CellIndex) -> list[str]:
-    """Return the distinct headers to the left of a cell in its own row."""
-    row, column = index
-    return _distinct(header.text for header in table[row][:column] if header.is_header)
 
 
 def _tagged(tag: str, *parts: str) -> str:
     """Return the non-empty parts between "[tag]" and "[/tag]", separated by spaces."""
     return " ".join([f"[{tag}]", *filter(None, parts), f"[/{tag}]"])
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    return [text for text in dict.fromkeys(texts) if text]
 
 
 # --- the original layout ---------------------------------------------------------------------------------------------

@@ -15,13 +15,8 @@ from grue.data.rows import Row, numbered, short_hash, text_of, with_columns, wit
 from grue.errors import DataError
 from grue.records import Example
 
-ENTITIES = {
-    "&quot;": '"',
-    "&apos;": "'",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&amp;": "&",
-}  # "&amp;" last: decoding it may create another
+ENTITIES = {"&quot;": '"', "&apos;": "'", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
+"""In this order, since decoding "&amp;" may create another."""
 NEWS = {"validation": "newstest2015", "test": "newstest2016"}
 
 
@@ -36,22 +31,15 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     """
     times: dict[int, int] = {}
     for where, row in with_columns(rows, "wmt16", "translation"):
-        english, german = (
-            _sentence(within(row["translation"], language), language, where) for language in ("en", "de")
-        )
-        pair = short_hash("\t".join((english, german)))
-        yield Example(
-            id=numbered(f"wmt16-{pair}", times),
-            prompt=f"translate English to German: {english}",
-            references=(german,),
-        )
+        english, german = (_sentence(row["translation"], language, where) for language in ("en", "de"))
+        pair = short_hash(f"{english}\t{german}")
+        yield Example(numbered(f"wmt16-{pair}", times), f"translate English to German: {english}", (german,))
 
 
-def _sentence(value: Any, language: str, where: str) -> str:
-    sentence = text_of(value, f"translation.{language}", where)
-    if "&" in sentence:
-        for entity, character in ENTITIES.items():
-            sentence = sentence.replace(entity, character)
+def _sentence(translation: Any, language: str, where: str) -> str:
+    sentence = text_of(within(translation, language), f"translation.{language}", where)
+    for entity, character in ENTITIES.items():
+        sentence = sentence.replace(entity, character)
     if not sentence.strip():
         raise DataError(f"{where}: translation.{language} is empty.")
     return sentence.strip()
@@ -67,10 +55,13 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     Raises:
         DataError: There is no pair of files, or the two files of a pair differ in their number of sentences.
     """
-    if split in NEWS:
-        english = [nearest_one(folder, *_news_names(split))]
+    if news := NEWS.get(split):
+        names = [f"{name}.en" for name in (news, *split_names(split))]
+        english = [nearest_one(folder, *names, f"{news}-ende-src.en.sgm", f"{news}-deen-ref.en.sgm")]
     else:
-        english = [file for file in everywhere(folder, "*.en") if not _is_news(file)]
+        held_out = [f"{name}.en" for split in NEWS for name in split_names(split)]
+        texts = [file for file in everywhere(folder, "*.en") if file.name not in held_out]
+        english = [file for file in texts if not file.name.startswith(("newstest", "newsdev", "newssyscomb"))]
     german = set(everywhere(folder, "*.de", "*.de.sgm"))
     pairs = [(file, translation) for file in english if (translation := _translation(file)) in german]
     if not pairs:
@@ -78,17 +69,6 @@ def read_folder(folder: Path, split: str) -> FolderRows:
         raise DataError(f"{folder}: no text of the split {split!r} in English and German, X.en and X.de{hint}.")
     files = tuple(file for pair in pairs for file in pair)
     return FolderRows(files, lambda: (row for pair in pairs for row in _translations(*pair)))
-
-
-def _news_names(split: str) -> list[str]:
-    news = NEWS[split]
-    texts = [f"{name}.en" for name in (news, *split_names(split))]
-    return [*texts, f"{news}-ende-src.en.sgm", f"{news}-deen-ref.en.sgm"]
-
-
-def _is_news(file: File) -> bool:
-    held_out = [name for split in NEWS for name in split_names(split)]
-    return file.name.removesuffix(".en") in held_out or file.name.startswith(("newstest", "newsdev", "newssyscomb"))
 
 
 def _translation(english: File) -> File:
