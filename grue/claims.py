@@ -57,7 +57,14 @@ def carry_out(
         if target.exists():
             done = read()
         else:
-            _begin(partial, files.plain(claim), contents, progress)
+            names = {path.name for path in partial.iterdir() if path.name[0] != "."}
+            if foreign := sorted(names - {CLAIM, progress}):
+                raise ConfigError(f"{partial}: holds unfinished work of another kind, {foreign[0]}. {CURE}")
+            if _holds(partial / progress):
+                held = read_claim(partial / CLAIM, f"Remove {partial} to start again.")
+                refuse_other(partial, contents, held, files.plain(claim), CURE)
+            else:
+                files.write_json(partial / CLAIM, claim)
             try:
                 done = write(partial)
             except BaseException:
@@ -66,18 +73,6 @@ def carry_out(
                 raise
         shutil.rmtree(partial)
     return done
-
-
-def _begin(partial: Path, claim: Mapping[str, Any], contents: str, progress: str) -> None:
-    foreign = sorted(
-        path.name for path in partial.iterdir() if path.name not in (CLAIM, progress) and path.name[0] != "."
-    )
-    if foreign:
-        raise ConfigError(f"{partial}: holds unfinished work of another kind, {foreign[0]}. {CURE}")
-    if _holds(partial / progress):
-        refuse_other(partial, contents, read_claim(partial / CLAIM, f"Remove {partial} to start again."), claim, CURE)
-    else:
-        files.write_json(partial / CLAIM, claim)
 
 
 def _holds(progress: Path) -> bool:
@@ -150,17 +145,13 @@ def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
         DataError: The folder cannot be written, or its file system has no locks.
     """
     path = folder / LOCK
-    lock = _lock_of(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise ConfigError(refusal) from error
-    except OSError as error:
-        raise _cannot_lock(path, error) from error
+    lock = _acquired(path)
+    if lock is None:
+        raise ConfigError(refusal)
     try:
         yield
     finally:
@@ -176,22 +167,23 @@ def is_held(folder: Path) -> bool:
     path = folder / LOCK
     if not path.exists():
         return False
+    lock = _acquired(path)
+    if lock is not None:
+        lock.release()
+    return lock is None
+
+
+def _acquired(path: Path) -> FileLock | None:
+    """Return a lock that is now held by this process; None if another holds it."""
+    lock = FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
     try:
-        with _lock_of(path):
-            return False
+        lock.acquire()
     except Timeout:
-        return True
+        return None
     except OSError as error:
-        raise _cannot_lock(path, error) from error
-
-
-def _lock_of(path: Path) -> FileLock:
-    return FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
-
-
-def _cannot_lock(path: Path, error: OSError) -> DataError:
-    return DataError(
-        f"{path}: cannot be locked: {files.reason(error)}. Without a lock two processes could write here at once; some "
-        "network file systems have none. Choose a folder on another file system with --runs, or mount this one with "
-        "locks."
-    )
+        raise DataError(
+            f"{path}: cannot be locked: {files.reason(error)}. Without a lock two processes could write here at once; "
+            "some network file systems have none. Choose a folder on another file system with --runs, or mount this "
+            "one with locks."
+        ) from error
+    return lock

@@ -84,11 +84,7 @@ def of_the_system(error: Exception) -> GrueError | None:
 
 
 def escaped(text: object, longest: int = 200) -> str:
-    r"""Return untrusted text on one line, unable to control a terminal: ESC becomes `\x1b`.
-
-    Args:
-        longest: Characters after which the text is cut.
-    """
+    r"""Return untrusted text on one line, cut to `longest` characters, unable to control a terminal: ESC is `\x1b`."""
     line = str(text)
     return visible(line if len(line) <= longest else f"{line[: longest - 1]}…")
 
@@ -118,19 +114,11 @@ def instead(name: str, known: Iterable[str], listed_by: str = "") -> str:
     names = list(known)
     if not listed_by or len(names) <= FEW:
         return f"{did_you_mean(name, names)} Known: {', '.join(names) or 'none'}."
-    first, *further = _nearest(name, names) or [""]
-    close = (f" Did you mean {first!r}?" if first else "") + (f" Also near: {', '.join(further)}." if further else "")
-    return f"{close} `{listed_by}` lists all {len(names)}."
-
-
-def _nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three names: the closest spellings, then those that contain `name`."""
     from difflib import get_close_matches
 
     ordered, normalised = sorted(names), name.lower().replace("-", "_")
-    close = get_close_matches(normalised, ordered, n=3, cutoff=0.6)
-    return list(
-        dict.fromkeys(
-            [*close, *(candidate for candidate in ordered if len(normalised) > 1 and normalised in candidate)]
-        )
-    )[:3]
+    containing = (other for other in ordered if len(normalised) > 1 and normalised in other)
+    near = dict.fromkeys([*get_close_matches(normalised, ordered, n=3, cutoff=0.6), *containing])
+    first, *further = list(near)[:3] or [""]
+    close = (f" Did you mean {first!r}?" if first else "") + (f" Also near: {', '.join(further)}." if further else "")
+    return f"{close} `{listed_by}` lists all {len(names)}."

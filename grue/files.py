@@ -15,7 +15,6 @@ import shutil
 import sys
 import tomllib
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
@@ -135,8 +134,7 @@ def load_json(path: Path, cls: type[T]) -> T:
     Raises:
         DataError: The file cannot be read, or does not fit `cls` (see `from_dict`).
     """
-    data = read_json(path)
-    return from_dict(cls, data, str(path), DataError)
+    return from_dict(cls, read_json(path), str(path), DataError)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -224,21 +222,18 @@ def append_jsonl(path: Path, records: Iterable[Any]) -> None:
     Raises:
         DataError: The file cannot be written; a partial write is undone.
     """
-    data = "".join(canonical_json(record) + "\n" for record in records).encode("utf-8")
-    try:
+    rest = memoryview("".join(canonical_json(record) + "\n" for record in records).encode("utf-8"))
+    with _reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab", buffering=0) as handle:
             before = handle.tell()
             try:
-                rest = memoryview(data)
                 while rest:
                     rest = rest[handle.write(rest) :]
             except BaseException:
                 with suppress(OSError):  # the first error is the one to report
                     handle.truncate(before)
                 raise
-    except OSError as error:
-        raise _cannot_write(path, error) from error
 
 
 def drop_torn_line(path: Path) -> None:
@@ -278,7 +273,8 @@ def _parse_float(digits: str) -> float:
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        keys = [key for key, _ in pairs]
+        twin = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {twin!r} is repeated in an object")
     return table
 
@@ -312,16 +308,19 @@ def write_text(path: Path, text: str) -> None:
     """
     data = text.encode("utf-8")
     if path.exists() and not (path.is_file() or path.is_dir()):
-        try:
+        with _reported(path, ""):
             path.write_bytes(data)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be written: {reason(error)}.") from error
         return
+    with _reported(path), replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+@contextmanager
+def _reported(path: Path, kept: str = "; what was saved before is unchanged") -> Iterator[None]:
     try:
-        with replacing(path) as temporary:
-            temporary.write_bytes(data)
+        yield
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise DataError(f"{path}: cannot be written: {reason(error)}{kept}.") from error
 
 
 @contextmanager
@@ -364,10 +363,6 @@ def refuse_input(output: Path, inputs: Iterable[Path]) -> None:
     for path in inputs:
         if output.exists() and path.exists() and output.samefile(path):
             raise ConfigError(f"{output}: is read as {path} and would be lost; name another file to write.")
-
-
-def _cannot_write(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path}: cannot be written: {reason(error)}; what was saved before is unchanged.")
 
 
 def sha256_text(text: str) -> str:
@@ -423,7 +418,7 @@ def replacing_folder(folder: Path, flush: bool = True) -> Iterator[Path]:
         OSError: It cannot be written; the old folder is unchanged, and nothing is left behind.
     """
     restore_folder(folder)
-    new = _beside(folder, "new")
+    new, previous = _beside(folder, "new"), _beside(folder, "previous")
     try:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
@@ -431,27 +426,22 @@ def replacing_folder(folder: Path, flush: bool = True) -> Iterator[Path]:
         for path in (*new.rglob("*"), new) if flush else ():
             if not path.is_symlink():
                 flush_to_disk(path)
-        _swap(new, folder)
+        shutil.rmtree(previous, ignore_errors=True)
+        for attempt in ("first", "last"):
+            if folder.exists():
+                os.replace(folder, previous)
+            try:
+                os.replace(new, folder)
+                break
+            except OSError:
+                # A concurrent reader may have just restored the old folder: try once more.
+                if attempt == "last" or not folder.exists():
+                    restore_folder(folder)
+                    raise
+        flush_to_disk(folder.absolute().parent)
+        shutil.rmtree(previous, ignore_errors=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-
-
-def _swap(new: Path, folder: Path) -> None:
-    previous = _beside(folder, "previous")
-    shutil.rmtree(previous, ignore_errors=True)
-    for attempt in ("first", "last"):
-        if folder.exists():
-            os.replace(folder, previous)
-        try:
-            os.replace(new, folder)
-            break
-        except OSError:
-            # A concurrent reader may have just restored the old folder: try once more.
-            if attempt == "last" or not folder.exists():
-                restore_folder(folder)
-                raise
-    flush_to_disk(folder.absolute().parent)
-    shutil.rmtree(previous, ignore_errors=True)
 
 
 def restore_folder(folder: Path) -> None:

@@ -371,11 +371,7 @@ def is_seed(text: str) -> bool:
 
 
 def check_seed(seed: int) -> int:
-    """Return a seed as a Python integer, even if it is numpy's.
-
-    Raises:
-        ConfigError: It is not a whole number, below 0 or too large.
-    """
+    """Return a seed as a Python integer, even if it is numpy's; a ConfigError if it is none, or too large."""
     number = _whole(seed)
     if number is None or not 0 <= number <= LARGEST_SEED:
         raise ConfigError(f"seed {seed!r}: choose a whole number from 0 to {LARGEST_SEED}.")

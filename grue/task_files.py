@@ -25,6 +25,11 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "rollout": {"max_new_tokens": 64, "do_sample": True},
 }
 """Values that a task file may leave out. They are not dataclass defaults: they count in a task's hash."""
+PATHS = (
+    *(("backbone", "model"), ("backbone", "warm_start")),
+    *(("metrics", "options", "model"), ("metrics", "options", "dir")),
+)
+"""The keys of what may be a path beside the file; so may the names of models in the reward and of metrics."""
 
 
 def task_folder() -> Path:
@@ -163,30 +168,24 @@ def _with_models_beside(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """
     folder = (path.absolute().parent / str(table.get("folder", ""))).resolve()
 
-    def whole(value: Any) -> Any:
-        relative = isinstance(value, str) and value and not Path(value).is_absolute()
+    def whole(value: str) -> str:
+        relative = value and not Path(value).is_absolute()
         return f"{folder}/{value}" if relative and (folder / value).exists() else value
 
-    def named(text: Any) -> Any:  # model:DIR, in a reward or as a metric
-        return re.sub(r"(?<=\bmodel:)\S+", lambda match: whole(match[0]), text) if isinstance(text, str) else text
+    def updated(value: Any, *keys: str) -> Any:
+        """Return a part of the table by its keys; a number in a list is no key."""
+        if isinstance(value, Mapping):
+            return {key: updated(part, *keys, key) for key, part in value.items()}
+        if isinstance(value, list):
+            return [updated(part, *keys) for part in value]
+        if isinstance(value, str) and keys in PATHS:
+            return whole(value)
+        if isinstance(value, str) and keys in (("reward",), ("metrics", "name")):
+            return re.sub(r"(?<=\bmodel:)\S+", lambda match: whole(match[0]), value)
+        return value
 
-    def with_paths(part: Any, *keys: str) -> Any:
-        present = part.keys() & set(keys) if isinstance(part, Mapping) else ()
-        return {**part, **{key: whole(part[key]) for key in present}} if present else part
-
-    def of_metric(metric: Any) -> Any:
-        if not isinstance(metric, Mapping):
-            return metric
-        changed = {key: named(value) for key, value in metric.items() if key == "name"}
-        changed |= {key: with_paths(value, "model", "dir") for key, value in metric.items() if key == "options"}
-        return {**metric, **changed}
-
-    updated = {key: named(value) if key == "reward" else value for key, value in table.items()}
-    if "backbone" in updated:
-        updated["backbone"] = with_paths(updated["backbone"], "model", "warm_start")
-    if isinstance(updated["metrics"], list):
-        updated["metrics"] = [of_metric(metric) for metric in updated["metrics"]]
-    return updated if updated == table else {**updated, "folder": str(folder)}
+    complete = updated(table)
+    return dict(table) if complete == table else {**complete, "folder": str(folder)}
 
 
 def _problems(task: Task) -> Iterator[str]:

@@ -106,11 +106,7 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
     Raises:
         DataError: The file cannot be written, or the disk is full; nothing is left behind.
     """
-    with (
-        writing(path) as temporary,
-        pa.OSFile(str(temporary), "wb") as sink,
-        pa.ipc.new_file(sink, SCHEMA) as writer,
-    ):
+    with writing(path) as temporary, pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
         stream = iter(examples)
         while part := list(islice(stream, BATCH)):
             writer.write_batch(pa.RecordBatch.from_pylist([record_of(example) for example in part], schema=SCHEMA))

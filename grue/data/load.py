@@ -87,11 +87,7 @@ class LocalRows:
 
 
 def load_examples(
-    task: Task,
-    split: str,
-    data_dir: Path | None = None,
-    offline: bool = False,
-    progress: Progress = no_progress,
+    task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
 ) -> Loaded:
     """Load one split of a task.
 
@@ -129,11 +125,7 @@ def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, obj
 
 
 def read_split(
-    task: Task,
-    split: str,
-    data_dir: Path | None = None,
-    offline: bool = False,
-    progress: Progress = no_progress,
+    task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
 ) -> Loaded:
     """Load one split as `load_examples` does, without comparing it with the task file.
 
@@ -210,12 +202,7 @@ def is_offline(offline: bool = False) -> bool:
 
 
 def obtain(
-    task: Task,
-    split: str,
-    data_dir: Path | None,
-    offline: bool,
-    progress: Progress = no_progress,
-    renew: bool = False,
+    task: Task, split: str, data_dir: Path | None, offline: bool, progress: Progress = no_progress, renew: bool = False
 ) -> LocalRows:
     """Return a split's rows from the first source that has them, fetched if they are not on this machine.
 

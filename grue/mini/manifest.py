@@ -13,15 +13,7 @@ SCHEMA = 2
 
 Family = Literal["causal", "seq2seq", "classifier", "encoder"]
 Text = Literal[
-    "paragraphs",
-    "reviews",
-    "german",
-    "translations",
-    "acts",
-    "claims",
-    "likenesses",
-    "contrasts",
-    "german_contrasts",
+    "paragraphs", "reviews", "german", "translations", "acts", "claims", "likenesses", "contrasts", "german_contrasts"
 ]
 """The kinds of training text, each named after the function of `miniworld.text` that draws it."""
 

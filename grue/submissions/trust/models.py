@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grue import files
+from grue.data.archives import unpack
 from grue.data.cache import cache_folder
 from grue.data.download import download
 from grue.data.load import load_examples
-from grue.data.archives import unpack
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.best_of import choose_best_of
 from grue.evaluation.evaluate import evaluate
