@@ -355,11 +355,7 @@ def refuse_there(path: Path, force: bool) -> None:
 
 
 def refuse_input(output: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to overwrite an input.
-
-    Raises:
-        ConfigError: The file to write is one of the files to read.
-    """
+    """Refuse to overwrite an input; a ConfigError if the file to write is one of the files to read."""
     for path in inputs:
         if output.exists() and path.exists() and output.samefile(path):
             raise ConfigError(f"{output}: is read as {path} and would be lost; name another file to write.")
@@ -376,11 +372,7 @@ def sha256_json(value: Any) -> str:
 
 
 def sha256_file(path: Path) -> str:
-    """Return the hex sha256 of a file's bytes.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+    """Return the hex sha256 of a file's bytes; a DataError if the file cannot be read."""
     try:
         with path.open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()

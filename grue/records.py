@@ -351,11 +351,7 @@ def with_backbone(system: str, backbone: str | None) -> str:
 
 
 def check_system_name(name: str) -> str:
-    """Return a system's name, which is also that of its folder.
-
-    Raises:
-        ConfigError: The name is invalid.
-    """
+    """Return a system's name, which is also that of its folder; a ConfigError if the name is invalid."""
     if len(name) > LONGEST_NAME or not SYSTEM_NAME.fullmatch(name):
         shown = ascii(name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…")
         raise ConfigError(

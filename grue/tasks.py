@@ -338,11 +338,7 @@ def with_relatives(metrics: Iterable[str], families: Iterable[Sequence[str]]) ->
 
 
 def split_of(task: Task, split: str) -> Split:
-    """Return a split of a task.
-
-    Raises:
-        DataError: There is no such split.
-    """
+    """Return a split of a task; a DataError if there is no such split."""
     if split not in task.data.splits:
         close = did_you_mean(split, task.data.splits)
         known = ", ".join(task.data.splits)

@@ -194,11 +194,7 @@ def opened(file: File) -> Iterator[IO[bytes]]:
 
 
 def text(file: File) -> str:
-    """Return the content of a UTF-8 file.
-
-    Raises:
-        DataError: It is missing, damaged or not UTF-8.
-    """
+    """Return the content of a UTF-8 file; a DataError if it is missing, damaged or not UTF-8."""
     with opened(file) as handle:
         return decoded(handle.read(), str(file)).removeprefix(MARK)
 
@@ -232,11 +228,7 @@ def json_lines(file: File) -> Iterator[dict[str, Any]]:
 
 
 def parsed(source: str | bytes, where: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        DataError: It is not JSON.
-    """
+    """Return the value of a JSON text; a DataError if it is not JSON."""
     try:
         return json.loads(source)
     except (ValueError, RecursionError) as error:

@@ -154,11 +154,7 @@ def _matches(manifest: MirrorManifest, source: Source, split: str) -> bool:
 
 
 def check(held: Held) -> None:
-    """Compare a split's files with the manifest.
-
-    Raises:
-        DataError: A file is missing or damaged.
-    """
+    """Compare a split's files with the manifest; a DataError if a file is missing or damaged."""
     cure = "Delete the folder and fetch it again with `grue data fetch`."
     for name in [held.file] if held.manifest.kind == "hub" else held.manifest.files:
         path, listed = held.folder / name, held.manifest.files[name].sha256
@@ -172,11 +168,7 @@ def check(held: Held) -> None:
 
 
 def rows(held: Held) -> Iterator[Mapping[str, Any]]:
-    """Yield a split's rows, one batch in memory at a time.
-
-    Raises:
-        DataError: The file is damaged.
-    """
+    """Yield a split's rows, one batch in memory at a time; a DataError if the file is damaged."""
     if held.manifest.kind == "files":
         yield from read_folder(held.manifest.name, held.path, held.split)
     else:

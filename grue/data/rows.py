@@ -32,11 +32,7 @@ def numbered(name: str, times: dict[int, int]) -> str:
 
 
 def text_of(value: Any, name: str, where: str) -> str:
-    """Return a value that should be a string.
-
-    Raises:
-        DataError: It is not a string, or UTF-8 cannot encode it.
-    """
+    """Return a value that should be a string; a DataError if it is not a string, or UTF-8 cannot encode it."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name} should be a string, found {value!r:.80}.")
     if not value.isascii():
@@ -48,22 +44,14 @@ def text_of(value: Any, name: str, where: str) -> str:
 
 
 def texts_of(values: Any, name: str, where: str) -> tuple[str, ...]:
-    """Return the values of a list of strings.
-
-    Raises:
-        DataError: It is not a list of strings.
-    """
+    """Return the values of a list of strings; a DataError if it is not a list of strings."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise DataError(f"{where}: {name} should be a list of strings, found {values!r:.80}.")
     return tuple(text_of(value, f"{name}[{number}]", where) for number, value in enumerate(values))
 
 
 def with_columns(rows: Iterable[Row], name: str, *columns: str) -> Iterator[tuple[str, Row]]:
-    """Yield each row with its place, for messages.
-
-    Raises:
-        DataError: A row lacks one of the columns.
-    """
+    """Yield each row with its place, for messages; a DataError if a row lacks one of the columns."""
     for number, row in enumerate(rows, start=1):
         if not all(column in row for column in columns):
             raise DataError(

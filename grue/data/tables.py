@@ -44,11 +44,7 @@ def read_rows(path: Path) -> Iterable[Row]:
 
 
 def parquet_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a parquet file, one batch in memory at a time.
-
-    Raises:
-        DataError: The file is damaged.
-    """
+    """Yield the rows of a parquet file, one batch in memory at a time; a DataError if the file is damaged."""
     with _translate_errors(str(path)):
         for batch in _batches(_opened(path)):
             yield from batch.to_pylist()

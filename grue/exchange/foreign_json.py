@@ -12,11 +12,7 @@ USER = "user"
 
 
 def read(path: Path) -> Any:
-    """Return the content of a JSON file.
-
-    Raises:
-        DataError: It cannot be read, is too large, or is not JSON.
-    """
+    """Return the content of a JSON file; a DataError if it cannot be read, is too large, or is not JSON."""
     return parsed(text(File(path)), str(path))
 
 

@@ -227,10 +227,6 @@ def _read(path: Path) -> Result:
 
 
 def check_whole(folder: Path) -> None:
-    """Refuse an evaluation's folder that was changed.
-
-    Raises:
-        DataError: A file is missing or was changed.
-    """
+    """Refuse an evaluation's folder that was changed; a DataError if a file is missing or was changed."""
     if fault := fault_of(folder):
         raise DataError(f"{folder / fault[0]}: {fault[1]}; `grue evaluate` again makes it whole.")

@@ -39,11 +39,7 @@ class Uploaded:
 
 
 def check_repository(name: str, endpoint: str = "") -> None:
-    """Refuse an invalid repository name or hub address.
-
-    Raises:
-        ConfigError: One is invalid.
-    """
+    """Refuse an invalid repository name or hub address; a ConfigError if one is invalid."""
     if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name or name.endswith((".git", ".ipynb")):
         raise ConfigError(f"{name!r} is not a repository name: write OWNER/NAME, in letters, digits and _ . -")
     if not endpoint:
