@@ -129,11 +129,13 @@ def _compared(
         raise DataError(f"{name}: {len(ids)} examples in common; a difference needs two at least.")
     x, y = (np.array([values[identity] for identity in ids]) for values in (one, other))
     differences = x - y
+    units: list[str] = []  # the cluster of each example
     for identity in ids if cluster is not None else ():
-        if (document := of_a.documents[identity]).get(cluster) in (None, ""):
-            known = instead(cluster, [key for key, value in document.items() if value is not None])
+        document = of_a.documents[identity]
+        if document.get(str(cluster)) in (None, ""):
+            known = instead(str(cluster), [key for key, value in document.items() if value is not None])
             raise UnknownName(f"{a}: the example '{escaped(identity)}' has no {cluster!r}.{known}")
-    units = [] if cluster is None else [str(of_a.documents[identity][cluster]) for identity in ids]
+        units.append(str(document[str(cluster)]))
     count = len(set(units)) if units else len(ids)
     if count < 2:
         raise DataError(f"{name}: all examples are of one cluster of {cluster!r}; nothing says how clusters differ.")

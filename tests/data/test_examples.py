@@ -121,13 +121,6 @@ def fail(number):
     raise OSError(number, os.strerror(number))
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_the_library_reports_a_full_disk():
-    with pytest.raises(OSError, match="No space left") as caught, pa.OSFile("/dev/full", "wb") as sink:
-        sink.write(b"x" * 100)
-    assert caught.value.errno == errno.ENOSPC
-
-
 def test_writing_takes_constant_memory(tmp_path):
     def peak(count):
         tracemalloc.start()

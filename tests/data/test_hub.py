@@ -5,7 +5,6 @@ import errno
 import hashlib
 import os
 from pathlib import Path
-from random import Random
 
 import pyarrow.parquet as pq
 import pytest
@@ -120,13 +119,6 @@ def test_a_hub_that_stays_busy_is_given_up(hub, wmt, waited, status, headers):
     assert 1000 - hub.faults[0].times < 10 and sum(waited) < (1 if headers else 60), "no day is waited for"
 
 
-def noise(rows):
-    """A table of 1 kB a row that cannot be compressed."""
-    random = Random(1)
-    texts = [{"text": f"the film {random.randbytes(512).hex()}", "label": number % 2} for number in range(rows)]
-    return hub_server.parquet(texts, row_group_size=2000, compression="none")
-
-
 def full(descriptor):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -188,23 +180,6 @@ def test_a_changed_data_set_is_reported(wmt, refused):
     for figures in ({"rows": 11}, {"examples": 9}, {"ids_sha256": "ab" * 32}):
         with refused(DataError):
             count(small("wmt16", test=figures))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
-@pytest.mark.filterwarnings("ignore:Not enough free disk space")
-def test_a_disk_that_is_really_full(hub, waited, monkeypatch, tmp_path):
-    place = tmp_path / "tiny"
-    place.mkdir()
-    if os.system(f"mount -t tmpfs -o size=1m tmpfs {place} 2>/dev/null"):
-        pytest.skip("may not mount a file system")
-    try:
-        monkeypatch.setenv("GRUE_CACHE", str(place))
-        hub.add("datasets", "stanfordnlp/imdb", {"plain_text/test-00000-of-00001.parquet": noise(3000)})
-        with pytest.raises(DataError, match="the disk is full"):
-            load_examples(small("imdb"), "test")
-        assert not [path for path in place.rglob("*") if path.name == "test.parquet" or path.suffix == ".arrow"]
-    finally:
-        os.system(f"umount {place}")
 
 
 def test_ids_hash_alike_in_any_order_and_may_not_repeat(refused):

@@ -5,18 +5,14 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.hub_server import HEAD_COMMIT, Fault, add_data_sets, parquet, row, small, suite
 from support.late import late
-from support.paths import ROOT
 
 from grue import __version__
 from grue.data import mirror
@@ -257,47 +253,3 @@ def test_after_a_fetch_everything_works_without_a_network(hub, waited, tmp_path,
 
 
 # --- size ------------------------------------------------------------------------------------------------------------
-
-MEASURE = """
-import re, sys
-import grue.data.places
-from dataclasses import replace
-from grue.data.load import load_examples
-from grue.task_files import load_task
-
-task = load_task("wmt16", "grue")
-splits = {key: replace(split, rows=0, examples=0, ids_sha256="") for key, split in task.data.splits.items()}
-task = replace(task, data=replace(task.data, splits=splits))
-load_examples(task, "test", offline=True)
-peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-before = peak()
-found = load_examples(task, "train", offline=True)
-after = peak()
-again = load_examples(task, "train", offline=True)
-print(len(found.examples), (after - before) // 1024, again.examples[len(found.examples) - 1].prompt)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measures as Linux does")
-def test_a_large_split_takes_little_memory(tmp_path):
-    """200,000 pairs, 90 MB of text: more memory is taken for their ids, but not for their texts."""
-    place = tmp_path / "hf/datasets--wmt--wmt16"
-    (place / "refs").mkdir(parents=True)
-    (place / "refs/main").write_text(HEAD_COMMIT)
-    shards = place / "snapshots" / HEAD_COMMIT / "de-en"
-    shards.mkdir(parents=True)
-    schema = pa.schema([("translation", pa.struct([("de", pa.string()), ("en", pa.string())]))])
-    for split, count in (("train", 200_000), ("test", 10)):
-        with pq.ParquetWriter(shards / f"{split}-00000-of-00001.parquet", schema) as writer:
-            for first in range(0, count, 10_000):
-                numbers = range(first, min(count, first + 10_000))
-                pairs = ({"de": f"Satz {n} " + "lang " * 40, "en": f"Sentence {n} " + "long " * 40} for n in numbers)
-                rows = [{"translation": pair} for pair in pairs]
-                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema))
-    own = {"HF_HUB_CACHE": str(tmp_path / "hf"), "GRUE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", MEASURE]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    count, megabytes, *_ = done.stdout.split()
-    assert int(count) == 200_000 and int(megabytes) < 110
