@@ -9,9 +9,9 @@ import resource
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import pytest
 
@@ -65,14 +65,8 @@ WRONG = (
     *({"part": {"size": 1, "kind": kind}} for kind in ("sm", "bg", True)),
     *({"part": {"size": 1, "schema": schema}} for schema in (2, True, 1.0, "1")),
     *({"count": 1.0}, {"count": True}, {"on": 1}, {"name": None}, {"pair": [1]}, {"pair": "ab"}, {"words": ["a", 1]}),
-    *(
-        {"either": 1.5},
-        {"several": "3"},
-        {"weights": [1]},
-        {"weights": {"a": "b"}},
-        {"name": ["x" * 200]},
-        {"words": {"a"}},
-    ),
+    *({"either": 1.5}, {"several": "3"}, {"weights": [1]}, {"weights": {"a": "b"}}, {"name": ["x" * 200]}),
+    {"words": {"a"}},
 )
 
 
@@ -84,13 +78,15 @@ def test_what_the_dataclass_does_not_declare_is_refused(refused):
         from_dict(Whole, {"name": "n"}, "f")
 
 
-def test_plain_turns_every_kind_of_container_into_json():
+def test_plain_turns_every_kind_of_container_into_json_that_is_hashed_by_sha256(path):
     value = Whole("n", Part(1.0), weights=MappingProxyType({"a": 1.0}), anything=({1: (2,)},))
     assert files.plain(value)["weights"] == {"a": 1.0}
     assert files.plain(value)["anything"] == [{"1": [2]}]
     assert json.loads(files.canonical_json(value))["part"] == {"size": 1.0, "kind": "big", "schema": 1}
     assert files.canonical_json({"b": (1, 2.0), "a": "ü"}) == '{"a":"ü","b":[1,2.0]}'
-    assert files.sha256_json({"b": 1, "a": 2}) == hashlib.sha256(b'{"a":2,"b":1}').hexdigest()
+    expected = hashlib.sha256('{"a":"ü","b":1}'.encode()).hexdigest()
+    path.write_bytes('{"a":"ü","b":1}'.encode())
+    assert files.sha256_json({"b": 1, "a": "ü"}) == files.sha256_file(path) == expected
 
 
 # --- TOML and JSON ---------------------------------------------------------------------------------------------------
@@ -112,7 +108,7 @@ def test_broken_toml_names_file_and_line(path, refused):
     for content, told in (
         (b"a = 1\na = 2\n", r"Cannot.*line 2"),
         (b"a = \n", "Invalid.*line 1"),
-        (b"a = " + b"[" * 100_000, ""),
+        (b"a = " + b"[" * 10**5, ""),
     ):
         path.write_bytes(content)
         with pytest.raises(ConfigError, match=f"^{path}: not valid TOML: {told}"):
@@ -121,14 +117,8 @@ def test_broken_toml_names_file_and_line(path, refused):
     assert files.read_toml(path) == {"a": 1}
 
 
-OWN = [
-    '{"a": 1, "b": 2, "a": 3}',
-    '{"a": NaN}',
-    '{"a": -Infinity}',
-    '{"a": 1e999}',
-    '{"a": "\\ud800"}',
-    '{"a": "\\uDC00x"}',
-]
+OWN = ['{"a": 1, "b": 2, "a": 3}', '{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}']
+OWN += ['{"a": "\\ud800"}', '{"a": "\\uDC00x"}']
 PYTHONS = ['{"a": ' + "[" * 100_000, '{"a": ' + "1" * 5000 + "}", '{"a": 1,}']
 
 
@@ -159,23 +149,17 @@ def test_json_is_read_strictly(path, refused):
     assert files.read_json(path) == {"a": "😀", "b": "\\ud800"}
 
 
-def test_json_goes_out_and_in_without_loss(path):
+def test_json_goes_out_and_in_without_loss_and_no_writer_writes_what_is_no_number(path):
+    for number in (float("nan"), float("inf")):
+        value = [{"a": 1.0}, {"a": number}]
+        for write in (files.write_json, files.write_jsonl, files.append_jsonl):
+            with pytest.raises(ValueError, match="not JSON compliant"):
+                write(path, value)
+    assert not path.exists()
     value = {"b": [0.1 + 0.2, 1e-300, -0.0, 2**60], "a": "ü\u2028\u0085"}
     files.write_json(path, value)
     assert files.read_json(path) == value
     assert path.read_text(encoding="utf-8").startswith('{\n  "b": [\n    0.30000000000000004,')
-
-
-def test_no_writer_writes_what_is_no_number(tmp_path):
-    for number in (float("nan"), float("inf")):
-        for write, value in (
-            (files.write_json, {"a": number}),
-            (files.write_jsonl, [{"a": number}]),
-            (files.append_jsonl, [{"a": 1.0}, {"a": number}]),
-        ):
-            with pytest.raises(ValueError, match="not JSON compliant"):
-                write(tmp_path / "f", value)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_a_line_feed_ends_a_line_of_json_and_blank_ones_are_skipped_and_counted(path):
@@ -215,21 +199,14 @@ def test_appending_adds_lines(path):
 # --- writes that fail ------------------------------------------------------------------------------------------------
 
 
-def failing(error):
-    def fail(*_, **__):
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_write_that_fails_or_is_interrupted_leaves_the_old_file_and_nothing_else(path, monkeypatch, refused, step):
     files.write_text(path, "old")
     for number in (errno.ENOSPC, errno.EACCES):
-        monkeypatch.setattr(os, step, failing(OSError(number, os.strerror(number))))
+        monkeypatch.setattr(os, step, Mock(side_effect=OSError(number, os.strerror(number))))
         with refused(DataError):
             files.write_text(path, "new")
-    monkeypatch.setattr(os, step, failing(KeyboardInterrupt()))
+    monkeypatch.setattr(os, step, Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         files.write_text(path, "new")
     monkeypatch.undo()
@@ -263,13 +240,7 @@ def test_written_files_have_the_permissions_that_the_user_asked_for(path):
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
-def test_appending_to_a_full_disk_is_reported(refused):
-    with refused(DataError):
-        files.append_jsonl(Path("/dev/full"), [{"a": 1}])
-
-
-def test_half_an_append_is_taken_back(path, refused):
+def test_half_an_append_is_taken_back(path):
     """The limit on a file's size is a real short write: the kernel takes some bytes, then refuses the rest."""
     files.append_jsonl(path, [{"a": 1}])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -282,11 +253,6 @@ def test_half_an_append_is_taken_back(path, refused):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert path.read_bytes() == b'{"a":1}\n'
-
-
-def test_hashes_are_sha256(path):
-    path.write_bytes("ü".encode())
-    assert files.sha256_file(path) == files.sha256_text("ü") == hashlib.sha256(b"\xc3\xbc").hexdigest()
 
 
 # --- files that are still written ------------------------------------------------------------------------------------

@@ -1,16 +1,12 @@
 """Suites of installed packages: found by their entry point, used as any other, and named when they are broken."""
 
 import json
-import os
-import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
 from support import task_package
 from support.late import late
-from support.paths import ROOT
 
 from grue import files
 from grue.data.formats import FORMATS
@@ -112,20 +108,3 @@ def test_a_suite_is_one_package_s_whose_tasks_are_of_it(site, refused):
     task_package.install(site, "[grue.tasks]\nacme = other\n", "other")
     with pytest.raises(ConfigError, match="Two installed packages offer a suite 'acme': (other|acme_words.suite) and"):
         task_names("acme")
-
-
-def test_a_package_that_pip_installed_is_found(tmp_path):
-    source, home = tmp_path / "source", tmp_path / "venv"
-    task_package.write_package(source)
-    (source / "pyproject.toml").write_text(task_package.PROJECT)
-    venv.create(home, with_pip=False, system_site_packages=False)
-    # Build and install with this interpreter's pip, into the other environment, and nothing from an index.
-    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "--quiet", "--no-deps"]
-    hatchling = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    subprocess.run([*pip, "--no-index", "--no-build-isolation", str(source)], check=True, env=hatchling)
-    site = next(home.glob("lib/python*/site-packages"))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)]), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "grue", "tasks", "list", "--suite", "acme"]
-    listed = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert listed.returncode == 0, listed.stderr
-    assert listed.stdout.startswith("acme/words")

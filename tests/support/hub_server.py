@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import huggingface_hub
 import pyarrow as pa
 import pyarrow.parquet as pq
+from support.listening import listening
 from support.paths import ROOT
 
 from grue.task_files import load_task
@@ -37,7 +38,6 @@ class Fault:
         keep: Only this share of the body is sent; then the connection is dropped.
         truncate: This many bytes are missing at the end, and the server does not know it.
         gate: Waited for before the connection is dropped.
-        damage: One byte is another.
     """
 
     path: str
@@ -48,7 +48,6 @@ class Fault:
     keep: float = 1.0
     truncate: int = 0
     gate: threading.Event | None = None
-    damage: bool = False
 
 
 @dataclass
@@ -100,24 +99,21 @@ def serving() -> Iterator[Hub]:
         do_HEAD = do_GET = lambda self: respond(hub, self)
         do_POST = do_PUT = lambda self: receive(hub, self)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    hub.address = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with listening(Handler) as hub.address:
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
+
+
+def received(hub, request):
+    """Note a request; return its path, its authorization, and the fault that it meets."""
+    path, authorization = urllib.parse.unquote(request.path.partition("?")[0]), request.headers.get("Authorization")
+    with hub.lock:
+        hub.requests.append((request.command, path, request.headers.get("Range")))
+        hub.headers.append((request.command, path, authorization))
+    return path, authorization, hub.fault_for(request.command, path)
 
 
 def respond(hub, request):
-    path = urllib.parse.unquote(request.path.partition("?")[0])
-    with hub.lock:
-        hub.requests.append((request.command, path, request.headers.get("Range")))
-        hub.headers.append((request.command, path, request.headers.get("Authorization")))
-    fault = hub.fault_for(request.command, path)
+    path, _, fault = received(hub, request)
     if fault is not None and fault.status:
         return send(hub, request, fault.status, b"", fault.headers)
     if path in hub.plain:
@@ -172,15 +168,10 @@ LARGE = (".safetensors",)  # what goes by LFS
 
 def receive(hub, request):
     """Answer a request that writes."""
-    path = urllib.parse.unquote(request.path.partition("?")[0])
     body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
     if request.headers.get("Transfer-Encoding") == "chunked":
         body = b"".join(iter(lambda: chunk_of(request), b""))
-    authorization = request.headers.get("Authorization")
-    with hub.lock:
-        hub.requests.append((request.command, path, None))
-        hub.headers.append((request.command, path, authorization))
-    fault = hub.fault_for(request.command, path)
+    path, authorization, fault = received(hub, request)
     if fault is not None:
         return send(hub, request, fault.status, b"", fault.headers)
     if match := re.fullmatch(r"/stored/([0-9a-f]{64})", path):
@@ -232,7 +223,7 @@ def preupload(hub, request, name, asked):
     for one in asked[0]["files"]:
         path, large = one["path"], one["path"].endswith(LARGE)
         known = held.get(path)
-        oid = None if known is None else sha256(known) if large else git_sha1(known)
+        oid = None if known is None else sha256(known) if large else sha1(b"blob %d\0" % len(known) + known)
         ignored = bool(hub.ignored and re.search(hub.ignored, path))
         files.append({"path": path, "uploadMode": "lfs" if large else "regular", "shouldIgnore": ignored, "oid": oid})
     return answer(hub, request, {"files": files})
@@ -268,16 +259,9 @@ def commit(hub, request, name, asked):
     return answer(hub, request, {"success": True, "commitOid": made, "commitUrl": url})
 
 
-def git_sha1(content):
-    """The name that git gives a file."""
-    return sha1(b"blob %d\0" % len(content) + content)
-
-
 def send_file(hub, request, content, headers, fault):
     if fault is not None and fault.truncate:
         content = content[: -fault.truncate]
-    if fault is not None and fault.damage:
-        content = content[:40] + bytes([content[40] ^ 1]) + content[41:]
     asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
     known = request.headers.get("If-Range", headers["ETag"]) == headers["ETag"]
     status, body, headers = 200, content, {**headers, "Accept-Ranges": "bytes"}

@@ -27,22 +27,7 @@ carries carried painting sells opened watching ran running cleaned hides automob
 SIGNS = """
 . , ! ? ; : ... -- - ' '' " ` ( ) [ ] « » “ ” ’ ‘ $ % & # 's n't don't isn't 3.5 1,000 10:30 U.S. Mr. I'm we'll
 """.split()
-SPACES = [
-    "\n",
-    "\r",
-    "\r\n",
-    "\t",
-    "\x0b",
-    "\x0c",
-    "\x1c",
-    "\x1f",
-    "\x85",
-    "\u00a0",
-    "\u2028",
-    "\u2029",
-    "\u3000",
-    "  ",
-]
+SPACES = ["\n", "\r", "\r\n", *"\t\x0b\x0c\x1c\x1f\x85\u00a0\u2028\u2029\u3000", "  "]
 BLANK = ["", " ", "\n\t", "\r\n", "\x1c", "\x85", "\u00a0", "\u2028", "\u3000"]
 ODD_WORDS = [*"größte Straße 東京 café 😀 👩‍🚀 שלום مرحبا Ω İ".split(), "x" * 60, "\x00", "\x07", "\ud800", *SPACES]
 META = {

@@ -5,8 +5,10 @@ import socket
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from support.listening import listening
 
 
 @dataclass
@@ -103,12 +105,6 @@ def serving(**how):
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    served.url = f"http://127.0.0.1:{server.server_port}/v1"
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
+    with listening(Handler) as address:
+        served.url = f"{address}/v1"
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -15,17 +15,7 @@ from grue.task_files import load_task, task_names
 from grue.tasks import Chat, MetricSpec, Prompt, Task
 
 STORIES, REVIEWS = a_task("stories"), a_task("reviews")
-DIVERSITY = (
-    "distinct1",
-    "distinct2",
-    "entropy1",
-    "entropy2",
-    "mean_length",
-    "msttr",
-    "unique1",
-    "unique2",
-    "vocabulary",
-)
+DIVERSITY = "distinct1 distinct2 entropy1 entropy2 mean_length msttr unique1 unique2 vocabulary".split()
 HOSTILE = "</script><script>alert('x')</script>\u202egnp.\"&amp;"
 
 

@@ -1,25 +1,8 @@
 """Tiny random models of every family that the trainer is tested with, with the vocabulary of `tiny.trainer.tokenizer`."""
 
 import torch
+import transformers as hf
 from support import tiny
-from transformers import (
-    BartConfig,
-    BartForConditionalGeneration,
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    MT5Config,
-    MT5ForConditionalGeneration,
-    OPTConfig,
-    OPTForCausalLM,
-    T5Config,
-    T5ForConditionalGeneration,
-)
 
 SIZE = len(tiny.WORDS) + 3
 POSITIONS = 40
@@ -30,32 +13,32 @@ T5 = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "d
 
 # Every dropout rate is left as its family has it, so that silencing it is tested; the models are in evaluation mode.
 MAKERS = {
-    "gpt2": lambda size: GPT2LMHeadModel(
-        GPT2Config(vocab_size=size, n_layer=2, n_embd=32, n_head=2, n_positions=POSITIONS, **IDS)
+    "gpt2": lambda size: hf.GPT2LMHeadModel(
+        hf.GPT2Config(vocab_size=size, n_layer=2, n_embd=32, n_head=2, n_positions=POSITIONS, **IDS)
     ),
-    "opt": lambda size: OPTForCausalLM(
-        OPTConfig(
+    "opt": lambda size: hf.OPTForCausalLM(
+        hf.OPTConfig(
             vocab_size=size, hidden_size=32, word_embed_proj_dim=20, ffn_dim=48, num_hidden_layers=2,
             num_attention_heads=2, max_position_embeddings=POSITIONS, do_layer_norm_before=False, **IDS,
         )
     ),
-    "llama": lambda size: LlamaForCausalLM(LlamaConfig(**{**LLAMA, "vocab_size": size}, **IDS)),
-    "mistral": lambda size: MistralForCausalLM(
-        MistralConfig(**{**LLAMA, "vocab_size": size}, sliding_window=4, **IDS)
+    "llama": lambda size: hf.LlamaForCausalLM(hf.LlamaConfig(**{**LLAMA, "vocab_size": size}, **IDS)),
+    "mistral": lambda size: hf.MistralForCausalLM(
+        hf.MistralConfig(**{**LLAMA, "vocab_size": size}, sliding_window=4, **IDS)
     ),
-    "gemma2": lambda size: Gemma2ForCausalLM(
-        Gemma2Config(**{**LLAMA, "vocab_size": size}, sliding_window=4, final_logit_softcapping=1.5, **IDS)
+    "gemma2": lambda size: hf.Gemma2ForCausalLM(
+        hf.Gemma2Config(**{**LLAMA, "vocab_size": size}, sliding_window=4, final_logit_softcapping=1.5, **IDS)
     ),
-    "t5": lambda size: T5ForConditionalGeneration(
-        T5Config(vocab_size=size, tie_word_embeddings=True, pad_token_id=0, eos_token_id=1, **T5)
+    "t5": lambda size: hf.T5ForConditionalGeneration(
+        hf.T5Config(vocab_size=size, tie_word_embeddings=True, pad_token_id=0, eos_token_id=1, **T5)
     ),
-    "mt5": lambda size: MT5ForConditionalGeneration(
-        MT5Config(
+    "mt5": lambda size: hf.MT5ForConditionalGeneration(
+        hf.MT5Config(
             vocab_size=size, feed_forward_proj="gated-gelu", tie_word_embeddings=False, pad_token_id=0, eos_token_id=1, **T5
         )
     ),
-    "bart": lambda size: BartForConditionalGeneration(
-        BartConfig(
+    "bart": lambda size: hf.BartForConditionalGeneration(
+        hf.BartConfig(
             vocab_size=size, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
             decoder_attention_heads=2, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=POSITIONS,
             decoder_start_token_id=1, forced_bos_token_id=1, forced_eos_token_id=1, **IDS,
