@@ -75,21 +75,17 @@ def test_exported_examples_are_what_score_reads_and_a_file_that_is_there_is_repl
 def expected(trainer, prompts):
     """The rows of the examples, as a trainer reads them."""
     for index, (example, prompt) in enumerate(zip(EXAMPLES, prompts, strict=True)):
-        its = {"id": example.id, "references": [*example.references]}
-        if trainer == "trl":
-            yield {"id": example.id, "data_source": "mini/tiny", "prompt": prompt, "references": its["references"]}
-        elif trainer == "openrlhf":
-            yield {"input": prompt, "label": example.id, "datasource": "mini/tiny"}
-        elif trainer == "verifiers":
-            yield {"id": example.id, "name": "mini/tiny", "prompt": prompt, "references": its["references"]}
-        else:
-            yield {
-                "data_source": "mini/tiny",
-                "prompt": [{"role": "user", "content": example.prompt}],
-                "ability": "tiny",
-                "reward_model": {"style": "rule", "ground_truth": its["references"]},
-                "extra_info": {"split": "train", "index": index, "id": example.id},
-            }
+        name, references = {"id": example.id}, {"references": [*example.references]}
+        yield {
+            "trl": {**name, "data_source": "mini/tiny", "prompt": prompt, **references},
+            "openrlhf": {"input": prompt, "label": example.id, "datasource": "mini/tiny"},
+            "verifiers": {**name, "name": "mini/tiny", "prompt": prompt, **references},
+            "verl": {
+                **{"data_source": "mini/tiny", "prompt": [{"role": "user", "content": example.prompt}]},
+                **{"ability": "tiny", "reward_model": {"style": "rule", "ground_truth": references["references"]}},
+                "extra_info": {"split": "train", "index": index, **name},
+            },
+        }[trainer]
 
 
 @pytest.mark.parametrize("trainer", COLUMNS)

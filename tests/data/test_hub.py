@@ -4,18 +4,14 @@ import dataclasses
 import errno
 import hashlib
 import os
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from support import hub_server
 from support.hub_server import HEAD_COMMIT, Fault, add_data_sets, row, small
 
 from grue.data.examples import ExampleFile
 from grue.data.load import hash_ids, load_examples
-from grue.data.mirror import fetch
 from grue.errors import DataError
-from grue.tasks import Source
 
 FILE = "de-en/test-00000-of-00001.parquet"
 
@@ -80,16 +76,6 @@ def test_shares_and_splits_left_out(hub, waited):
     )
     ids = sorted(train | validation, key=lambda identity: hashlib.sha256(identity.encode()).hexdigest())
     assert (train, validation) == (set(ids[12:]), set(ids[:12]))
-
-
-def test_a_nested_column_is_named_without_its_lists(hub, waited):
-    add_data_sets(hub, "narrativeqa")
-    source = Source("hub", "deepmind/narrativeqa", columns=("answers.text", "question"))
-    held = fetch(source, "test", Path(os.environ["GRUE_CACHE"]) / "mirror", "none")
-    assert pq.read_table(held.folder / "test.parquet").to_pylist()[0] == {
-        "question": {"text": "What does the man of test 0 seek?", "tokens": ["What"]},
-        "answers": [{"text": "A ring"}, {"text": "the ring"}],
-    }
 
 
 # --- with failures ---------------------------------------------------------------------------------------------------

@@ -21,14 +21,8 @@ RANKING = {"id": "e3", "ranking": ["a", "b", "c"]}
 MADE = ScoredHeader(
     **{"grue": "scored responses", "schema": 1, "suite": "mini", "task": "stories", "task_hash": TASK.hash},
     **{"split": "train", "reward": "rouge1", "checkpoint": "sha", "system": "ppo", "seed": 1, "samples": 2},
-    **{
-        "generation": TASK.rollout,
-        "prompts": 2,
-        "responses": 2,
-        "generated_tokens": 9,
-        "reward_calls": 4,
-        "seconds": 1.5,
-    },
+    **{"generation": TASK.rollout, "prompts": 2, "responses": 2, "generated_tokens": 9, "reward_calls": 4},
+    seconds=1.5,
 )
 HEADER = files.plain(MADE)
 

@@ -108,12 +108,10 @@ def test_a_cap_keeps_the_first_of_a_share_by_the_hash_of_their_ids(shares, refus
         return {example.id for example in load_examples(load_task(str(shares)), split).examples}
 
     whole = {split: ids(split) for split in ("train", "test")}
-    ranked = sorted(
-        whole["train"] | whole["test"] | ids("validation"), key=lambda one: sha256(one.encode()).hexdigest()
-    )
-    shares.write_text(
-        SHARES.replace("end = 0.8", "end = 0.8, most = 7").replace("begin = 0.9", "begin = 0.9, most = 99")
-    )
+    every = whole["train"] | whole["test"] | ids("validation")
+    ranked = sorted(every, key=lambda one: sha256(one.encode()).hexdigest())
+    capped = SHARES.replace("end = 0.8", "end = 0.8, most = 7")
+    shares.write_text(capped.replace("begin = 0.9", "begin = 0.9, most = 99"))
     assert ids("train") == set(ranked[:7]) and ids("test") == whole["test"] == set(ranked[90:])
     others = 'begin = 0.5, without = ["train"], most = 40'
     shares.write_text(SHARES.replace("begin = 0.9", others).replace("end = 0.8", "end = 0.6"))
