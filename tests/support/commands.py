@@ -7,18 +7,9 @@ from click.testing import CliRunner
 from grue.cli.main import main
 
 SETTINGS = {
-    "gae_lambda": 0.95,
-    "updates": 4,
-    "rollouts": 8,
-    "minibatch_size": 8,
-    "epochs": 1,
-    "validation_examples": 8,
-    "validate_every": 2,
-    "save_every": 1,
-    "keep": "best",
-    "learning_rate": 3e-3,
-    "kl_coefficient": 0.001,
-    "kl_target": 0.5,
+    **{"gae_lambda": 0.95, "updates": 4, "rollouts": 8, "minibatch_size": 8, "epochs": 1, "validation_examples": 8},
+    **{"validate_every": 2, "save_every": 1, "keep": "best", "learning_rate": 3e-3},
+    **{"kl_coefficient": 0.001, "kl_target": 0.5},
 }
 
 
@@ -59,8 +50,5 @@ def here(*command):
 
 def contents(folder):
     """Every file below a folder: when it was written, and its bytes."""
-    return {
-        path.relative_to(folder): (path.stat().st_mtime_ns, path.read_bytes())
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder): (path.stat().st_mtime_ns, path.read_bytes()) for path in paths}

@@ -8,19 +8,12 @@ WORDS = ["a", "b", "▁", "▁a", "▁b", "ab", "▁ab", "▁abb"]
 TOKENS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *(f"<0x{byte:02X}>" for byte in range(256)), *WORDS]
 SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
 NAMES = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "post_attention_layernorm": "post_attention_norm",
-    "pre_feedforward_layernorm": "ffn_norm",
+    **{f"self_attn.{one}_proj": f"attn_{one}" for one in "qkv"},
+    **{f"self_attn.{one}_norm": f"attn_{one}_norm" for one in "qk"},
+    **{f"mlp.{one}_proj": f"ffn_{one}" for one in ("gate", "up", "down")},
+    **{"input_layernorm": "attn_norm", "self_attn.o_proj": "attn_output"},
+    **{"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm"},
     "post_feedforward_layernorm": "post_ffw_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
 }
 
 
@@ -47,28 +40,19 @@ def gguf_name(key):
 def write_gguf(path, model, architecture="gemma3", left_out=()):
     """Write the model; its embedding is quantised (Q8_0), and norms hold 1 + weight, as llama.cpp wants them."""
     writer = gguf.GGUFWriter(path, architecture)
-    writer.add_context_length(64)
-    writer.add_embedding_length(SHAPE["hidden_size"])
-    writer.add_block_count(2)
-    writer.add_feed_forward_length(SHAPE["intermediate_size"])
-    writer.add_head_count(SHAPE["num_attention_heads"])
-    writer.add_head_count_kv(SHAPE["num_key_value_heads"])
-    writer.add_key_length(SHAPE["head_dim"])
-    writer.add_value_length(SHAPE["head_dim"])
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_freq_base(1e6)
-    writer.add_sliding_window(8)
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(TOKENS)
-    writer.add_token_scores([-1000.0] * (5 + 256) + [-float(rank) for rank in range(len(WORDS))])
-    writer.add_token_types([3, 3, 3, 2, 3, *[6] * 256, *[1] * len(WORDS)])
-    writer.add_bos_token_id(2)
-    writer.add_eos_token_id(1)
-    writer.add_unk_token_id(3)
-    writer.add_pad_token_id(0)
-    writer.add_add_bos_token(True)
-    writer.add_add_eos_token(False)
-    writer.add_add_space_prefix(False)
+    shape = {"embedding_length": "hidden_size", "feed_forward_length": "intermediate_size", "key_length": "head_dim"}
+    shape |= {"value_length": "head_dim", "head_count": "num_attention_heads", "head_count_kv": "num_key_value_heads"}
+    header = {
+        **{"context_length": 64, **{name: SHAPE[key] for name, key in shape.items()}, "block_count": 2},
+        **{"layer_norm_rms_eps": 1e-6, "rope_freq_base": 1e6, "sliding_window": 8},
+        **{"tokenizer_model": "llama", "token_list": TOKENS},
+        "token_scores": [-1000.0] * (5 + 256) + [-float(rank) for rank in range(len(WORDS))],
+        "token_types": [3, 3, 3, 2, 3, *[6] * 256, *[1] * len(WORDS)],
+        **{"bos_token_id": 2, "eos_token_id": 1, "unk_token_id": 3, "pad_token_id": 0},
+        **{"add_bos_token": True, "add_eos_token": False, "add_space_prefix": False},
+    }
+    for name, value in header.items():
+        getattr(writer, f"add_{name}")(value)
     for key, weight in model.state_dict().items():
         if key == "lm_head.weight" or key in left_out:  # tied to the embedding
             continue

@@ -24,17 +24,13 @@ from grue.tasks import Task
 
 TASK = load_task("commongen")
 PEOPLE = ("man", "woman", "girl", "boy", "dog", "cat", "child", "horse")
+ASKED = "generate a sentence with: {} run."
 EXAMPLES = [
-    Example(
-        f"id-{who}",
-        f"generate a sentence with: {who} run.",
-        (f"A {who} runs.", f"The {who} runs fast."),
-        {"concepts": [who, "run"]},
-    )
+    Example(f"id-{who}", ASKED.format(who), (f"A {who} runs.", f"The {who} runs fast."), {"concepts": [who, "run"]})
     for who in PEOPLE
 ]
 IDS = [example.id for example in EXAMPLES]
-TRAINING = [Example("id-goat", "generate a sentence with: goat run.", ("A goat runs up the hill.",))]
+TRAINING = [Example("id-goat", ASKED.format("goat"), ("A goat runs up the hill.",))]
 RESULT = "commongen/seed-1.result.json"
 PREDICTIONS = "commongen/seed-1.predictions.jsonl.gz"
 PLACES = {
@@ -48,14 +44,8 @@ SEEDS = tuple(PLACES)
 OTHER_WAY = "Whoever looks out of a window sees that some {0} is running, slowly but on and on: into the {1}."
 """How another system writes."""
 TOML = {
-    "name": "ours",
-    "authors": ["A. Author"],
-    "licence": "CC-BY-4.0",
-    "algorithm": "ppo",
-    "backbone": "mini:seq2seq",
-    "seeds": list(SEEDS),
-    "training_data": "none",
-    "budget": "1 GPU hour",
+    **{"name": "ours", "authors": ["A. Author"], "licence": "CC-BY-4.0", "algorithm": "ppo"},
+    **{"backbone": "mini:seq2seq", "seeds": list(SEEDS), "training_data": "none", "budget": "1 GPU hour"},
 }
 FAILED = {"status": "failed", "scores": [], "preference": None, "naturalness": None}
 """What the result of a failed run says."""
@@ -190,14 +180,8 @@ def told(system):
 
 
 STAGE = {
-    "suite": "mini",
-    "task": "commongen",
-    "task_hash": TASK.hash,
-    "algorithm": "supervised",
-    "reward": "meteor",
-    "backbone": "mini:seq2seq",
-    "backbone_weights": "0" * 64,
-    "data_sha256": "",
+    **{"suite": "mini", "task": "commongen", "task_hash": TASK.hash, "algorithm": "supervised", "reward": "meteor"},
+    **{"backbone": "mini:seq2seq", "backbone_weights": "0" * 64, "data_sha256": ""},
     "config": {"epochs": 1, "train_share": None},
 }
 

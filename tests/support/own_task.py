@@ -23,14 +23,10 @@ model = "mini:causal"
 def small_task(folder, name="commongen", **changed):
     """Write a task like that of mini, with two rows for all splits and changed metrics; return its file."""
     table = files.read_toml(ROOT / f"tasks/mini/{name}.toml")
+    told = {"cat sit": ["the cat sits", "a cat sat down"], "dog": ["a dog runs"]}
     rows = [
-        {
-            "id": "a",
-            "prompt": "with: cat sit",
-            "references": ["the cat sits", "a cat sat down"],
-            "meta": {"concepts": ["cat", "sit"]},
-        },
-        {"id": "b", "prompt": "with: dog", "references": ["a dog runs"], "meta": {"concepts": ["dog"]}},
+        {"id": name, "prompt": f"with: {words}", "references": references, "meta": {"concepts": words.split()}}
+        for name, (words, references) in zip("ab", told.items(), strict=True)
     ]
     files.write_jsonl(folder / "rows.jsonl", rows)
     every = dict.fromkeys(("train", "validation", "test"), "rows.jsonl")

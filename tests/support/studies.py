@@ -16,23 +16,11 @@ from grue.study.template import Question, Template
 
 FIVE = ("awful", "poor", "fair", "good", "great")
 SCALES = Template(
-    "ours",
-    "scales",
-    "a test",
-    "Stories",
-    "Read.\n\nThen judge.",
-    "The beginning",
-    "The story",
+    *("ours", "scales", "a test", "Stories", "Read.\n\nThen judge.", "The beginning", "The story"),
     (Question("coherence", "Is it coherent?", FIVE), Question("joy", "Is it fun?", FIVE)),
 )
 PAIRS = Template(
-    "two",
-    "pairs",
-    "a test",
-    "Stories",
-    "Read.",
-    "The beginning",
-    "Story",
+    *("two", "pairs", "a test", "Stories", "Read.", "The beginning", "Story"),
     (Question("better", "Which is better?", ("the first", "neither", "the second")),),
 )
 RUNS = ("alpha", "beta", "gamma")
@@ -42,20 +30,12 @@ def outputs(name: str, items: int, seeds: int = 1, texts: Callable[[int, int], s
     """A system whose text to item i of seed s is "NAME s i"; its metric `length` is i, `errors` (lower) is -i."""
     write = texts or (lambda seed, item: f"{name} writes {item} by {seed}")
     directions: Mapping[str, Direction] = {"length": "higher", "errors": "lower"}
-    return Outputs(
-        name,
-        "runs",
-        [
-            SeedTexts(
-                seed=str(seed),
-                sha256=files.sha256_text(f"{name}{seed}"),
-                texts=[write(seed, item) for item in range(items)],
-                scores={"length": [float(item) for item in range(items)], "errors": [-float(i) for i in range(items)]},
-                directions=directions,
-            )
-            for seed in range(1, seeds + 1)
-        ],
-    )
+    scores = {"length": [float(item) for item in range(items)], "errors": [-float(item) for item in range(items)]}
+    by_seed = []
+    for seed in range(1, seeds + 1):
+        written, sha256 = [write(seed, item) for item in range(items)], files.sha256_text(f"{name}{seed}")
+        by_seed.append(SeedTexts(seed=str(seed), sha256=sha256, texts=written, scores=scores, directions=directions))
+    return Outputs(name, "runs", by_seed)
 
 
 def a_study(

@@ -19,27 +19,13 @@ from grue.sweep.jobs import Job, plan_jobs
 from grue.sweep.schedule import Outcome
 
 # A run of a few seconds: two updates of eight answers, a state after each.
-SMALL = {
-    "updates": 2,
-    "rollouts": 8,
-    "minibatch_size": 8,
-    "epochs": 1,
-    "validation_examples": 8,
-    "save_every": 1,
-}
+SMALL = {"updates": 2, "rollouts": 8, "minibatch_size": 8, "epochs": 1, "validation_examples": 8, "save_every": 1}
 
 
 def a_job(system="ppo", seed=1, task="imdb", after=None, evaluate=True, algorithm=None, suite="mini", **about):
-    return Job(
-        suite=suite,
-        task=task,
-        source=task,
-        system=system,
-        entry=GridEntry(algorithm=algorithm or system, **about),
-        seed=seed,
-        after=after,
-        evaluate=evaluate,
-    )
+    entry = GridEntry(algorithm=algorithm or system, **about)
+    names = {"suite": suite, "task": task, "source": task, "system": system}
+    return Job(**names, entry=entry, seed=seed, after=after, evaluate=evaluate)
 
 
 def planned(system, seed=1, task="imdb"):
@@ -59,19 +45,9 @@ def leave_results(record, job, preference=50.0):
 
 def a_manifest(job):
     """What a checkpoint says of itself."""
-    return CheckpointManifest(
-        suite=job.suite,
-        task=job.task,
-        task_hash="",
-        system=job.system,
-        algorithm=job.algorithm,
-        backbone="",
-        seed=job.seed,
-        update=2,
-        config_sha256="",
-        validation={},
-        training={},
-    )
+    known = {name: getattr(job, name) for name in ("suite", "task", "system", "algorithm", "seed")}
+    empty = dict.fromkeys(("task_hash", "backbone", "config_sha256"), "")
+    return CheckpointManifest(**known, **empty, update=2, validation={}, training={})
 
 
 def finish(record, job, **about):

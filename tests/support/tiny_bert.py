@@ -7,25 +7,10 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel, P
 WINDOW = 40
 PAD, CLS, SEP = 0, 1, 2
 CORPUS = "the film is slow but the music is lovely and the end is a surprise . I liked it very much indeed ."
-SHAPE = {
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 2,
-    "max_position_embeddings": WINDOW,
-}
-ODD = [
-    ".",
-    "a\r\nb\n\nc",
-    "a\x00b\x07",
-    "größe café 東京",
-    "\u2028a\u0085b",
-    "🙂🙂",
-    "שלום",
-    "\ud800 the film",
-    "film \udfff",
-    "x" * 300,
-]
+SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2}
+SHAPE |= {"max_position_embeddings": WINDOW}
+ODD = [".", "a\r\nb\n\nc", "a\x00b\x07", "größe café 東京", "\u2028a\u0085b", "🙂🙂", "שלום", "\ud800 the film"]
+ODD += ["film \udfff", "x" * 300]
 BLANK = ["", " ", "\n\t", "\u2028"]
 
 
@@ -34,21 +19,12 @@ def tokenizer(special=True, **settings):
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
-    inner.train_from_iterator(
-        [CORPUS],
-        trainers.BpeTrainer(
-            vocab_size=300,
-            show_progress=False,
-            special_tokens=["[PAD]", "[CLS]", "[SEP]"],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        ),
-    )
+    signs, alphabet = ["[PAD]", "[CLS]", "[SEP]"], pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, show_progress=False, special_tokens=signs, initial_alphabet=alphabet)
+    inner.train_from_iterator([CORPUS], trainer)
     if special:
-        inner.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]",
-            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-            special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
-        )
+        pair, places = "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", CLS), ("[SEP]", SEP)]
+        inner.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair=pair, special_tokens=places)
     names = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "model_max_length": WINDOW}
     return PreTrainedTokenizerFast(tokenizer_object=inner, **(names | settings))
 
