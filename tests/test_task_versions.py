@@ -54,33 +54,33 @@ def test_all_suites_are_listed_and_valid_and_on_record():
     assert {f"{row['suite']}/{row['name']}": row["hash"] for row in listed} == newest
 
 
-def test_a_change_that_affects_scores_needs_a_version(checkout):
-    path, old = checkout / "mini" / "imdb.toml", load_task("imdb")
-    edit(path, "max_tokens = 40", "max_tokens = 39")
+@pytest.mark.parametrize(
+    ("change", "before", "kind", "key", "hash_of"),
+    [
+        (("max_tokens = 40", "max_tokens = 39"), "", "version", "versions.json", "hash"),
+        (
+            ("You continue", "Continue"),
+            "outside the task's hash\n",
+            "chat prompt version",
+            "chat-versions.json",
+            "chat_hash",
+        ),
+    ],
+)
+def test_a_change_needs_a_version_and_a_chat_prompt_has_its_own(checkout, change, before, kind, key, hash_of):
+    path, old, versions = checkout / "mini" / "imdb.toml", load_task("imdb"), record(checkout, key)
+    number = int(max(versions, key=int))
+    edit(path, *change)
+    assert (load_task("imdb").hash == old.hash) is (hash_of != "hash")
     told = tasks("validate", code=2)
-    assert f"mini/imdb, version {old.version}: its hash is" in told and f"but {old.hash} is recorded" in told
+    assert f"mini/imdb, {kind} {number}: its hash is {getattr(load_task('imdb'), hash_of)}, but" in told
+    assert f"but {getattr(old, hash_of)} is recorded: " in told and "has changed" in told and "Raise the " in told
     tasks("freeze", code=2)  # the recorded hash stays
-    edit(path, f"version = {old.version}", f"version = {old.version + 1}")
-    assert "not recorded in" in tasks("validate", code=2)
-    assert f"mini/imdb, version {old.version + 1}: recorded" in tasks("freeze")
+    edit(path, f"{before}version = {number}", f"{before}version = {number + 1}")
+    assert f"{kind} {number + 1}: not recorded in" in tasks("validate", code=2)
+    assert "mini/imdb, version " in tasks("freeze")
     tasks("validate")
-    hashes = {str(old.version): old.hash, str(old.version + 1): load_task("imdb").hash}
-    assert record(checkout, "versions.json").items() >= hashes.items()
-
-
-def test_another_chat_prompt_needs_a_version_of_its_own(checkout):
-    path, old, versions = checkout / "mini" / "imdb.toml", load_task("imdb"), record(checkout, "chat-versions.json")
-    edit(path, "You continue film reviews.", "Continue film reviews.")
-    assert load_task("imdb").hash == old.hash
-    told = tasks("validate", code=2)
-    assert f"mini/imdb, chat prompt version 2: its hash is {load_task('imdb').chat_hash}, but" in told
-    assert "the chat prompt has changed" in told and "Raise the prompt.chat.version" in told
-    tasks("freeze", code=2)  # the recorded hash stays
-    edit(path, "outside the task's hash\nversion = 2", "outside the task's hash\nversion = 3")
-    assert f"mini/imdb, version {old.version}: recorded" in tasks("freeze")
-    tasks("validate")
-    assert versions["2"] == old.chat_hash
-    assert record(checkout, "chat-versions.json") == versions | {"3": load_task("imdb").chat_hash}
+    assert record(checkout, key) == versions | {str(number + 1): getattr(load_task("imdb"), hash_of)}
 
 
 def test_prose_and_recipes_need_none(checkout, refused):

@@ -19,20 +19,11 @@ NOT_OURS = (EXTERNAL, "zero-shot", "few-shot")
 
 
 def every_eval_ever(tasks: Sequence[Measured], described: Described) -> str:
-    """Return a record, as JSON."""
-    return files.indented_json(record(tasks, described, time.time()))
-
-
-def record(tasks: Sequence[Measured], described: Described, now: float) -> dict[str, Any]:
-    """Return the record of a system's results.
-
-    Args:
-        now: When the record is made, in seconds since 1970.
-    """
-    first = tasks[0]
+    """Return the record of a system's results, as JSON."""
+    first, now = tasks[0], time.time()
     suites = "+".join(dict.fromkeys(f"grue-{measured.first.suite}" for measured in tasks))
     trained_elsewhere = first.first.system.get("algorithm") in NOT_OURS or is_by_endpoint(first.first)
-    return {
+    record = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{suites}/{(described.model or first.system).replace('/', '_')}/{now}",
         "evaluation_timestamp": str(int(max(measured.written for measured in tasks))),
@@ -50,6 +41,7 @@ def record(tasks: Sequence[Measured], described: Described, now: float) -> dict[
             _result(measured, measure) for measured in tasks for measure in (*measured.axes, *measured.metrics)
         ],
     }
+    return files.indented_json(record)
 
 
 def _model(first: Measured, described: Described) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from grue.data.archives import File, lines, parsed, text
 from grue.errors import DataError
-
-USER = "user"
 
 
 def read(path: Path) -> Any:
@@ -46,12 +45,16 @@ def checked_text(value: Any, where: str, name: str) -> str:
 def shown_prompt(source: Any) -> str:
     """Return a model's prompt: the text, or in a chat the user's last message; empty if it is unknown."""
     if isinstance(source, str):
-        chat = _chat_in(source)
-        return source if chat is None else shown_prompt(chat)
+        turns = None
+        if source.startswith("[{"):  # a chat that was written as JSON
+            with suppress(ValueError, RecursionError):
+                turns = json.loads(source)
+        chat = isinstance(turns, list) and all(isinstance(turn, dict) and "role" in turn for turn in turns)
+        return shown_prompt(turns) if chat else source
     if not isinstance(source, list) or not source:
         return ""
     if all(isinstance(turn, dict) for turn in source):
-        messages = [content_of(turn) for turn in source if turn.get("role") == USER]
+        messages = [content_of(turn) for turn in source if turn.get("role") == "user"]
         return messages[-1] if messages else ""
     return shown_prompt(source[0]) if len(source) == 1 else ""
 
@@ -63,15 +66,3 @@ def content_of(message: dict[str, Any]) -> str:
         parts = (part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text")
         return "\n".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else ""
-
-
-def _chat_in(source: str) -> list[Any] | None:
-    """Return the messages of a chat that was written as JSON; None if the text is not a chat."""
-    if not source.startswith("[{"):
-        return None
-    try:
-        turns = json.loads(source)
-    except (ValueError, RecursionError):
-        return None
-    roles = isinstance(turns, list) and all(isinstance(turn, dict) and "role" in turn for turn in turns)
-    return turns if roles else None

@@ -118,7 +118,6 @@ def _answer(sample: dict[str, Any], where: str) -> LoggedAnswer:
 
 def _attached(text: Any, attachments: dict[str, Any]) -> Any:
     """Return the attachment that a text refers to, or else the text itself."""
-    for mark in ATTACHED if isinstance(text, str) else ():
-        if text.startswith(mark):
-            return attachments.get(text.removeprefix(mark), text)
+    if isinstance(text, str) and text.startswith(ATTACHED):
+        return attachments.get(text.partition("://")[2], text)
     return text

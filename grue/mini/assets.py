@@ -4,14 +4,13 @@ import hashlib
 import json
 import lzma
 import os
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from grue import files
 from grue.errors import DataError, UnknownName, instead
-from grue.mini.manifest import HERE, SmallModel, SplitRows, read_manifest
+from grue.mini.manifest import HERE, SplitRows, read_manifest
 
 MODELS = "GRUE_MINI_MODELS"
 """The environment variable that names a folder of models that are not part of the package."""
@@ -84,7 +83,12 @@ def locate(name: str, folder: Path = HERE) -> Path:
     places = [folder / "models" / name, *(Path(other) / name for other in (os.environ.get(MODELS),) if other)]
     where = next((place for place in places if place.is_dir()), None)
     if where is None and not known[name].ships:
-        raise _absent_model(name, known[name], places)
+        time = f" in about {known[name].minutes:.0f} minutes" if known[name].minutes else ""
+        raise DataError(
+            f"The small model {name!r} is not part of the package and is not in {' or '.join(map(str, places))}. A "
+            f"checkout of grue has it in grue/mini/models: name that folder with {MODELS}. There, `python -m miniworld "
+            f"models --only {name}` trains a new one{time}, whose scores do not compare with published ones."
+        )
     _check_model(name, where or places[0], folder)
     return where or places[0]
 
@@ -92,31 +96,15 @@ def locate(name: str, folder: Path = HERE) -> Path:
 @cache
 def _check_model(name: str, where: Path, folder: Path) -> None:
     model = read_manifest(folder).models[name]
+    fault, cure, trains = "damaged", "Reinstall grue to get the shipped weights back", "new ones"
+    if not model.ships:
+        fault, trains = "not the one that published scores were made with", "a new one"
+        cure = f"Get that one, and name its folder with {MODELS}"
     for file, expected in model.files.items():
         path = where / file
-        if not path.is_file():
-            raise _damaged_model(name, model, f"{path} is missing")
-        if files.sha256_file(path) != expected:
-            raise _damaged_model(name, model, f"the sha256 of {path} is not the manifest's")
-
-
-def _absent_model(name: str, model: SmallModel, places: Sequence[Path]) -> DataError:
-    time = f" in about {model.minutes:.0f} minutes" if model.minutes else ""
-    return DataError(
-        f"The small model {name!r} is not part of the package and is not in {' or '.join(map(str, places))}. A "
-        f"checkout of grue has it in grue/mini/models: name that folder with {MODELS}. There, `python -m miniworld "
-        f"models --only {name}` trains a new one{time}, whose scores do not compare with published ones."
-    )
-
-
-def _damaged_model(name: str, model: SmallModel, what: str) -> DataError:
-    if not model.ships:
-        return DataError(
-            f"The small model {name!r} is not the one that published scores were made with: {what}. Get that one, and "
-            f"name its folder with {MODELS}. In a checkout, `python -m miniworld models --only {name}` trains a new "
-            "one, whose scores do not compare with published ones."
-        )
-    return DataError(
-        f"The small model {name!r} is damaged: {what}. Reinstall grue to get the shipped weights back. In a checkout, "
-        f"`python -m miniworld models --only {name}` trains new ones, whose scores do not compare with published ones."
-    )
+        if not path.is_file() or files.sha256_file(path) != expected:
+            what = f"the sha256 of {path} is not the manifest's" if path.is_file() else f"{path} is missing"
+            raise DataError(
+                f"The small model {name!r} is {fault}: {what}. {cure}. In a checkout, `python -m miniworld models "
+                f"--only {name}` trains {trains}, whose scores do not compare with published ones."
+            )
