@@ -144,10 +144,11 @@ def _levels(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[File]]:
         yield [file for file in children if any(_fits(file, pattern) for pattern in patterns)]
         level = []
         for file in children:
-            path = None if file.inside or not file.path.is_dir() else file.path.resolve()
-            if file.name.endswith(".zip") or (path is not None and path not in entered):
+            if file.name.endswith(".zip"):
                 level.append(file)
-            entered |= {path} if path else set()  # links may lead to a folder several times, or in a circle
+            elif not file.inside and file.path.is_dir() and (path := file.path.resolve()) not in entered:
+                entered.add(path)  # links may lead to a folder several times, or in a circle
+                level.append(file)
 
 
 def _fits(file: File, pattern: str) -> bool:

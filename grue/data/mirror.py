@@ -208,7 +208,8 @@ def _undamaged(source: Source, split: str, root: Path) -> Held | None:
     """Return what a mirror has of a split; None if it is damaged, and then fetched again."""
     held = find(source, split, [root])
     try:
-        check(held) if held else None
+        if held is not None:
+            check(held)
     except DataError:
         return None
     return held
