@@ -61,15 +61,22 @@ def with_columns(rows: Iterable[Row], name: str, *columns: str) -> Iterator[tupl
         yield f"{name}, row {number}", row
 
 
-def facts_of(row: Row, position: int | None = None) -> dict[str, Any]:
+def facts_of(row: Row, where: str, position: int | None = None) -> dict[str, Any]:
     """Return a row's facts for `meta`, which the metric `facts` reads; {} if the data set has none.
 
     Args:
         row: A row, whose column `facts` is a table, or a list of tables if it makes several examples.
         position: The position of the table in that list.
+
+    Raises:
+        DataError: The list has no table at the position.
     """
     facts = row.get("facts")
-    return {} if facts is None else {"facts": facts if position is None else facts[position]}
+    if facts is None or position is None:
+        return {} if facts is None else {"facts": facts}
+    if not isinstance(facts, Sequence) or len(facts) <= position:
+        raise DataError(f"{where}: facts should be a list with a table for each utterance, found {facts!r:.80}.")
+    return {"facts": facts[position]}
 
 
 def within(value: Any, key: str) -> Any:

@@ -268,6 +268,7 @@ FOREIGN = [
     ("dailydialog", {**dialogue("a"), "emotion": [7]}),
     ("dailydialog", {**dialogue("a"), "act": [1, 2]}),
     ("dailydialog", {**dialogue("a"), "dialog": "a"}),
+    ("dailydialog", {**dialogue("abcdef"), "facts": [{}]}),
 ]
 
 

@@ -36,7 +36,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
             id=numbered(f"cnn_dailymail-{identifier}", times),
             prompt=f"Summarize: {article}",
             references=(highlights,) if highlights.strip() else (),
-            meta={"document": article, **facts_of(row)},
+            meta={"document": article, **facts_of(row, where)},
         )
 
 

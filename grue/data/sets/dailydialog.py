@@ -44,7 +44,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
                     "intent": acts[position] - 1,
                     "last_utterance": context[-1],
                     "emotion": emotions[position],
-                    **facts_of(row, position),
+                    **facts_of(row, where, position),
                 },
             )
 

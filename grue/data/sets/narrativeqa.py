@@ -45,7 +45,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
             id=numbered(f"narrativeqa-{text_of(document, 'document id', where)}-{short_hash(letters)}", times),
             prompt=rf"{question} \n {summary}",
             references=tuple(filter(None, references)),
-            meta=facts_of(row),
+            meta=facts_of(row, where),
         )
 
 
