@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from support.official import zipped
+from support.own_task import OWN_TASK
 
 import grue
 from grue import files
@@ -18,22 +19,13 @@ PROMPTS = ["What is red?", "What is round?", "Say something.", "Say something."]
 ROWS = [{"id": f"d{n}", "prompt": prompt, "references": [f"reference {n}"]} for n, prompt in enumerate(PROMPTS)]
 TEXTS = ["A rose.", "A ball.", "Good day.", "Hello."]
 EXPECTED = [Prediction(row["id"], text) for row, text in zip(ROWS, TEXTS, strict=True)]
-TASK = """
-reward = "rouge1"
-metrics = [{ name = "rouge1", axis = "preference", range = [0, 1] }]
-[data]
-sources = [{ kind = "local", files = { train = "rows.jsonl", test = "rows.jsonl" } }]
-[backbone]
-family = "causal"
-model = "mini:causal"
-"""
 
 
 @pytest.fixture
 def home(tmp_path):
     """A folder with a task of four examples, two of which have the same prompt."""
     files.write_jsonl(tmp_path / "rows.jsonl", ROWS)
-    (tmp_path / "asked.toml").write_text(TASK)
+    (tmp_path / "asked.toml").write_text(OWN_TASK.format(metric="rouge1"))
     return tmp_path
 
 

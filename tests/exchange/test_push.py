@@ -12,6 +12,7 @@ from huggingface_hub import CommitOperationDelete, HfApi, ModelCard, constants, 
 from huggingface_hub.errors import HfHubHTTPError
 from support import hub_server
 from support.late import late
+from support.own_task import OWN_TASK
 
 import grue
 from grue import files
@@ -20,23 +21,7 @@ from grue.errors import DataError
 
 tiny, checkpoint = late("support.tiny"), late("grue.lm.checkpoint")
 TOKEN = "hf_secretsecretsecret"
-TASK = """
-suite = "own"
-reward = "rouge1"
-metrics = [
-    { name = "rouge1", axis = "preference", range = [0, 1] },
-    { name = "rouge2", axis = "naturalness", range = [0, 1] },
-]
-[data]
-sources = [{ kind = "local", files = { train = "rows.jsonl", validation = "rows.jsonl", test = "rows.jsonl" } }]
-[prompt]
-max_tokens = 10
-[rollout]
-max_new_tokens = 6
-[backbone]
-family = "causal"
-model = "model"
-"""
+SECOND = '}, { name = "rouge2", axis = "naturalness", range = [0, 1] }]'
 SCORES = ".eval_results/own_words.yaml"
 BENCHMARK = ("--benchmark", "grue-bench/words@main")
 
@@ -49,7 +34,8 @@ def trained(tmp_path_factory):
         one.save_pretrained(home / "model")
     rows = [{"prompt": f"the {word} sees", "references": [f"the {word} sees a ball"]} for word in tiny.WORDS[:8]]
     files.write_jsonl(home / "rows.jsonl", rows)
-    (home / "words.toml").write_text(TASK.replace('"model"\n', f'"{home / "model"}"\n'))
+    task = OWN_TASK.format(metric="rouge1").replace("}]\n[data]", f"{SECOND}\n[data]")
+    (home / "words.toml").write_text(task.replace('"mini:causal"', f'"{home / "model"}"'))
     settings = {"updates": 1, "rollouts": 4, "minibatch_size": 4, "epochs": 1}
     grue.evaluate(grue.train(home / "words.toml", "ppo", runs=home / "runs", **settings))
     return home
