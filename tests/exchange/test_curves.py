@@ -64,12 +64,14 @@ def test_a_fall_at_the_end_alone_is_seen():
     assert compared.verdict == "worse" and compared.tests[1].p_holm < 0.001 < compared.tests[0].p_holm
 
 
-def test_how_often_an_unchanged_trainer_is_called_worse_and_a_changed_one_found():
+@pytest.mark.parametrize(("seeds", "least"), [(3, 0.63), (5, 0.72)])
+def test_how_often_an_unchanged_trainer_is_called_worse_and_a_changed_one_found(seeds, least):
     """Of 600, 2.5 % may be called worse, and 4.5 % would be three standard errors more.
 
-    What is said to be found four times in five is found 8 times in 10 with five seeds.
+    What is said to be found four times in five is found 8 times in 10 with five seeds, and 7 times with three, whose
+    degrees of freedom are estimated too.
     """
-    dice, seeds = np.random.default_rng(5), 5
+    dice = np.random.default_rng(seeds)
     compared = [compare_curves(drawn(dice, seeds), drawn(dice, seeds), "reward") for _ in range(600)]
     verdicts = [each.verdict for each in compared]
     assert verdicts.count("worse") / 600 < 0.045 and verdicts.count("better") / 600 < 0.045
@@ -79,7 +81,7 @@ def test_how_often_an_unchanged_trainer_is_called_worse_and_a_changed_one_found(
     assert np.median([each.tests[0].found for each in compared]) == pytest.approx(found, rel=0.15)
     assert compare_curves(drawn(dice, 200), drawn(dice, 200), "reward").tests[0].found < found / 4
     changed = (compare_curves(drawn(dice, seeds), drawn(dice, seeds, rise=found / 3), "r") for _ in range(400))
-    assert 0.72 < sum(each.tests[0].p < 0.05 for each in changed) / 400 < 0.9
+    assert least < sum(each.tests[0].p < 0.05 for each in changed) / 400 < 0.9
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
