@@ -2,15 +2,13 @@
 
 import json
 import shutil
-from importlib import import_module
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from huggingface_hub import CommitOperationDelete, HfApi, ModelCard, constants, parse_eval_result_entries
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub import ModelCard, constants, parse_eval_result_entries
 from support import hub_server
+from support.hub_server import Fault
 from support.late import late
 from support.own_task import OWN_TASK
 
@@ -47,60 +45,13 @@ def run(trained, tmp_path):
     return shutil.copytree(trained / "runs/own/words/ppo/seed-1", tmp_path / "runs/own/words/ppo/seed-1")
 
 
-class Writes:
-    """What the hub's library writes by `HfApi`, put into the hub; it reads as it does."""
-
-    def __init__(self, hub):
-        self.hub, self.refusals, self.ignored, self.known = hub, [], "", {TOKEN}
-
-    def refuse(self, status):
-        library = import_module(HfHubHTTPError.__bases__[0].__module__.partition(".")[0])  # httpx, or httpx2
-        answer = library.Response(status, request=library.Request("POST", self.hub.address))
-        raise HfHubHTTPError(f"no, {TOKEN}", response=answer)
-
-    def check(self, api, name):
-        if api.token not in self.known:
-            self.refuse(401)
-        if not name.startswith("me/"):
-            self.refuse(403)
-
-    def create_repo(self, api, name, private, exist_ok):
-        self.check(api, name)
-        self.hub.add("models", name, {".gitattributes": b"*.safetensors filter=lfs\n"})
-        self.hub.private |= {name} if private else set()
-
-    def create_commit(self, api, name, operations, commit_message, parent_commit):
-        self.check(api, name)
-        if self.refusals:
-            self.refuse(self.refusals.pop())
-        held = dict(self.hub.files["models", name, parent_commit])
-        for each in operations:
-            if isinstance(each, CommitOperationDelete):
-                del held[each.path_in_repo]
-            elif not self.ignored or not each.path_in_repo.endswith(self.ignored):
-                with each.as_file() as file:
-                    held[each.path_in_repo] = file.read()
-        made = hub_server.sha1(repr(sorted(held.items())).encode())
-        if held == self.hub.files["models", name, parent_commit]:
-            return SimpleNamespace(oid=parent_commit)
-        self.hub.add("models", name, held, commit=made)
-        return SimpleNamespace(oid=made)
-
-
 @pytest.fixture
-def writes(hub, monkeypatch):
-    made = Writes(hub)
-    for name in ("create_repo", "create_commit"):
-        method = getattr(made, name)
-        monkeypatch.setattr(HfApi, name, lambda api, *given, _method=method, **named: _method(api, *given, **named))
-    return made
-
-
-@pytest.fixture
-def written(hub, waited, monkeypatch, writes):
-    """The hub, which a token of the user `me` may write to."""
+def written(hub, waited, monkeypatch):
+    """The hub, which a token of the user `me` may write to; without Xet, which it does not speak."""
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", "/nowhere/token")
     monkeypatch.setenv("HF_TOKEN", TOKEN)
+    hub.tokens[TOKEN] = {"me"}
     return hub
 
 
@@ -159,6 +110,7 @@ def test_a_push_brings_the_checkpoint_its_card_and_its_scores_once(written, held
     assert contents(run) == before, "nothing here changes"
 
     assert "has all of it already" in push(*BENCHMARK).stdout and len(written.files) == commits
+    assert len([path for method, path, _ in written.requests if method == "PUT"]) == 1, "the weights are sent once"
 
 
 def test_the_last_policy_of_a_run_brings_its_own_scores(written, held, run, trained):
@@ -177,6 +129,7 @@ def test_samples_go_along_and_the_pushed_model_evaluates_alike(written, held, pu
     for name in ("predictions.jsonl", "scores.jsonl", "result.json"):
         assert found[f"evaluation/{name}"] == (run / name).read_bytes()
     assert "evaluation/evaluation.json" not in found, "it names folders of this machine"
+    assert {value for _, path, value in written.headers if path.startswith("/stored/")} == {None}
     assert f"Bearer {TOKEN}" in {value for _, _, value in written.headers}
     assert not any(TOKEN.encode() in content for content in found.values())
 
@@ -306,8 +259,8 @@ def test_refusals_say_what_to_do(written, run, refuse):
     refuse(3)
 
 
-def test_without_a_token_or_with_an_old_one(written, writes, monkeypatch, refuse):
-    writes.known = set()
+def test_without_a_token_or_with_an_old_one(written, monkeypatch, refuse):
+    written.tokens.clear()
     refuse(3)
     monkeypatch.delenv("HF_TOKEN")
     written.requests.clear()
@@ -318,17 +271,19 @@ def test_without_a_token_or_with_an_old_one(written, writes, monkeypatch, refuse
     refuse(2)
 
 
-def test_an_interrupted_push_goes_on(written, writes, held, push, run):
+def test_an_interrupted_push_goes_on(written, held, push, run):
     def told():
         done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", "me/words"])
         assert done.exit_code == 3 and TOKEN not in done.output, done.output
         return done.stderr
 
-    writes.ignored = "tokenizer.json"
+    written.ignored = r"tokenizer\.json$"
     assert "lacks tokenizer.json or has other content there: a .gitignore" in told()
-    writes.ignored = ""
-    for status in (400, 403, 500, 412):
-        writes.refusals.append(status)
+    written.ignored = ""
+    for path, status in (("preupload", 400), ("/stored/", 403), ("commit/main", 500), ("commit/main", 412)):
+        method = "PUT" if path == "/stored/" else "POST"
+        written.stored.clear()
+        written.faults.append(Fault(path, method, status=status, headers={"X-Error-Message": f"no, {TOKEN}"}))
         assert "Nothing was changed on this machine; rerun the command to continue." in told()
     push()
     assert "model.safetensors" in held()

@@ -1,5 +1,6 @@
 """A small hub on 127.0.0.1: as much of the Hugging Face hub's API as its client needs, with faults on demand."""
 
+import base64
 import dataclasses
 import hashlib
 import io
@@ -57,7 +58,10 @@ class Hub:
     files: dict = field(default_factory=dict)  # (kind, repository, commit) → path → bytes
     plain: dict = field(default_factory=dict)  # path → bytes: files that no repository has
     revisions: dict = field(default_factory=dict)  # (kind, repository) → branch → commit
+    tokens: dict = field(default_factory=dict)  # token → owners that it may write to
+    stored: dict = field(default_factory=dict)  # sha256 → bytes: large files that were sent
     private: set = field(default_factory=set)  # names of models
+    ignored: str = ""  # pattern of what a .gitignore leaves out
     headers: list = field(default_factory=list)  # (method, path, Authorization)
     faults: list = field(default_factory=list)
     served: Counter = field(default_factory=Counter)  # path → bytes of bodies
@@ -93,17 +97,23 @@ def serving() -> Iterator[Hub]:
             pass
 
         do_HEAD = do_GET = lambda self: respond(hub, self)
+        do_POST = do_PUT = lambda self: receive(hub, self)
 
     with listening(Handler) as hub.address:
         yield hub
 
 
-def respond(hub, request):
-    path = urllib.parse.unquote(request.path.partition("?")[0])
+def received(hub, request):
+    """Note a request; return its path, its authorization, and the fault that it meets."""
+    path, authorization = urllib.parse.unquote(request.path.partition("?")[0]), request.headers.get("Authorization")
     with hub.lock:
         hub.requests.append((request.command, path, request.headers.get("Range")))
-        hub.headers.append((request.command, path, request.headers.get("Authorization")))
-    fault = hub.fault_for(request.command, path)
+        hub.headers.append((request.command, path, authorization))
+    return path, authorization, hub.fault_for(request.command, path)
+
+
+def respond(hub, request):
+    path, _, fault = received(hub, request)
     if fault is not None and fault.status:
         return send(hub, request, fault.status, b"", fault.headers)
     if path in hub.plain:
@@ -149,6 +159,104 @@ def send_api(hub, request, kind, name, what, revision):
         private = kind == "models" and name in hub.private
         answer = {"id": name, "_id": "0", "sha": commit, "siblings": siblings, "tags": [], "private": private}
     return send(hub, request, 200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
+
+
+# --- writing: what huggingface_hub sends to make a repository and to commit to it -------------------------------------
+
+LARGE = (".safetensors",)  # what goes by LFS
+
+
+def receive(hub, request):
+    """Answer a request that writes."""
+    body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
+    if request.headers.get("Transfer-Encoding") == "chunked":
+        body = b"".join(iter(lambda: chunk_of(request), b""))
+    path, authorization, fault = received(hub, request)
+    if fault is not None:
+        return send(hub, request, fault.status, b"", fault.headers)
+    if match := re.fullmatch(r"/stored/([0-9a-f]{64})", path):
+        assert sha256(body) == match[1] and authorization is None, "large files are sent without the token"
+        hub.stored[match[1]] = body
+        return answer(hub, request, {})
+    if path == "/api/validate-yaml":
+        return answer(hub, request, {"errors": [], "warnings": []})
+    owners = hub.tokens.get((authorization or "").removeprefix("Bearer "))
+    if owners is None:
+        refused = {"X-Error-Message": "Invalid credentials in Authorization header"}
+        return answer(hub, request, {"error": f"no such token: {authorization}"}, 401, refused)
+    asked = [json.loads(line) for line in body.split(b"\n") if line.strip()]
+    if path == "/api/repos/create":
+        owner, name = asked[0]["organization"], asked[0]["name"]
+        if owner not in owners:
+            return answer(hub, request, {"error": "You don't have the rights to create a model there"}, 403)
+        hub.add("models", f"{owner}/{name}", {".gitattributes": b"*.safetensors filter=lfs\n"})
+        hub.private |= {f"{owner}/{name}"} if asked[0].get("visibility") == "private" else set()
+        return answer(hub, request, {"url": f"{hub.address}/{owner}/{name}", "id": "0", "name": f"{owner}/{name}"})
+    match = re.fullmatch(
+        r"/(?:api/models/)?([^/]+/[^/.]+)(?:/(preupload|commit)/main|\.git/info/lfs/objects/batch)", path
+    )
+    if match is None:
+        return answer(hub, request, {"error": f"nothing at {path}"}, 404)
+    if match[1].partition("/")[0] not in owners:
+        return answer(hub, request, {"error": "this token may not write"}, 403)
+    verb = {"preupload": preupload, "commit": commit, None: batch}[match[2]]
+    return verb(hub, request, match[1], asked)
+
+
+def chunk_of(request):
+    """Read a chunk of a body that comes in chunks."""
+    size = int(request.rfile.readline(), 16)
+    content = request.rfile.read(size)
+    request.rfile.readline()
+    return content
+
+
+def answer(hub, request, found, status=200, headers=None):
+    headers = {"Content-Type": "application/json", **(headers or {})}
+    return send(hub, request, status, json.dumps(found).encode(), headers)
+
+
+def preupload(hub, request, name, asked):
+    """Say how each file is to be sent, and what the repository has of it."""
+    held = hub.files["models", name, commit_of(hub, "models", name, "main")]
+    files = []
+    for one in asked[0]["files"]:
+        path, large = one["path"], one["path"].endswith(LARGE)
+        known = held.get(path)
+        oid = None if known is None else sha256(known) if large else sha1(b"blob %d\0" % len(known) + known)
+        ignored = bool(hub.ignored and re.search(hub.ignored, path))
+        files.append({"path": path, "uploadMode": "lfs" if large else "regular", "shouldIgnore": ignored, "oid": oid})
+    return answer(hub, request, {"files": files})
+
+
+def batch(hub, request, name, asked):
+    """Say where each large file is to be put, unless it is there."""
+    found = []
+    for one in asked[0]["objects"]:
+        place = {"upload": {"href": f"{hub.address}/stored/{one['oid']}", "header": {}}}
+        found.append({**one, **({} if one["oid"] in hub.stored else {"actions": place})})
+    return answer(hub, request, {"transfer": "basic", "objects": found})
+
+
+def commit(hub, request, name, asked):
+    """Make a commit of the files that were sent and of those that were there."""
+    before = commit_of(hub, "models", name, "main")
+    held = dict(hub.files["models", name, before])
+    for line in asked:
+        value = line["value"]
+        if line["key"] == "header" and value.get("parentCommit") not in (None, before):
+            return answer(hub, request, {"error": "A commit has happened since."}, 412)
+        if line["key"] == "file":
+            held[value["path"]] = base64.b64decode(value["content"])
+        elif line["key"] == "lfsFile":
+            held[value["path"]] = hub.stored[value["oid"]]
+        elif line["key"] == "deletedFile":
+            del held[value["path"]]
+    made = sha1(repr((before, sorted(held.items()))).encode())
+    hub.files["models", name, made] = held
+    hub.revisions["models", name]["main"] = made
+    url = f"{hub.address}/{name}/commit/{made}"
+    return answer(hub, request, {"success": True, "commitOid": made, "commitUrl": url})
 
 
 def send_file(hub, request, content, headers, fault):
