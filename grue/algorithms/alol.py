@@ -28,8 +28,9 @@ from grue.lm.forward import trunk_states
 from grue.lm.seeds import derived_seed, generator
 from grue.lm.tokens import Tokens, length_batches
 from grue.rl.experience import explained, ridge
-from grue.rl.groups import GroupBatch, collect_groups, grouped, improve, start
+from grue.rl.groups import GroupBatch, Groups, collect_groups, grouped, improve, start
 from grue.rl.responses import draw
+from grue.rl.settings import ScoredConfig
 from grue.rl.trainer import Trainer, TrainState, implement
 
 
@@ -75,7 +76,20 @@ def weighted_loss(config: ALoLConfig, batch: GroupBatch) -> tuple[Tensor, Mappin
 
 def fit_value(trainer: Trainer, state: TrainState, config: ALoLConfig) -> dict[str, float]:
     """Fit V_0 to the initial policy's rewards and keep it; return the cost and the quality of the fit."""
-    once = replace(config, rollouts=config.value_prompts, samples_per_prompt=1, redraws=0, mask=None, minibatch_size=1)
+    groups, spent = samples_of_start(trainer, state, config, config.value_prompts)
+    scored = groups.counts[:, 0]
+    targets = groups.scores[:, 0][scored].double()
+    states = prompt_states(state, config, groups.prompts)[scored].double()
+    weight, bias, held_out = ridge(states, targets, groups.positions[scored])
+    state.memory = {"value_weight": weight[0].float(), "value_bias": bias[0].float()}
+    return {**spent, **explained(targets, targets - held_out)}
+
+
+def samples_of_start(
+    trainer: Trainer, state: TrainState, config: ScoredConfig, count: int
+) -> tuple[Groups, Mapping[str, float]]:
+    """Return a scored sample of the initial policy for each of `count` training prompts, and what they cost."""
+    once = replace(config, rollouts=count, samples_per_prompt=1, redraws=0, mask=None, minibatch_size=1)
     apart = replace(
         trainer,
         seed=derived_seed(trainer.seed, "value"),
@@ -84,11 +98,7 @@ def fit_value(trainer: Trainer, state: TrainState, config: ALoLConfig) -> dict[s
     )
     with state.initial_policy() as policy:
         drawn = draw(apart, state, once, 0, policy)
-    groups, targets = grouped(drawn, once), drawn.scores[drawn.scored].double()
-    states = prompt_states(state, config, groups.prompts)[drawn.scored].double()
-    weight, bias, held_out = ridge(states, targets, drawn.positions[drawn.scored])
-    state.memory = {"value_weight": weight[0].float(), "value_bias": bias[0].float()}
-    return {**drawn.spent, **explained(targets, targets - held_out)}
+    return grouped(drawn, once), drawn.spent
 
 
 def values_of(state: TrainState, config: ALoLConfig, prompts: Tokens) -> Tensor:

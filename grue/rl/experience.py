@@ -21,7 +21,7 @@ from grue.lm.sharding import gathered
 from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
 from grue.rl.optimize import epochs, importance_weights, micro_batches, rows_that_count
-from grue.rl.responses import Responses, describe_responses, gather, mask_of_update, sample, score
+from grue.rl.responses import Responses, Sampled, describe_responses, gather, mask_of_update, sample, score
 from grue.rl.settings import ActorCriticConfig, RolloutConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
 
@@ -137,9 +137,17 @@ class Minibatch:
 # Rows to learn from → the minibatches of an update's first epoch.
 Minibatches = Callable[[Tensor], Sequence[Tensor]]
 
+# Draws a rank's share of an update's responses with the arguments of `sample`, but not all of them from the policy.
+Sampler = Callable[..., Sampled]
+
 
 def collect(
-    trainer: Trainer, state: TrainState, config: RolloutConfig, n: int, minibatches: Minibatches | None = None
+    trainer: Trainer,
+    state: TrainState,
+    config: RolloutConfig,
+    n: int,
+    minibatches: Minibatches | None = None,
+    sampler: Sampler | None = None,
 ) -> Experience:
     """Sample responses to the prompts of update `n`, reward them, and score them under policy, critic and reference.
 
@@ -148,11 +156,13 @@ def collect(
 
     Args:
         minibatches: Splits rows into the minibatches of the first epoch; None for those of `optimize`.
+        sampler: None for `sample`.
     """
     temperature = rollout_settings(trainer.task, config).temperature
-    mask, keep = mask_of_update(trainer, state, config), scores_to_keep(trainer, state, n)
+    mask = mask_of_update(trainer, state, config)
+    keep = scores_to_keep(trainer, state, n) if sampler is None else "drawn"
     with gathered(trainer.sharded):
-        sampled = sample(trainer, state, config, n, mask, keep=keep)
+        sampled = (sampler or sample)(trainer, state, config, n, mask, keep=keep)
         responses = score(trainer, state, config, n, gather(trainer, sampled))
         first_epoch = minibatches or (lambda learnt: next(epochs(trainer, config, learnt, n)))
         reading = reading_of(trainer, config, sampled.rollout, responses, first_epoch)
@@ -380,10 +390,15 @@ EQUAL = 1e-6
 
 
 def collect_valued(
-    trainer: Trainer, state: TrainState, config: ActorCriticConfig, n: int, minibatches: Minibatches | None = None
+    trainer: Trainer,
+    state: TrainState,
+    config: ActorCriticConfig,
+    n: int,
+    minibatches: Minibatches | None = None,
+    sampler: Sampler | None = None,
 ) -> Experience:
     """Collect the rollouts of update `n`, as `collect`; before the first update, fit the critic to them."""
-    experience = collect(trainer, state, config, n, minibatches)
+    experience = collect(trainer, state, config, n, minibatches, sampler)
     if n == 0 and config.value_start == "regression":
         values = fit_head(state, config, experience)
         experience = replace(experience, policy=replace(experience.policy, values=values))

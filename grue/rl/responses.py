@@ -273,6 +273,8 @@ def sample(
     mask: Mask | None,
     policy: PreTrainedModel | None = None,
     keep: KeptScores | None = None,
+    rounds: int = 1,
+    between: Callable[[Sampled, int], None] = lambda drawn, done: None,
 ) -> Sampled:
     """Return this rank's share of an update's responses, with their rewards.
 
@@ -281,13 +283,25 @@ def sample(
 
     Args:
         keep: Which of the policy's scores of the drawn tokens the rollout keeps.
+        rounds: Parts that are drawn one after another: of R rounds, round k draws the update's rows k, k + R, k + 2R …
+        between: Called before each round but the first with the responses, in which those of later rounds are not
+            drawn yet, and the number of rounds done; it may change the policy.
     """
     policy = state.policy if policy is None else policy
     size = config.samples_per_prompt
     first = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n)
     positions = first.repeat_interleave(size)
     mine = torch.arange(len(positions))[_share(trainer.distributed, config)]
-    sampled = _sample_rows(trainer, policy, config, n, mask, positions[mine], mine, 0, keep)
+    draw_rows = partial(_sample_rows, trainer, policy, config, n, mask, attempt=0, keep=keep)
+    part = mine[mine % rounds == 0]
+    sampled = draw_rows(positions=positions[part], rows=part)
+    if rounds > 1:  # until they are drawn, rows of later rounds are copies of the first's
+        sampled = _taken(sampled, ((mine - part[0]) // rounds).clamp(min=0))
+    for done in range(1, rounds):
+        between(sampled, done)
+        places = (mine % rounds == done).nonzero()[:, 0]
+        new = draw_rows(positions=positions[mine[places]], rows=mine[places])
+        sampled = _replaced(sampled, places, new, _padded(policy))
     for attempt in range(1, config.redraws + 1):
         flat = flat_rows(sampled.rewarded.sums, size).cpu()
         if not len(flat):
@@ -315,6 +329,12 @@ def show(trainer: Trainer, sampled: Sampled, size: int = 1) -> None:
 def shares_groups(config: RewardedConfig) -> bool:
     """Whether a process draws whole groups: because they may be redrawn, or are calibrated per prompt."""
     return bool(config.redraws or config.calibration_samples)
+
+
+def least_share(distributed: DistributedContext, config: RewardedConfig) -> int:
+    """Return how many responses of an update the process with the fewest draws."""
+    size = config.samples_per_prompt if shares_groups(config) else 1
+    return config.rollouts // size // distributed.size * size
 
 
 def _share(distributed: DistributedContext, config: RewardedConfig) -> slice:
@@ -472,6 +492,21 @@ def by_rows(function: Callable[..., Tensor], padded: Side, *alike: R, side: Side
 def _padded(policy: PreTrainedModel) -> Side:
     """Return the side that prompts are padded on."""
     return "right" if is_seq2seq(policy) else "left"
+
+
+def _taken(sampled: Sampled, rows: Tensor) -> Sampled:
+    """Return some rows of `sampled`, at its cost."""
+
+    def take(values: Tensor, side: Side = "right") -> Tensor:
+        return values[rows.to(values.device)]
+
+    return Sampled(
+        take(sampled.positions),
+        by_rows(take, "right", sampled.rollout),
+        by_rows(take, "right", sampled.rewarded),
+        take(sampled.worth),
+        sampled.spent,
+    )
 
 
 def _replaced(sampled: Sampled, rows: Tensor, new: Sampled, padded: Side) -> Sampled:

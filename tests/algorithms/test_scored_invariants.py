@@ -7,7 +7,7 @@ from support.late import lates
 
 torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
 adapters, tokens, algorithms, module = lates("lm.adapters lm.tokens runs.algorithms rl.groups", "grue.")
-SCORED = ["alol", "copg", "dpo", "pro", "rft", "tpo"]
+SCORED = ["alol", "copg", "dapo_advantage", "dpo", "pro", "rft", "tpo"]
 
 
 @pytest.fixture
@@ -21,6 +21,7 @@ def test_no_split_into_micro_batches_or_chunks_changes_a_step(algorithm, path, t
     family, found = "seq2seq" if algorithm in ("dpo", "tpo") else "causal", []
     settings = {"supervised_coefficient": 0.2, "epochs": 1, "minibatch_size": 12}
     settings |= {"data": path} if algorithm in SCORED else {}
+    settings |= {"rollouts": 9} if algorithm == "dapo_advantage" else {}  # of a file's groups of four, in one step
     for split in ({}, {"micro_batch_size": 4, "log_prob_chunk": 3}, {"micro_batch_size": 1}):
         run, _, state = scored.begun(algorithm, tmp_path, family, **settings, **split)
         scored.move(run.trainer.policy)

@@ -192,6 +192,7 @@ REFUSED = {
     "a2c": [{"dropout": 1.0}],
     "alol": [{"samples_per_prompt": 0}, {"reward_scale": "running"}],
     "copg": [LONE, {"beta": 0.0}],
+    "dapo_advantage": [{"beta": 0.0}, {"value_prompts": 0}, {"reward_scale": "running"}],
     "dpo": [LONE, {"beta": 0.0}, {"rollouts": 12, "samples_per_prompt": 8, "minibatch_size": 4}],
     "es": [
         *({"rollouts": 24}, {"perturbations": 5}, {"perturbations": 0}, {"noise": 0.0}, {"sharded": True}),
@@ -209,6 +210,7 @@ REFUSED = {
         *({"rollout_temperature": 0.0}, {"rollout_top_k": -1}),
     ],
     "pro": [LONE],
+    "props": [{"rounds": 1}, {"rounds": 65}, {"sharded": True}, {"redraws": 1, "samples_per_prompt": 2}],
     "reinforce_plus_plus": [{"whiten_advantages": True}],
     "rft": [LONE, {"train_from": "start", "lora_rank": 2}],
     "rloo": [LONE, {"rollouts": 30, "minibatch_size": 10}],

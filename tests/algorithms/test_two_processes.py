@@ -17,8 +17,9 @@ from grue.files import read_jsonl
 torch, transformers, tiny, worlds, processes = lates("torch transformers support.tiny support.worlds support.processes")
 distributed = late("grue.lm.distributed")
 FAST = [
-    *("a2c-causal", "alol-causal", "copg-seq2seq-file", "dpo-causal", "es-causal", "grpo-causal", "mdpo-causal"),
-    *("nlpo-causal-sharded", "ppo-causal-parts", "pro-causal", "reinforce-causal", "reinforce_plus_plus-causal"),
+    *("a2c-causal", "alol-causal", "copg-seq2seq-file", "dapo_advantage-seq2seq", "dpo-causal", "es-causal"),
+    *("grpo-causal", "mdpo-causal", "nlpo-causal-sharded", "ppo-causal-parts", "pro-causal", "props-causal"),
+    *("reinforce-causal", "reinforce_plus_plus-causal"),
     *("rft-causal", "rloo-causal", "supervised-causal", "tpo-causal", "trpo-causal"),
 ]
 SLOW = [

@@ -42,7 +42,9 @@ def test_what_a_run_says_it_took_is_what_it_did_and_to_which_prompts(algorithm, 
     run = tiny.train(tiny.run("causal", algorithm, tmp_path, reward=reward, **settings))
     taken = sum(line.get("policy/step_size", 0.0) > 0.0 for line in run.observer.lines)
     policys_own = taken if algorithm == "trpo" else 0
-    fitted = {"alol": 256}.get(algorithm, 0)  # prompts that the start answers once, before the first update
+    fitted = {"alol": 256, "dapo_advantage": 256}.get(
+        algorithm, 0
+    )  # prompts that the start answers once, before the first update
     assert list(run.training) == list(COSTS)
     assert {cost: run.training[cost] for cost in COSTS if cost != "seconds"} == {
         "tokens": sum(map(len, told)) if not fitted else run.training["tokens"],

@@ -20,7 +20,7 @@ MORE = {
     "grpo": {"samples_per_prompt": 2},
     "trpo": {"cg_steps": 3, "critic_epochs": 1},
     **{name: {"samples_per_prompt": 2} for name in ("copg", "dpo", "pro", "rft", "tpo")},
-    "alol": {"samples_per_prompt": 2, "value_prompts": 12},
+    **{name: {"samples_per_prompt": 2, "value_prompts": 12} for name in ("alol", "dapo_advantage")},
 }
 SAMPLERS = {
     "everything": {},

@@ -19,11 +19,12 @@ from grue.runs.train import Run
 from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
 
 ALGORITHMS = BUILT_IN
-GROUPED = ("alol", "copg", "dpo", "grpo", "pro", "rft", "rloo", "tpo")
+GROUPED = ("alol", "copg", "dapo_advantage", "dpo", "grpo", "pro", "rft", "rloo", "tpo")
 # Settings with which an algorithm fits runs of twelve rollouts.
 SMALL = {
     **{name: {"samples_per_prompt": 3} for name in GROUPED},
-    "alol": {"samples_per_prompt": 3, "value_prompts": 12},
+    **{name: {"samples_per_prompt": 3, "value_prompts": 12} for name in ("alol", "dapo_advantage")},
+    "props": {"rounds": 3},
     "trpo": {"cg_steps": 3, "critic_epochs": 1, "line_search_steps": 3},
 }
 WORDS = "the a dog cat man bird sees finds likes red blue small ball house tree in on near and runs".split()
