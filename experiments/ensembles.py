@@ -1,10 +1,11 @@
-"""Where does a learned reward part from the reward that it was learned from: one model, the mean of four, the lowest?
+"""Where does a learned reward part from its judge: one model, the mean of four, the lowest, one that rewrites?
 
     python experiments/ensembles.py RUNS --output experiments/ensembles.json
 
 For each seed's supervised start (RUNS/mini/TASK/supervised/seed-N): 4 samples to each of 400 prompts of `rl`, judged by
-the task's facts, make pairs, from which four reward models of seeds 1 to 4 learn. Of 64 samples to each of 200
-validation prompts, the best of the first n by each of these is kept, and judged by the facts. The same command resumes.
+the task's facts, make pairs, from which four reward models of seeds 1 to 4 learn, and with `--rewriter` a rewriter. Of
+64 samples to each of 200 validation prompts, the best of the first n by each of these is kept, and judged by the facts.
+The same command resumes.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import grue
 from grue.api import preferences
 from grue.api.evaluate import generate
 from grue.data.load import load_examples
@@ -21,7 +23,7 @@ from grue.evaluation.rewards import make_reward
 from grue.files import read_jsonl
 from grue.task_files import load_task
 
-MEMBERS, SAMPLES, PAIRS, PROMPTS = 4, 64, (100, 300), 200
+MEMBERS, SAMPLES, PAIRS, PROMPTS = 4, 64, "100,300", 200
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -41,28 +43,34 @@ def best_of(proxy: np.ndarray, gold: np.ndarray) -> dict[str, list[float]]:
     return {name: [float(v[rows, p].mean()) for p in picked] for name, v in (("proxy", proxy), ("gold", gold))}
 
 
-def measure(runs: Path, name: str, seed: int) -> dict[str, dict[str, dict[str, list[float]]]]:
+def measure(arguments: argparse.Namespace, name: str, seed: int) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Return pairs → way to combine → proxy and gold at each n."""
+    runs = arguments.runs
     start, place = runs / "mini" / name / "supervised" / f"seed-{seed}", runs / "ensembles" / name / f"seed-{seed}"
     place.mkdir(parents=True, exist_ok=True)
     learn, asked = place / "samples.jsonl", place / "asked.jsonl"
     task = load_task(name)
     generate(start, learn, samples=4, temperature=1.0, limit=400)
-    generate(start, asked, samples=SAMPLES, temperature=1.0, limit=PROMPTS, split="validation")
+    generate(start, asked, samples=SAMPLES, temperature=1.0, limit=arguments.prompts, split="validation")
     lines = [line for _, line in read_jsonl(asked) if "id" in line]
     texts = {line["id"]: [response["text"] for response in line["responses"]] for line in lines}
     examples = [example for example in load_examples(task, "validation").examples if example.id in texts]
     drawn = [texts[example.id] for example in examples]
     gold, found = judged("facts", task, examples, drawn), {}
-    for count in PAIRS:
+    for count in map(int, arguments.pairs.split(",")):
         pairs = place / f"pairs-{count}.jsonl"
         preferences.pairs_from_samples(learn, pairs, pairs=count)
-        models = [place / f"reward-{count}-{member}" for member in range(1, MEMBERS + 1)]
+        models = [place / f"reward-{count}-{member}" for member in range(1, arguments.members + 1)]
         for member, folder in enumerate(models, 1):
             preferences.train_reward(pairs, folder, seed=member)
         each = [judged(f"model:{folder}", task, examples, drawn) for folder in models]
         ways = {"one": each[0], "mean": np.mean(each, 0), "lowest": np.min(each, 0)}
         ways["half"] = (ways["mean"] + ways["lowest"]) / 2
+        if arguments.rewriter:
+            made = {"data": str(pairs), "rewrite": True, "keep": "last", "runs": place, "init": start}
+            made |= {"updates": 2 * count // 16, "learning_rate": 1e-3}
+            run = grue.train(name, "rft", system=f"rewriter-{count}", validate_every=999, **made)
+            ways["rewriter"] = judged(f"rewriter:{run.folder}", task, examples, drawn)
         found[str(count)] = {way: best_of(proxy, gold) for way, proxy in ways.items()}
     found["oracle"] = {"facts": best_of(gold, gold)}
     return found
@@ -74,12 +82,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("experiments/ensembles.json"))
     parser.add_argument("--tasks", default="narrativeqa,totto")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--pairs", default=PAIRS)
+    parser.add_argument("--prompts", type=int, default=PROMPTS)
+    parser.add_argument("--members", type=int, default=MEMBERS)
+    parser.add_argument("--rewriter", action="store_true", help="Train a rewriter on each number of pairs, too.")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     found = json.loads(arguments.output.read_text()) if arguments.output.exists() else {"sizes": SIZES}
     for name in arguments.tasks.split(","):
         for seed in range(1, arguments.seeds + 1):
-            found.setdefault(name, {})[str(seed)] = measure(arguments.runs, name, seed)
+            found.setdefault(name, {})[str(seed)] = measure(arguments, name, seed)
             arguments.output.write_text(json.dumps(found, indent=1) + "\n")
             print(
                 name,

@@ -5,6 +5,7 @@ from typing import Any
 
 from grue.errors import ConfigError
 from grue.evaluation.rewards import MODEL_OPTION, PASSED, parse_reward
+from grue.evaluation.rewriter import REWRITER, recorded_rewriter
 from grue.lm.reward_folder import members, read_reward_manifest
 from grue.metrics.card import MODEL
 from grue.tasks import Task
@@ -12,13 +13,13 @@ from grue.tasks import Task
 Recorded = dict[str, str]
 
 
-def named_in(expression: str) -> list[str]:
+def named_in(expression: str, prefix: str = MODEL) -> list[str]:
     """Return the names of the reward models in a reward, `model:DIR`, each once; none if it cannot be parsed."""
     try:
         names = [] if expression in PASSED else [name for _, name in parse_reward(expression)]
     except ConfigError:
         return []
-    return [name for name in dict.fromkeys(names) if name.startswith(MODEL)]
+    return [name for name in dict.fromkeys(names) if name.startswith(prefix)]
 
 
 def recorded(expression: str, task: Task | None = None) -> list[Recorded]:
@@ -39,7 +40,7 @@ def recorded(expression: str, task: Task | None = None) -> list[Recorded]:
             manifest = read_reward_manifest(folder)
             known = {"sha256": manifest.sha256, "judge": manifest.judge, "split": manifest.split}
             models.append({"name": f"{MODEL}{folder}", **known})
-    return models
+    return [*models, *(recorded_rewriter(name, task) for name in named_in(expression, REWRITER) if task is not None)]
 
 
 def _of_task_file(expression: str, task: Task | None) -> Iterator[str]:

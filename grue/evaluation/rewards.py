@@ -1,8 +1,8 @@
 """Rewards: a text's value as a weighted sum of terms; higher is better.
 
-A reward is written as in a task file: a metric's name, one of `COMBINATIONS`, a reward model or a metric of the library
-`evaluate` (`model:DIR`, `evaluate:NAME`, which a blank ends), a function that is not a metric (`REWARDS`,
-`module:function`), or a weighted sum of such terms, "0.25*meteor + 0.75*coverage - 0.01*mean_length".
+A reward is written as in a task file: a metric's name, one of `COMBINATIONS`, a reward model, a rewriter or a metric of
+the library `evaluate` (`model:DIR`, `rewriter:DIR`, `evaluate:NAME`, which a blank ends), a function that is not a
+metric (`REWARDS`, `module:function`), or a weighted sum of them, "0.25*meteor + 0.75*coverage - 0.01*mean_length".
 Values keep the metric's own scale: sacreBLEU counts to 100, CIDEr to 10. Where lower is better they are negated.
 
 A function takes (examples, texts), and parameters named as in `INPUTS` if it has them. It returns for each text a
@@ -22,6 +22,7 @@ from typing import Any
 from grue.data.examples import ScoredExamples
 from grue.data.scored_lines import LARGEST_REWARD
 from grue.errors import ConfigError, TrainingError
+from grue.evaluation.rewriter import REWRITER, check_rewriter, rewriter_feedback
 from grue.files import sha256_json
 from grue.lm.reward_folder import check_reward_task, members, read_reward_manifest
 from grue.metrics.card import MODEL
@@ -146,7 +147,7 @@ COMBINATIONS: dict[str, tuple[tuple[float, str], ...]] = {
 """Named sums: SPIDEr (Liu et al. 2017), RL4LMs' rouge_combined and ToTTo's METEOR + PARENT."""
 
 TERM = re.compile(
-    r"\s*(?P<sign>[+-])?\s*(?:(?P<weight>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*\*\s*)?(?P<name>(?:model|evaluate):\S+|[A-Za-z_][\w.:]*)\s*"
+    r"\s*(?P<sign>[+-])?\s*(?:(?P<weight>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*\*\s*)?(?P<name>(?:model|evaluate|rewriter):\S+|[A-Za-z_][\w.:]*)\s*"
 )
 MODEL_OPTION = "dir"
 """The option of the metric `model` that names a reward model's folder."""
@@ -174,6 +175,9 @@ def check_reward(expression: str, task: Task) -> None:
     for _, name in [] if expression in PASSED else parse_reward(expression):
         if name in REWARDS:
             continue
+        if name.startswith(REWRITER):
+            check_rewriter(name, task)
+            continue
         if not is_metric(name) and ":" in name:
             imported_reward(name, _folders(task))
         else:
@@ -190,6 +194,7 @@ def code_of(expression: str, task: Task) -> dict[str, str]:
         ConfigError: The expression cannot be read, or names a module that cannot be imported.
     """
     named = [] if expression in PASSED else parse_reward(expression)
+    named = [(weight, name) for weight, name in named if not name.startswith(REWRITER)]
     own = (name for _, name in named if ":" in name and name not in REWARDS and not is_metric(name))
     return {name: code_sha256(name, "reward", _folders(task)) for name in own}
 
@@ -365,6 +370,8 @@ def _values_of(name: str, task: Task, examples: Sequence[Example]) -> TermFuncti
         return function_reward(name, PASSED[name])
     if name in REWARDS:
         return function_reward(name, REWARDS[name])
+    if name.startswith(REWRITER):
+        return function_reward(name, rewriter_feedback(name, task))
     if not is_metric(name) and ":" in name:
         return imported_reward(name, _folders(task))
     options = _options(name, task)

@@ -284,7 +284,7 @@ LATER: Mapping[str, Any] = {
     **{"select": None, "reference": None, "redraws": 0, "calibration_samples": 0, "calibration_tilt": 0.0},
     **{"supervised_coefficient": 0.0, "overlong_buffer": 0, "overlong_penalty": 1.0},
     **{"ratio_of": "tokens", "kl_estimator": "k3", "kl_corrected": False, "importance_cap": 2.0},
-    **{"validate_on": "decoding", "keep": "best"},
+    **{"validate_on": "decoding", "keep": "best", "rewrite": False},
 }
 """Settings that were added after runs had been recorded, with the values that change nothing."""
 OF_A_MASK = ("top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source")

@@ -15,6 +15,7 @@ from grue import files
 from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.errors import ConfigError, DataError
 from grue.evaluation.rewards import REWARDS, parse_reward
+from grue.evaluation.rewriter import REWRITER
 from grue.metrics.card import CARDS, MODEL
 from grue.records import Result
 from grue.submissions.checks.claims import other_calls
@@ -119,7 +120,7 @@ def demands(configuration: Configuration, task: Task) -> Iterator[str]:
             if name not in ALGORITHMS:
                 yield f"algorithm {name!r} is code that is not grue's."
         for name in foreign_terms(stage.reward):
-            what = "a folder of one machine" if name.startswith(MODEL) else "code that is not grue's"
+            what = "a folder of one machine" if name.startswith((MODEL, REWRITER)) else "code that is not grue's"
             yield f"reward {name!r} is {what}."
         if origin_of(stage.backbone, task) == "path":
             yield f"backbone {stage.backbone!r} is a folder of one machine."

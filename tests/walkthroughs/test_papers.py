@@ -9,6 +9,7 @@ import dataclasses
 import json
 import re
 import shlex
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -17,6 +18,8 @@ from support.late import late
 from support.paths import ROOT
 
 from grue import files
+from grue.metrics.card import MODEL
+from grue.task_files import load_task
 
 tiny, api = late("support.tiny"), late("grue.api.train")
 main, plans = late("grue.cli.main"), late("grue.runs.plan")
@@ -56,6 +59,17 @@ def write_scored(folder):
         (folder / f"{name}.jsonl").write_text("".join(lines))
 
 
+@pytest.fixture(scope="session")
+def reward_models(tmp_path_factory):
+    """Two reward models of mini's IMDB that commands name."""
+    from support import preferences
+
+    folder, task = tmp_path_factory.mktemp("models"), load_task("imdb")
+    return [
+        preferences.train(folder, f"reward-{seed}", task, split=task.data.reward_split, seed=seed)[0] for seed in (1, 2)
+    ]
+
+
 def shortened(plan):
     """Return the settings of a plan, less what makes it long."""
     values = {field.name: getattr(plan.config, field.name) for field in dataclasses.fields(plan.config)}
@@ -77,7 +91,8 @@ def train(plan):
     task = tiny.task(family)
     run = tiny.run(family, plan.algorithm.split("+")[-1], plan.folder, seed=plan.seed, task_=task, **shortened(plan))
     if plan.reward != plan.task.reward:
-        run.trainer.reward = make_reward(plan.reward, task, tiny.examples())
+        of_models = plan.task if MODEL in plan.reward else task
+        run.trainer.reward = make_reward(plan.reward, of_models, tiny.examples())
     policy = (run.trainer.policy, run.trainer.tokenizer)
     run.trainer.anchor = load_anchor(run.plan, policy, DistributedContext())
     plan.folder.mkdir(parents=True)
@@ -90,9 +105,11 @@ def train(plan):
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.anchor[:40])
-def test_the_commands_of_an_entry_run(paper, tmp_path, monkeypatch):
+def test_the_commands_of_an_entry_run(paper, reward_models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_scored(tmp_path)
+    for folder in reward_models:
+        shutil.copytree(folder, tmp_path / folder.name)
     for number, command in enumerate(paper.commands):
         if command.startswith("grue evaluate "):
             folder = tmp_path / f"evaluated-{number}"
@@ -112,10 +129,12 @@ def test_entries_differ_and_have_commands_to_train_or_to_evaluate():
         assert all(re.match("grue (train|evaluate) ", command) for command in paper.commands), paper.title
 
 
-def test_the_commands_can_be_run_one_after_another(tmp_path, monkeypatch):
+def test_the_commands_can_be_run_one_after_another(reward_models, tmp_path, monkeypatch):
     """No two of them ask for different runs in the same folder, which would be refused; nor do those of a page."""
     monkeypatch.chdir(tmp_path)
     write_scored(tmp_path)
+    for folder in reward_models:
+        shutil.copytree(folder, tmp_path / folder.name)
     (tmp_path / "FILE").write_bytes((tmp_path / "samples.jsonl").read_bytes())  # as the pages call it
     pages = [ROOT / "docs" / "reference" / "algorithms" / f"{name}.md" for name in tiny.ALGORITHMS]
     of_pages = [re.findall(r"^grue train .*$", page.read_text(encoding="utf-8"), re.MULTILINE) for page in pages]
