@@ -23,6 +23,7 @@ B = responses of an update, T = response time.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,9 +74,11 @@ def collect(
         restore(weights, own)
         fits.append(fit_behaviour(trainer, state, config, n, drawn, done))
 
-    def in_rounds(*given: object, **named: object) -> Sampled:
+    draw = partial(sample, rounds=config.rounds, between=fit)
+
+    def in_rounds(*given: Any, **named: Any) -> Sampled:
         try:
-            return sample(*given, **named, rounds=config.rounds, between=fit)  # type: ignore[arg-type]
+            return draw(*given, **named)
         finally:
             restore(weights, own)
 

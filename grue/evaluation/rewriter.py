@@ -76,7 +76,7 @@ def rewriter_feedback(name: str, task: Task) -> Feedback:
     check_rewriter(name, task)
     folder = str(checkpoint.find_checkpoint(Path(name.removeprefix(REWRITER))))
     model, tokenizer = load_language_model(family_of(folder), folder)
-    model.eval().to(scoring_device())  # type: ignore[arg-type]  # a decorated method that the checker cannot read
+    model.eval().to(scoring_device())
     eos, stops = eos_id(model, tokenizer), find_stops(tokenizer, task.rollout.stop)
     likeliest = replace(task.rollout, do_sample=True, top_k=1, top_p=1.0, temperature=1.0)
     longest = likeliest.max_new_tokens

@@ -22,6 +22,7 @@ RATIO = [name for name in BUILT_IN if issubclass(find_card(name).settings, Rollo
 MORE = {
     **{name: {"samples_per_prompt": 2} for name in tiny.GROUPED},
     "alol": {"samples_per_prompt": 2, "value_prompts": 4, "rollouts": 8},  # of four, none may be above its value
+    "dapo_advantage": {"samples_per_prompt": 2, "value_prompts": 4},
     "es": {"perturbations": 2, "noise": 0.01},
     "supervised": {"epochs": 1, "batch_size": 4},
     # In float32 its vectors of 268 million weights take 15 GB.

@@ -129,7 +129,7 @@ def test_accumulated_gradients_are_those_of_the_whole_minibatch(algorithm, tmp_p
         assert name not in plain or found[name] == pytest.approx(plain[name], rel=rel, abs=1e-6), name
 
 
-@pytest.mark.parametrize("algorithm", ["copg", "es", "ppo", "trpo"])
+@pytest.mark.parametrize("algorithm", ["copg", "es", "ppo", "props", "trpo"])
 def test_adapters_learn_and_nothing_else_does(algorithm, tmp_path):
     run = again(algorithm, tmp_path, lora_rank=2, validate_every=2, updates=2)
     adapters.adapt(run.trainer.policy, run.plan.config)
@@ -146,7 +146,7 @@ def test_adapters_learn_and_nothing_else_does(algorithm, tmp_path):
         assert lines[-1]["objective/kl"] != 0.0
 
 
-@pytest.mark.parametrize("algorithm", ["supervised", "dpo", "es", "ppo", "trpo"])
+@pytest.mark.parametrize("algorithm", ["supervised", "dapo_advantage", "dpo", "es", "ppo", "props", "trpo"])
 def test_half_precision_keeps_whole_weights_and_a_frozen_encoder_stays(algorithm, tmp_path):
     more = {"epochs": 1, "batch_size": 24} if algorithm == "supervised" else {**WHOLE, **tiny.SMALL.get(algorithm, {})}
     run = tiny.run(
