@@ -12,7 +12,8 @@ a mean over tokens. Nothing is estimated from the policy that learns, so the res
 Differences from the paper: an action is a token, not a line of reasoning; V_0 is a ridge regression on π_0's states,
 fitted to one sample for each of `value_prompts` training prompts by the squared error of any score (the paper trains a
 model by cross-entropy to the share of correct completions); actions are those of whole responses, not several from
-each state; the loss is the paper's, ½(A/β − log π/π_0)², times β; `gae_lambda` above 0 mixes in the response's score.
+each state; the loss has the paper's form, the square of A/β − log π/π_0, with a factor of β/2 of our own, so that the
+gradient at π_0 does not depend on β; `gae_lambda` above 0 mixes in the response's score.
 
 P = groups of an update, K = responses of a group, B = responses, T = response time, H = size of a state.
 """
