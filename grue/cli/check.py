@@ -292,7 +292,7 @@ def _texts(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "F
         match(examples, predictions)
     except SubmissionError as error:
         raise DataError(f"{path}: {error}") from error
-    return bars.measured(path, [], None, None, {}, predictions)
+    return bars.FileFigures(path, {}, {}, {}, predictions)
 
 
 def _scored(of_file: "FileFigures", task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
@@ -304,9 +304,7 @@ def _scored(of_file: "FileFigures", task: "Task", data_dir: Path | None, offline
     if isinstance(of_file.made, Entry):
         return of_file
     scored = score(of_file.made, task, data_dir=data_dir, offline=offline)
-    return bars.measured(
-        of_file.source, scored.scores, scored.preference, scored.naturalness, scored.hashes, of_file.made
-    )
+    return bars.measured(of_file.source, scored, of_file.made)
 
 
 def _copies(figures: "Sequence[FileFigures]", baseline: "Sequence[FileFigures]") -> Iterator[str]:

@@ -2,22 +2,23 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Literal
 
 import numpy as np
 
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean, escaped
 from grue.evaluation.comparison import axis_metrics, contrast_of, worth
-from grue.leaderboard.board import Board, Cell, Estimate
+from grue.evaluation.scoring import Scored
+from grue.leaderboard.board import Board, Estimate
+from grue.leaderboard.cells import estimate
 from grue.leaderboard.compare import are_paired, predictions_of, texts_of
 from grue.leaderboard.entries import SCORED_AXES, ScoredAxis
 from grue.leaderboard.notes import misfit
 from grue.metrics.card import CARDS
-from grue.records import Direction, Entry, Example, Prediction, Score, other_examples
-from grue.stats.intervals import sd
+from grue.records import Direction, Entry, Example, Prediction, Result, other_examples
+from grue.stats.intervals import mean
 from grue.stats.paired import LEVEL, Difference, draw, holm, judge
 from grue.tasks import Task
 
@@ -36,8 +37,8 @@ class FileFigures:
     source: Path
     values: Mapping[str, float]
     directions: Mapping[str, Direction]
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    made: Entry | Sequence[Prediction] = ()
+    hashes: Mapping[str, str]
+    made: Entry | Sequence[Prediction]
 
     @property
     def content(self) -> object:
@@ -176,23 +177,14 @@ def of_result(entry: Entry, task: Task) -> FileFigures:
         raise DataError(f"{path}: of a part of {task.data.evaluation} or of other rows; evaluate the whole split.")
     if (reason := misfit(result, task, task.hash)) is not None:
         raise DataError(f"{path}: made {reason}; evaluate again.")
-    return measured(path, result.scores, result.preference, result.naturalness, result.hashes, entry)
+    return measured(path, result, entry)
 
 
-def measured(
-    path: Path,
-    scores: Sequence[Score],
-    preference: float | None,
-    naturalness: float | None,
-    hashes: Mapping[str, str],
-    made: Entry | Sequence[Prediction] = (),
-) -> FileFigures:
+def measured(path: Path, scored: Result | Scored, made: Entry | Sequence[Prediction]) -> FileFigures:
     """Return the figures of a scored file."""
-    axes = {
-        axis: value for axis, value in zip(SCORED_AXES, (preference, naturalness), strict=True) if value is not None
-    }
-    values = {score.metric: score.value for score in scores} | axes
-    return FileFigures(path, values, {score.metric: score.direction for score in scores}, hashes, made)
+    axes = {axis: value for axis in SCORED_AXES if (value := getattr(scored, axis)) is not None}
+    values = {score.metric: score.value for score in scored.scores} | axes
+    return FileFigures(path, values, {score.metric: score.direction for score in scored.scores}, scored.hashes, made)
 
 
 def limits(
@@ -213,14 +205,14 @@ def limits(
     found = []
     for bar in bars:
         _refuse_unknown(bar.figure, known, f"{task.suite}/{task.name}")
-        _refuse_wrong_side(bar, known[bar.figure])
-        if bar.number is None:
-            estimate = _of_row(bar, task, board)
-            found.append(
-                _tolerated(
-                    bar, estimate.mean, estimate.sd, len(estimate.by_seed), f"{bar.wanted} on the board", tolerance
-                )
+        better = "at most" if known[bar.figure] == "lower" else "at least"
+        if bar.side != better:
+            raise ConfigError(
+                f"{bar.figure} is better when {known[bar.figure]}: "
+                f"use --{better.replace(' ', '-')} {bar.figure}={escaped(bar.wanted)}."
             )
+        if bar.number is None:
+            found.append(_tolerated(bar, _of_row(bar, task, board), f"{bar.wanted} on the board", tolerance))
         else:
             _refuse_other_unit(bar, bar.number)
             found.append(Limit(bar, bar.number))
@@ -240,10 +232,10 @@ def from_baseline(baseline: Sequence[FileFigures], name: str, tolerance: Toleran
     axes = [axis for axis in SCORED_AXES if all(axis in of_file.values for of_file in baseline)]
     if not axes:
         raise DataError(f"{name}: has neither preference nor naturalness; evaluate it again.")
-    means = {axis: [of_file.values[axis] for of_file in baseline] for axis in axes}
+    reached = {axis: dict(enumerate(of_file.values[axis] for of_file in baseline)) for axis in axes}
     return [
-        _tolerated(Bar(axis, "at least", name), fmean(values), sd(values), len(values), "the baseline", tolerance)
-        for axis, values in means.items()
+        _tolerated(Bar(axis, "at least", name), estimate(by_file), "the baseline", tolerance)
+        for axis, by_file in reached.items()
     ]
 
 
@@ -258,14 +250,14 @@ def check(figures: Sequence[FileFigures], required: Sequence[Limit], task: Task)
         for of_file in figures:
             _refuse_unknown(bar.figure, of_file.values, str(of_file.source))
         values = [of_file.values[bar.figure] for of_file in figures]
-        value = fmean(values)
+        value = mean(values)
         passed = value >= limit.value if bar.side == "at least" else value <= limit.value
         yield HeldAgainst(task.name, bar, passed, value, (min(values), max(values)), limit.value, limit.why)
 
 
 @dataclass(frozen=True, slots=True)
 class AxisTest:
-    """The difference of results from a baseline on one axis of a task, before p values are corrected."""
+    """The difference of results from a baseline on an axis of a task, before p values are corrected."""
 
     task: Task
     axis: ScoredAxis
@@ -286,9 +278,9 @@ def axis_tests(
         DataError, SubmissionError: Predictions are not those of the examples.
         Unavailable: This machine cannot compute a metric.
     """
-    sides = (figures, baseline)
-    texts = [[_texts(of_file, examples) for of_file in side] for side in sides]
-    entries = [{e.result.seed: e for of_file in side if isinstance(e := of_file.made, Entry)} for side in sides]
+    sides = [[of_file.made for of_file in side] for side in (figures, baseline)]
+    texts = [[predictions_of(made, examples) if isinstance(made, Entry) else made for made in side] for side in sides]
+    entries = [{made.result.seed: made for made in side if isinstance(made, Entry)} for side in sides]
     paired = [len(of_side) for of_side in entries] == [len(side) for side in sides] and are_paired(*entries)
     for axis in SCORED_AXES:
         if any(spec.axis == axis for spec in task.metrics):
@@ -296,10 +288,6 @@ def axis_tests(
             a, b = ([worth(metrics, examples, predictions) for predictions in side] for side in texts)
             compared = contrast_of(a, b, paired)
             yield AxisTest(task, axis, figures, judge(compared, draw(compared, generator), generator))
-
-
-def _texts(of_file: FileFigures, examples: Sequence[Example]) -> Sequence[Prediction] | None:
-    return predictions_of(of_file.made, examples) if isinstance(of_file.made, Entry) else of_file.made
 
 
 def not_worse(tested: Sequence[AxisTest], name: str) -> Iterator[HeldAgainst]:
@@ -311,17 +299,11 @@ def not_worse(tested: Sequence[AxisTest], name: str) -> Iterator[HeldAgainst]:
     for of_axis, p in zip(tested, holm([of_axis.difference.p for of_axis in tested]), strict=True):
         difference = of_axis.difference
         values = [of_file.values[of_axis.axis] for of_file in of_axis.figures]
+        passed = difference.value >= 0 or p >= 1 - LEVEL
         low, high = difference.interval.low, difference.interval.high
-        yield HeldAgainst(
-            task=of_axis.task.name,
-            bar=Bar(of_axis.axis, "at least", name),
-            passed=difference.value >= 0 or p >= 1 - LEVEL,
-            value=difference.a,
-            spread=(min(values), max(values)),
-            limit=difference.b,
-            why=f"difference {difference.value:+.3g}, {LEVEL:.0%} interval [{low:+.3g}, {high:+.3g}]",
-            p_holm=p,
-        )
+        why = f"difference {difference.value:+.3g}, {LEVEL:.0%} interval [{low:+.3g}, {high:+.3g}]"
+        bar, spread = Bar(of_axis.axis, "at least", name), (min(values), max(values))
+        yield HeldAgainst(of_axis.task.name, bar, passed, difference.a, spread, difference.b, why, p)
 
 
 def refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Board | None) -> None:
@@ -330,12 +312,8 @@ def refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Boa
     Raises:
         DataError: There is one.
     """
-    rows = (
-        [references.data for references in board.tasks if (references.name, references.hash) == (task.name, task.hash)]
-        if board
-        else []
-    )
-    references = [*(("the rows of the board", data) for data in rows), (str(figures[0].source), figures[0].hashes)]
+    on_board = [of.data for of in board.tasks if (of.name, of.hash) == (task.name, task.hash)] if board else []
+    references = [*(("the rows of the board", data) for data in on_board), (str(figures[0].source), figures[0].hashes)]
     for of_file in figures:
         for owner, hashes in references:
             if difference := other_examples(of_file.hashes, hashes):
@@ -349,15 +327,6 @@ def _refuse_unknown(figure: str, known: Collection[str], where: str) -> None:
     if figure not in known:
         names = ", ".join(known) or "none"
         raise UnknownName(f"{where}: has no figure {escaped(figure)!r}.{did_you_mean(figure, known)} It has: {names}.")
-
-
-def _refuse_wrong_side(bar: Bar, direction: Direction) -> None:
-    better = "at most" if direction == "lower" else "at least"
-    if bar.side != better:
-        raise ConfigError(
-            f"{bar.figure} is better when {direction}: "
-            f"use --{better.replace(' ', '-')} {bar.figure}={escaped(bar.wanted)}."
-        )
 
 
 def _refuse_other_unit(bar: Bar, number: float) -> None:
@@ -378,9 +347,9 @@ def _scale(figure: str) -> tuple[float, float]:
     return (0.0, 100.0) if figure in SCORED_AXES else CARDS[figure].range if figure in CARDS else (-math.inf, math.inf)
 
 
-def _tolerated(bar: Bar, mean: float, spread: float | None, seeds: int, origin: str, tolerance: Tolerance) -> Limit:
+def _tolerated(bar: Bar, reached: Estimate, origin: str, tolerance: Tolerance) -> Limit:
     """Return a mean less a tolerance (or plus, for at most) as a limit."""
-    size = tolerance.size
+    size, mean, spread, seeds = tolerance.size, reached.mean, reached.sd, len(reached.by_seed)
     if tolerance.unit:
         if spread is None:
             raise ConfigError(
@@ -412,15 +381,11 @@ def _of_row(bar: Bar, task: Task, board: Board | None) -> Estimate:
         near = did_you_mean(bar.wanted, cells)
         listed = ", ".join(cells)
         raise UnknownName(f"The board of {task.name} has no row {escaped(bar.wanted)!r}.{near} Rows: {listed}.")
-    estimate = _estimate(cells[bar.wanted], bar.figure)
-    if estimate is None:
+    cell = cells[bar.wanted]
+    reached: Estimate | None = getattr(cell, bar.figure) if bar.figure in SCORED_AXES else cell.metrics.get(bar.figure)
+    if reached is None:
         raise DataError(f"The row {bar.wanted} has no {bar.figure} on {task.name}; give a number.")
-    return estimate
-
-
-def _estimate(cell: Cell, figure: str) -> Estimate | None:
-    axes: Mapping[str, Estimate | None] = {"preference": cell.preference, "naturalness": cell.naturalness}
-    return axes[figure] if figure in axes else cell.metrics.get(figure)
+    return reached
 
 
 def refuse_mixture(entries: Sequence[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""Whether systems that were trained with a reward used equally many reward calls.
+"""How many texts the reward scored, and whether systems that were trained with one used equally many.
 
 The whole run counts, since the kept update was picked among all of its updates.
 """
@@ -8,9 +8,9 @@ from math import log
 from statistics import fmean, median_high, median_low
 
 from grue.leaderboard.board import Cell, Row
-from grue.leaderboard.made import reward_calls, whole_calls, whole_of
 from grue.leaderboard.trained_on import names_no_reward
 from grue.records import BASELINES, Entry
+from grue.submissions.checks.claims import amounts, costs_of
 
 TOLERANCE = 0.1
 """Two budgets count as equal if the larger is at most this share above the smaller."""
@@ -20,6 +20,51 @@ _WITHOUT_REWARD = frozenset({"supervised", *BASELINES})
 
 Calls = Mapping[str, Mapping[int, float | None]]
 """Task → place of a row → reward calls of a run, mean over seeds; None if unknown."""
+
+
+def reward_calls(rows: Sequence[Row], task: str) -> dict[int, dict[int, float]]:
+    """Return place of a row → seed → the texts rewarded on a task until the kept update, as far as it is known.
+
+    A result's own statement counts. Results of older versions state only episodes, with those of the start. These
+    are subtracted if a run of the board made the start and states them; for a start from other weights the number is
+    unknown.
+    """
+    cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None}
+    episodes_of_start = {
+        (seed, line[0]): cell.training.get("episodes", {}).get(seed)
+        for cell in cells.values()
+        for seed, line in cell.lineage.items()
+        if len(line) == 1 or not cell.rewards
+    }
+    calls: dict[int, dict[int, float]] = {}
+    for i, cell in cells.items():
+        for seed, episodes in cell.training.get("episodes", {}).items():
+            start = cell.lineage.get(seed, ())[1:]
+            before = episodes_of_start.get((seed, start[0])) if start else 0.0
+            if not cell.rewards:
+                calls.setdefault(i, {})[seed] = 0.0
+            elif before is not None and before <= episodes:
+                calls.setdefault(i, {})[seed] = episodes - before
+        if stated := cell.training.get("reward_calls"):
+            calls[i] = {**calls.get(i, {}), **stated}
+    return calls
+
+
+def whole_calls(cell: Cell, until_kept: Mapping[int, float]) -> dict[int, float]:
+    """Return seed → the texts rewarded in the whole run, as far as it is known, to compare runs by.
+
+    Results of older versions state it only until the kept update. Their updates are equal for all seeds of a
+    task, so the last update gives the total.
+
+    Args:
+        until_kept: Of the cell, by `reward_calls`.
+    """
+    calls = dict(cell.whole.get("reward_calls", {}))
+    rates = {until_kept[seed] / update for seed, update in cell.updates.items() if update and seed in until_kept}
+    if len(rates) == 1:
+        (rate,) = rates
+        calls = {seed: rate * update for seed, update in cell.last_updates.items() if seed in until_kept} | calls
+    return calls
 
 
 def differ(calls: float, other: float) -> bool:
@@ -76,8 +121,12 @@ def budget_notes(rows: Sequence[Row]) -> Iterator[str]:
     unlike = {i: far for i, of_task in by_row.items() if (far := _unlike(of_task))}
     parts = []
     if unlike:
-        names = sorted(f"{_name(rows, i)} ({_farthest(far, len(calls) > 1)})" for i, far in unlike.items())
-        parts.append(f"more than {WITHIN} off the others' median: {', '.join(names)}")
+        names = []
+        for i, ((task, ratio), *rest) in ((i, far.items()) for i, far in unlike.items()):
+            where = f" on {task}" if len(calls) > 1 else ""
+            more = f" and on {len(rest)} more" if rest else ""
+            names.append(f"{_name(rows, i)} ({ratio:,.2f} times{where}{more})")
+        parts.append(f"more than {WITHIN} off the others' median: {', '.join(sorted(names))}")
     elif by_row:
         parts.append(f"equal within {WITHIN}: {_names(rows, by_row)}")
     if unknown := {i for of_task in calls.values() for i, count in of_task.items() if count is None}:
@@ -89,12 +138,6 @@ def _unlike(of_task: Mapping[str, float]) -> dict[str, float]:
     """Return the ratios that differ from 1, the farthest first."""
     far = {task: ratio for task, ratio in of_task.items() if differ(ratio, 1.0)}
     return dict(sorted(far.items(), key=lambda item: -abs(log(item[1]))))
-
-
-def _farthest(far: Mapping[str, float], several: bool) -> str:
-    (task, ratio), *rest = far.items()
-    more = f" and on {len(rest)} more" if rest else ""
-    return f"{ratio:,.2f} times{f' on {task}' if several else ''}{more}"
 
 
 def _names(rows: Sequence[Row], places: Iterable[int]) -> str:
@@ -140,6 +183,5 @@ def _rewarded(entries: Sequence[Entry]) -> bool:
 def _stated(entries: Sequence[Entry]) -> float | None:
     """Return the mean reward calls of the whole run over the complete results; None if one does not state them."""
     results = [entry.result for entry in entries if entry.result.status == "complete"]
-    stated = whole_of(results).get("reward_calls", {})
-    counts = [stated.get(result.seed, 0.0) for result in results]
+    counts = [amounts(costs_of(result)[1]).get("reward_calls", 0.0) for result in results]
     return fmean(counts) if counts and all(counts) else None

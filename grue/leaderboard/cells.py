@@ -1,30 +1,31 @@
-"""From entries to rows with scores on every task, before intervals, standings and ranks."""
+"""From entries to rows with scores on every task, before intervals, standings and ranks.
 
-from collections.abc import Collection, Mapping, Sequence
+Results of submissions are untrusted: an impossible figure (see `grue.submissions.checks.claims.amount`) counts as not
+stated.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from grue.errors import DataError
+from grue.evaluation.prompting import is_by_endpoint
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
 from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
-from grue.leaderboard.made import (
-    algorithms_of,
-    backbones_of,
-    code_of,
-    kept_updates,
-    last_updates,
-    machines_of,
-    parameters_of,
-    training_of,
-    whole_of,
-)
 from grue.leaderboard.trained_on import rewards_of, terms_of
-from grue.records import Entry, Result
+from grue.records import COSTS, Cost, Entry, Result
 from grue.stats.intervals import mean, sd
+from grue.submissions.checks.claims import MOST, amounts, costs_of, last_of
 from grue.submissions.folder import does_not_compete, stated
-from grue.tasks import MetricSpec, Task
+from grue.tasks import Task
 
 FLOOR = 0.0  # the scaled score of a failed run
+COMMIT = re.compile(r"[0-9a-f]{7,64}")
+VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,30}")
+ALGORITHM = re.compile(r"[\w+.-]{1,80}", re.ASCII)
+MACHINE = re.compile(r"[\w .,:()@/+-]{1,120}", re.ASCII)
 
 
 def board_task(task: Task, entries: Sequence[Entry], more: Collection[Column], data: Mapping[str, str]) -> BoardTask:
@@ -33,7 +34,9 @@ def board_task(task: Task, entries: Sequence[Entry], more: Collection[Column], d
     Args:
         more: Further columns, for example of the shipped board.
     """
-    named = {spec.name: _column(spec) for spec in task.metrics}
+    named = {
+        spec.name: Column(spec.name, spec.axis, spec.direction, spec.range, spec.reference) for spec in task.metrics
+    }
     extra = {column.metric: column for column in more}
     for entry in entries:
         if entry.result.task == task.name:
@@ -54,10 +57,6 @@ def board_task(task: Task, entries: Sequence[Entry], more: Collection[Column], d
         data=data,
         backbone=task.backbone.model,
     )
-
-
-def _column(spec: MetricSpec) -> Column:
-    return Column(spec.name, spec.axis, spec.direction, spec.range, spec.reference)
 
 
 def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
@@ -119,18 +118,54 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         lineage={
             result.seed: tuple(each[:DIGITS] for each in lineage) for result in results if (lineage := line(result))
         },
-        training=training_of(results),
-        updates=kept_updates(results),
-        whole=whole_of(results),
-        last_updates=last_updates(results),
-        parameters=parameters_of(results),
-        code=code_of(results),
-        machines=machines_of(results),
-        algorithms=algorithms_of(results),
+        training=_spent({result.seed: costs_of(result)[0] for result in results}),
+        updates=_counts({result.seed: result.system.get("update") for result in results}),
+        whole=_spent({result.seed: costs_of(result)[1] for result in results}),
+        last_updates=_counts({result.seed: last_of(result).get("update") for result in results}),
+        parameters=max(_counts({r.seed: r.system.get("parameters") or None for r in results}).values(), default=None),
+        code=tuple(sorted({text for result in results if (text := _code(result.grue))})),
+        machines=_legible(MACHINE, (of.get("machine") for r in results for of in (r.system, r.determinism))),
+        algorithms=_legible(ALGORITHM, (result.system.get("algorithm") for result in results)),
         presets=tuple(sorted({entry.preset for entry in entries if entry.preset})),
-        backbones=backbones_of(entries, task.backbone),
+        backbones=_backbones(entries, task.backbone),
         searched=_searched(results),
     )
+
+
+def _spent(stated: Mapping[int, Mapping[Cost, Any]]) -> dict[Cost, dict[int, float]]:
+    """Return cost → seed → value, without costs that no result states."""
+    by_seed = {seed: amounts(costs) for seed, costs in stated.items()}
+    spent = {cost: {seed: costs[cost] for seed, costs in by_seed.items() if cost in costs} for cost in COSTS}
+    return {cost: values for cost, values in spent.items() if values}
+
+
+def _counts(stated: Mapping[int, Any]) -> dict[int, int]:
+    """Return seed → number, as far as results state one."""
+    return {seed: n for seed, n in stated.items() if type(n) is int and 0 <= n <= MOST}
+
+
+def _code(made_by: Mapping[str, Any]) -> str:
+    """Return a version of grue as "0.1.0 (09d6de5)"; + marks uncommitted changes."""
+    version, commit = str(made_by.get("version", "")), str(made_by.get("commit", ""))
+    if not VERSION.fullmatch(version):
+        return ""
+    changed = "+" if made_by.get("dirty") is True else ""
+    return f"{version} ({commit[:7]}{changed})" if COMMIT.fullmatch(commit) else version
+
+
+def _legible(pattern: re.Pattern[str], stated: Iterable[Any]) -> tuple[str, ...]:
+    """Return the texts of a pattern among what results state, each once, sorted."""
+    return tuple(sorted({text for text in stated if isinstance(text, str) and pattern.fullmatch(text)}))
+
+
+def _backbones(entries: Iterable[Entry], own: str) -> tuple[str, ...]:
+    """Return the models that results were trained from, without `own`, the task's.
+
+    Outputs that are published elsewhere, or answers of a server, do not name models in a comparable way.
+    """
+    results = [entry.result for entry in entries if entry.status != "recomputed" and not is_by_endpoint(entry.result)]
+    models = {model for result in results if isinstance(model := result.system.get("backbone"), str)}
+    return tuple(sorted(models - {"", "none", own}))
 
 
 def _searched(results: Sequence[Result]) -> Estimate | None:

@@ -143,22 +143,28 @@ def compare_systems(
         refuse_unfit(b, task)
     total = sum(len(system.entries[task.name]) for task in both for system in (a, b))
     done = iter(range(1, total + 1))
-    met: list[tuple[_Meeting, Noise]] = []
+    met: list[tuple[Task, Contrast, Noise, list[Disagreement]]] = []
     notes = [*_asked_differently(a, b), *_other_backbones(a, b, both)]
     progress(0, total)
     for task in both:
         try:
-            meeting = _meet(task, a, b, axis, show, offline, lambda: progress(next(done), total))
+            contrast, examples = _meet(task, a, b, axis, show, offline, lambda: progress(next(done), total))
         except Unavailable as error:
             if len(both) == 1:
                 raise
             notes.append(f"{task.name} is left out: {error}")
         else:
-            met.append((meeting, draw(meeting.contrast, generator, draws)))
+            met.append((task, contrast, draw(contrast, generator, draws), examples))
     if not met:
         raise Unavailable(f"None of the tasks can be scored on this machine: {'; '.join(notes)}")
-    differences = [judge(meeting.contrast, noise, generator) for meeting, noise in met]
+    differences = [judge(contrast, noise, generator) for _, contrast, noise, _ in met]
     corrected = holm([difference.p for difference in differences])
+    compared = []
+    for (task, _, _, examples), difference, p in zip(met, differences, corrected, strict=True):
+        seeds = [tuple(system.entries[task.name]) for system in (a, b)]
+        one_seed = any(len(of) == 1 and not system.deterministic for of, system in zip(seeds, (a, b), strict=True))
+        verdict = _verdict(difference, p, one_seed)
+        compared.append(TaskComparison(task.name, *seeds, difference, p, verdict, tuple(examples)))
     by_task = {task.name: ([*a.entries[task.name].values()], [*b.entries[task.name].values()]) for task in both}
     return Comparison(
         suite=both[0].suite,
@@ -169,19 +175,8 @@ def compare_systems(
         b=b.name,
         origin_a=a.origin,
         origin_b=b.origin,
-        tasks=tuple(
-            TaskComparison(
-                task=meeting.task,
-                seeds_a=meeting.seeds_a,
-                seeds_b=meeting.seeds_b,
-                difference=difference,
-                p_holm=p,
-                verdict=_verdict(difference, p, meeting.one_seed),
-                examples=meeting.examples,
-            )
-            for (meeting, _), difference, p in zip(met, differences, corrected, strict=True)
-        ),
-        mean=judge_mean([meeting.contrast for meeting, _ in met], [noise for _, noise in met], generator),
+        tasks=tuple(compared),
+        mean=judge_mean([contrast for _, contrast, _, _ in met], [noise for _, _, noise, _ in met], generator),
         only_a=_only(a, b, tasks),
         only_b=_only(b, a, tasks),
         notes=(
@@ -250,18 +245,6 @@ def pairs_over_examples(
     return with_holm(pairs)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Meeting:
-    """Two systems on a task, scored, before the test's draws."""
-
-    task: str
-    seeds_a: tuple[int, ...]
-    seeds_b: tuple[int, ...]
-    contrast: Contrast
-    one_seed: bool
-    examples: tuple[Disagreement, ...]
-
-
 def refuse_unfit(system: FoundSystem, task: Task) -> None:
     """Refuse results that are not of the whole current evaluation split, or that lack a declared seed."""
     entries = system.entries[task.name]
@@ -282,7 +265,8 @@ def refuse_unfit(system: FoundSystem, task: Task) -> None:
 
 def _meet(
     task: Task, a: FoundSystem, b: FoundSystem, axis: Axis, show: int, offline: bool, tick: Callable[[], None]
-) -> _Meeting:
+) -> tuple[Contrast, list[Disagreement]]:
+    """Score two systems on a task; return their contrast, and the examples on which they disagree most."""
     examples = load_examples(task, task.data.evaluation, offline=offline).examples
     metrics = axis_metrics(task, examples, axis)
 
@@ -293,18 +277,9 @@ def _meet(
             tick()
 
     runs_a, runs_b = list(runs(a)), list(runs(b))
-    return _Meeting(
-        task=task.name,
-        seeds_a=tuple(run.seed for run in runs_a),
-        seeds_b=tuple(run.seed for run in runs_b),
-        contrast=contrast_of(
-            [run.worth for run in runs_a],
-            [run.worth for run in runs_b],
-            paired=are_paired(a.entries[task.name], b.entries[task.name]),
-        ),
-        one_seed=any(len(runs) == 1 and not system.deterministic for runs, system in ((runs_a, a), (runs_b, b))),
-        examples=tuple(disagreements(examples, runs_a, runs_b, show)),
-    )
+    paired = are_paired(a.entries[task.name], b.entries[task.name])
+    contrast = contrast_of([run.worth for run in runs_a], [run.worth for run in runs_b], paired)
+    return contrast, list(disagreements(examples, runs_a, runs_b, show))
 
 
 def are_paired(a: Mapping[int, Entry], b: Mapping[int, Entry]) -> bool:

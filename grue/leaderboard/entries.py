@@ -95,7 +95,13 @@ def local_entry(path: Path) -> Entry:
         DataError: It cannot be read, or has a score that is not a finite number.
     """
     result = read_result(path)
-    return Entry(result, path, "local", _about(result), _preset(run_of(path.parent) / "config.toml"))
+    about = About(
+        algorithm=str(result.system.get("algorithm", "")),
+        backbone=str(result.system.get("backbone", "")),
+        parameters=result.system.get("parameters"),
+        deterministic=result.system.get("algorithm") in SEEDLESS,
+    )
+    return Entry(result, path, "local", about, _preset(run_of(path.parent) / "config.toml"))
 
 
 def _preset(configuration: Path) -> str:
@@ -140,17 +146,6 @@ def _is_at_home(entry: Entry) -> bool:
     """Whether a result is in the folder of the run that it names."""
     result = entry.result
     return entry.path.parts[-5:-1] == (result.suite, result.task, result.system["name"], f"seed-{result.seed}")
-
-
-def _about(result: Result) -> About:
-    """Return a result's record of its system."""
-    system = result.system
-    return About(
-        algorithm=str(system.get("algorithm", "")),
-        backbone=str(system.get("backbone", "")),
-        parameters=system.get("parameters"),
-        deterministic=system.get("algorithm") in SEEDLESS,
-    )
 
 
 def of_suite(entries: Iterable[Entry], suite: str, tasks: Iterable[str]) -> list[Entry]:

@@ -115,39 +115,33 @@ def task_examples(
                 example,
                 drawn,
                 differences[example.id],
-                tuple(_output(predictions.get(example.id), scores[name]) for name, predictions in by_name.items()),
+                tuple(
+                    Output(text.text, text.truncated, scores[name][example.id])
+                    if (text := predictions.get(example.id))
+                    else None
+                    for name, predictions in by_name.items()
+                ),
             )
             for example, drawn in chosen
         ),
     )
 
 
-def _output(prediction: Prediction | None, scores: Mapping[str, tuple[float, ...]]) -> Output | None:
-    return None if prediction is None else Output(prediction.text, prediction.truncated, scores[prediction.id])
-
-
 def _texts(task: Task, board: Board, entries: Iterable[Entry]) -> dict[tuple[str, int], Mapping[str, Prediction]]:
     """Return (system, its lowest seed with predictions) → example's id → prediction, in the board's order."""
-    first: dict[str, Entry] = {}
+    first: dict[str, tuple[int, Path]] = {}
     task_hash = task.hash
     for entry in sorted(entries, key=lambda entry: entry.result.seed):
-        result, name = entry.result, str(entry.result.system["name"])
+        result, name, path = entry.result, str(entry.result.system["name"]), predictions_of(entry.path)
         fits = result.task == task.name and result.status == "complete" and not misfit(result, task, task_hash)
-        if fits and name not in first and _can_be_read(entry.path, task.name):
-            first[name] = entry
-    names = [name for name in dict.fromkeys(row.system for row in board.rows) if name in first]
-    texts = {
-        (name, first[name].result.seed): {
-            prediction.id: prediction for prediction in read_predictions(predictions_of(first[name].path), DataError)
-        }
-        for name in names
-    }
-    return {key: predictions for key, predictions in texts.items() if predictions}
-
-
-def _can_be_read(result: Path, task: str) -> bool:
-    predictions = predictions_of(result)
-    return f"{task}/{predictions.name}" in scan(predictions.parent.parent, [task]).readable
+        if fits and name not in first and f"{task.name}/{path.name}" in scan(path.parent.parent, [task.name]).readable:
+            first[name] = result.seed, path
+    texts = {}
+    for name in (name for name in dict.fromkeys(row.system for row in board.rows) if name in first):
+        seed, path = first[name]
+        if predictions := read_predictions(path, DataError):
+            texts[name, seed] = {prediction.id: prediction for prediction in predictions}
+    return texts
 
 
 def _chosen(examples: Sequence[Example], differences: Mapping[str, float]) -> list[tuple[Example, bool]]:

@@ -7,7 +7,7 @@ from typing import Literal
 from grue.leaderboard.board import BoardTask, Cell, Row, Standing
 from grue.leaderboard.trained_on import held_out, held_out_columns
 from grue.records import BASELINES, Status
-from grue.stats.intervals import Interval, mean_over_tasks, satterthwaite_interval
+from grue.stats.intervals import mean_over_tasks, satterthwaite_interval
 from grue.stats.robust import iqm
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
@@ -30,9 +30,9 @@ def with_headline(row: Row, tasks: Sequence[BoardTask], with_iqm: bool = False) 
         row,
         standing=_standing(row, tasks),
         preference=mean_over_tasks(preference) if preference else None,
-        interval=_interval(preference) if preference else None,
+        interval=satterthwaite_interval(preference, LEVEL) if preference else None,
         naturalness=mean_over_tasks(naturalness) if naturalness else None,
-        naturalness_interval=_interval(naturalness) if naturalness else None,
+        naturalness_interval=satterthwaite_interval(naturalness, LEVEL) if naturalness else None,
         iqm=iqm(preference) if preference and with_iqm else None,
         cells=cells,
     )
@@ -53,7 +53,7 @@ def with_learned(row: Row, tasks: Sequence[BoardTask]) -> Row:
     if row.preference is None or not names or not any(task.unlearned for task in tasks):
         return replace(row, learned=None, learned_interval=None)
     scores = {name: preference.by_seed.values() for name in names if (preference := row.cells[name].preference)}
-    return replace(row, learned=mean_over_tasks(scores), learned_interval=_interval(scores))
+    return replace(row, learned=mean_over_tasks(scores), learned_interval=satterthwaite_interval(scores, LEVEL))
 
 
 def _with_held_out(task: BoardTask, cell: Cell) -> Cell:
@@ -62,14 +62,10 @@ def _with_held_out(task: BoardTask, cell: Cell) -> Cell:
     estimate = held_out(task, cell)
     return replace(
         cell,
-        interval=None if seeds is None else _interval(seeds),
+        interval=None if seeds is None else satterthwaite_interval(seeds, LEVEL),
         held_out=estimate,
         held_out_metrics=() if estimate is None else tuple(c.metric for c in held_out_columns(task, cell.rewards)),
     )
-
-
-def _interval(scores: Mapping[str, Collection[float]]) -> Interval | None:
-    return satterthwaite_interval(scores, LEVEL)
 
 
 def _over_tasks(
@@ -90,9 +86,7 @@ def _standing(row: Row, tasks: Sequence[BoardTask]) -> Standing:
     """Return the standing of a row, by its tasks and seeds unless it can never be ranked."""
     if row.standing in NEVER_RANKED:
         return row.standing
-    if row.status == ELSEWHERE:
-        return "partial"
-    if len(row.cells) < len(tasks):
+    if row.status == ELSEWHERE or len(row.cells) < len(tasks):
         return "partial"
     seeds = min(len(cell.seeds) for cell in row.cells.values())
     return "ranked" if seeds >= RANKED_SEEDS else "preliminary" if seeds >= PRELIMINARY_SEEDS else "too few seeds"

@@ -37,13 +37,11 @@ def shipped_beside(submissions: Path, submitted: Iterable[Entry], suite: str) ->
     board, systems = shipped(suite), {str(entry.result.system["name"]) for entry in submitted}
     if board is None:
         return None
-    mentions = (
-        re.compile("|".join(rf"(?<![\w.+-]){re.escape(name)}(?![\w.+-])" for name in systems)) if systems else None
-    )
+    mentions = [re.compile(rf"(?<![\w.+-]){re.escape(name)}(?![\w.+-])") for name in systems]
     return replace(
         board,
         rows=tuple(row for row in board.rows if row.system not in systems),
-        notes=tuple(note for note in board.notes if mentions is None or not mentions.search(note)),
+        notes=tuple(note for note in board.notes if not any(name.search(note) for name in mentions)),
     )
 
 
@@ -66,12 +64,8 @@ def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
         hashes: Task → its current hash. Scores of another version of a task are left out.
     """
     current = _kept(shipped, hashes)
-    rows = []
-    for row in shipped.rows:
-        cells = {name: cell for name, cell in row.cells.items() if name in current}
-        if cells:
-            rows.append(replace(row, cells=cells))
-    return rows
+    left = ((row, {name: cell for name, cell in row.cells.items() if name in current}) for row in shipped.rows)
+    return [replace(row, cells=cells) for row, cells in left if cells]
 
 
 def notes_on_shipped(shipped: Board, hashes: Mapping[str, str]) -> Iterator[str]:
@@ -84,10 +78,8 @@ def notes_on_shipped(shipped: Board, hashes: Mapping[str, str]) -> Iterator[str]
         if task.name in hashes and task.name not in current:
             systems = ", ".join(sorted({row.system for row in shipped.rows if task.name in row.cells}))
             if systems:
-                yield (
-                    f"{task.name}: {systems} of the board that ships with grue left out, "
-                    "made for another version of the task."
-                )
+                why = "left out, made for another version of the task"
+                yield f"{task.name}: {systems} of the board that ships with grue {why}."
 
 
 def _kept(shipped: Board, hashes: Mapping[str, str]) -> set[str]:

@@ -4,7 +4,7 @@ A row is one system. Only its ranks depend on other rows, and nothing depends on
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -61,7 +61,8 @@ def rank(
     on_board = {task.name: task.data for task in shipped.tasks if hashes.get(task.name) == task.hash} if shipped else {}
     current, elsewhere, data = _on_the_same_data(current, on_board)
     misfits += elsewhere
-    columns = tuple(_columns(by_name, current, shipped, data))
+    more = {task.hash: task.columns for task in shipped.tasks} if shipped else {}
+    columns = tuple(board_task(t, current, more.get(t.hash, ()), data.get(t.name, {})) for t in by_name.values())
     rows = [row_of(list(group), columns) for _, group in groupby(current, key=row_key)]
     if shipped is not None:
         rows += rows_on(shipped, hashes)
@@ -84,14 +85,6 @@ def rank(
             if (tables := tuple(table for table in paper.tables if table.task in by_name))
         ),
     )
-
-
-def _columns(
-    tasks: Mapping[str, Task], entries: Sequence[Entry], shipped: Board | None, data: Mapping[str, Mapping[str, str]]
-) -> Iterator[BoardTask]:
-    shipped_columns = {task.hash: task.columns for task in shipped.tasks} if shipped else {}
-    for task in tasks.values():
-        yield board_task(task, entries, shipped_columns.get(task.hash, ()), data.get(task.name, {}))
 
 
 # --- the same examples -----------------------------------------------------------------------------------------------

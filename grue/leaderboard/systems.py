@@ -60,7 +60,7 @@ def find_systems(
     places = {"submissions": _Place(submissions, sent, tuple(unread)), "runs": _Place(runs, local, tuple(out))}
     systems = []
     for name in names:
-        if _is_folder(name):
+        if "/" in name or os.sep in name:
             systems.append(_in_folder(Path(name), suite, tasks))
             continue
         candidates = _candidates(name, suite, places)
@@ -81,10 +81,6 @@ class _Place:
     out: tuple[LeftOut, ...] = ()
 
 
-def _is_folder(name: str) -> bool:
-    return "/" in name or os.sep in name
-
-
 def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[str, list[Entry]]:
     """Return place → results of the systems that a name may mean; at least one."""
     first, colon, rest = query.partition(":")
@@ -93,8 +89,12 @@ def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[st
     for left_out in (left_out for place in searched.values() for left_out in place.out):
         if left_out.system == name:
             raise DataError(left_out.reason)
-    by_algorithm = {_name(e) for place in searched.values() for e in place.entries if _made_by(e, canonical(name))}
-    by_name = {_name(e) for place in searched.values() for e in place.entries} & {name}
+    entries, algorithm = [e for place in searched.values() for e in place.entries], canonical(name)
+    # a system that training by the algorithm made, decoded plainly
+    by_algorithm = {
+        _name(e) for e in entries if e.result.system.get("algorithm") == algorithm and not e.result.steering
+    }
+    by_name = {name} & set(map(_name, entries))
     if not by_name and len(by_algorithm) > 1:
         raise ConfigError(
             f"{query}: is the --algo of several systems, {', '.join(sorted(by_algorithm))}; name one of them."
@@ -103,7 +103,7 @@ def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[st
         where: [e for e in place.entries if _name(e) in (by_name or by_algorithm)] for where, place in searched.items()
     }
     if any(by_place.values()):
-        return {where: entries for where, entries in by_place.items() if entries}
+        return {where: found for where, found in by_place.items() if found}
     elsewhere = places["submissions"].folder / suite / f"{name}{RECOMPUTED}"
     if elsewhere.is_file():
         raise DataError(
@@ -115,18 +115,12 @@ def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[st
             f"{query}: no system has that name or was made by that --algo, whose presets and settings are no part of a "
             f"name. Write submissions:{rest} or runs:{rest}, or a folder with a '/' in it."
         )
-    names = sorted({_name(entry) for place in searched.values() for entry in place.entries})
-    suggestion = instead(name, names, f"grue leaderboard --suite {suite}")
+    suggestion = instead(name, sorted(set(map(_name, entries))), f"grue leaderboard --suite {suite}")
     folders = " or ".join(str(place.folder) for place in searched.values())
     cure = ""
     if origin != "runs" and not places["submissions"].folder.exists():
         cure = " The rows that ship have no texts to compare: name the `submissions` of a clone with --submissions."
     raise UnknownName(f"No system {name!r} of the suite {suite} in {folders}.{suggestion}{cure}")
-
-
-def _made_by(entry: Entry, algorithm: str) -> bool:
-    """Whether training by an algorithm made a result's system, decoded plainly."""
-    return entry.result.system.get("algorithm") == algorithm and not entry.result.steering
 
 
 def entries_in(folder: Path) -> list[Entry]:

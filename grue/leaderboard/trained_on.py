@@ -46,17 +46,13 @@ def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, 
             terms.update(default)
         elif isinstance(reward := result.system.get("reward"), str) and reward:
             terms.update(terms_of(reward))
-        judges = [str(model.get("judge", "")) for model in models_of(result)]  # optimised with the learned reward
-        terms.update(term for judge in judges if judge not in ("", PEOPLE) for term in terms_of(judge))
+        for model in listed(result.system.get("reward_models")):  # what it judges by is optimised with it
+            if isinstance(model, Mapping) and (judge := str(model.get("judge", ""))) not in ("", PEOPLE):
+                terms.update(terms_of(judge))
         for picked in (result.steering.get("pick_by"), *listed(result.steering.get("rewards"))):
             if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
                 terms.update(terms_of(picked))
     return tuple(sorted(terms))
-
-
-def models_of(result: Result) -> list[Mapping[str, Any]]:
-    """Return the reward models that a result records, as far as they are well formed."""
-    return [model for model in listed(result.system.get("reward_models")) if isinstance(model, Mapping)]
 
 
 def listed(value: Any) -> Sequence[Any]:
@@ -99,21 +95,11 @@ def held_out(task: BoardTask, cell: Cell) -> Estimate | None:
     columns = held_out_columns(task, cell.rewards)
     if not columns:
         return None
-    by_seed: dict[int, float] = {}
-    for seed in cell.seeds:
-        if seed in cell.failed:
-            by_seed[seed] = 0.0
-            continue
-        values = [_scaled(column, cell, seed) for column in columns]
-        scaled = [value for value in values if value is not None]
-        if len(scaled) < len(values):
+    by_seed = dict.fromkeys(cell.seeds, 0.0)
+    for seed in by_seed.keys() - set(cell.failed):
+        raw = [(c, e.by_seed[seed]) for c in columns if (e := cell.metrics.get(c.metric)) and seed in e.by_seed]
+        scaled = [value for column, of in raw if (value := column.scale(of)) is not None]
+        if len(scaled) < len(columns):
             return None
         by_seed[seed] = mean(scaled)
     return Estimate(mean(by_seed.values()), sd(by_seed.values()), by_seed)
-
-
-def _scaled(column: Column, cell: Cell, seed: int) -> float | None:
-    estimate = cell.metrics.get(column.metric)
-    if estimate is None or seed not in estimate.by_seed:
-        return None
-    return column.scale(estimate.by_seed[seed])

@@ -17,8 +17,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
+from grue.leaderboard.budgets import reward_calls, whole_calls
 from grue.leaderboard.lineage import Starts, are_pairs, starts_on
-from grue.leaderboard.made import reward_calls, whole_calls
 from grue.leaderboard.places import significantly_above
 from grue.leaderboard.trained_on import held_out_names
 from grue.records import Cost
