@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from grue.leaderboard.board import Board, BoardTask, Cell, Row
+from grue.leaderboard.board import Board, BoardTask, Cell
 from grue.leaderboard.pairs import SystemPair
 from grue.render.text import printable, prompting_marks
 
@@ -49,19 +49,9 @@ def frame(board: Board) -> pd.DataFrame:
 
 def pairs_frame(pairs: Sequence[SystemPair]) -> pd.DataFrame:
     """Return differences as a table, one row for every two systems."""
-    return pd.DataFrame(
-        {
-            "a": [pair.a for pair in pairs],
-            "b": [pair.b for pair in pairs],
-            "difference": [pair.value for pair in pairs],
-            "low": [pair.interval.low for pair in pairs],
-            "high": [pair.interval.high for pair in pairs],
-            "p": [pair.p for pair in pairs],
-            "p_holm": [pair.p_holm for pair in pairs],
-            "is_decided": [pair.is_decided for pair in pairs],
-            "seeds_to_decide": pd.array([pair.seeds for pair in pairs], dtype="Int64"),
-        }
-    )
+    columns = ("a", "b", "difference", "low", "high", "p", "p_holm", "is_decided", "seeds_to_decide")
+    lines = [(p.a, p.b, p.value, p.interval.low, p.interval.high, p.p, p.p_holm, p.is_decided, p.seeds) for p in pairs]
+    return pd.DataFrame(lines, columns=columns).astype({"seeds_to_decide": "Int64"})
 
 
 def _lines(board: Board) -> Iterator[tuple[object, ...]]:
@@ -69,7 +59,8 @@ def _lines(board: Board) -> Iterator[tuple[object, ...]]:
     for row in board.rows:
         for name, cell in row.cells.items():
             task = tasks[name]
-            system = (_system(row), row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
+            marked = " ".join([row.system, *prompting_marks(row)])
+            system = (marked, row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
             variants = (", ".join(cell.presets), ", ".join(cell.backbones))
             for values in _values(task, cell):
                 yield (board.suite, name, task.version, task.hash[:12], *system, *variants, *values)
@@ -87,11 +78,6 @@ def _values(task: BoardTask, cell: Cell) -> Iterator[tuple[object, ...]]:
         metric = (column.axis, column.metric, column.direction)
         for seed, value in estimate.by_seed.items() if estimate else ():
             yield *metric, seed, False, column.metric in cell.rewards, value, column.scale(value)
-
-
-def _system(row: Row) -> str:
-    """Return a row's system, with the marks of how it was prompted."""
-    return " ".join([row.system, *prompting_marks(row)])
 
 
 def _harmless(text: str) -> str:

@@ -6,7 +6,7 @@ a script, and has no control or direction-changing characters. The page shows th
 
 from typing import Any
 
-from grue.leaderboard.examples import Output, ShownExample, TaskExamples
+from grue.leaderboard.examples import ShownExample, TaskExamples
 from grue.render.text import printable_lines
 from grue.render.web.embed import script_json
 
@@ -44,17 +44,16 @@ def _example(shown: ShownExample) -> dict[str, Any]:
         "difference": round(shown.difference, 3),
         "prompt": _text(shown.example.prompt),
         "references": [_text(reference) for reference in shown.example.references],
-        "outputs": [None if output is None else _output(output) for output in shown.outputs],
+        "outputs": [
+            None
+            if output is None
+            else [_text(output.text), int(output.truncated), *(round(s, 2) for s in output.scores)]
+            for output in shown.outputs
+        ],
     }
-
-
-def _output(output: Output) -> list[Any]:
-    """Return the text, whether the length limit ended it, and its scores."""
-    return [_text(output.text), int(output.truncated), *(round(score, 2) for score in output.scores)]
 
 
 def _text(text: str) -> str | list[str | int]:
     """Return a text, or of a long one its beginning and the number of its characters."""
-    return (
-        printable_lines(text) if len(text) <= MOST_CHARACTERS else [printable_lines(text[:MOST_CHARACTERS]), len(text)]
-    )
+    beginning = printable_lines(text[:MOST_CHARACTERS])
+    return beginning if len(text) <= MOST_CHARACTERS else [beginning, len(text)]

@@ -71,11 +71,12 @@ def _table(table: ReportedTable, source: Publication, without: Sequence[str] = (
             [printable(", ".join(filter(None, (row.algorithm, row.variant)))) for row in table.rows],
         ),
         Series(Heading("reward", is_number=False), [printable(row.reward) for row in table.rows]),
-        *(
-            Series(Heading(_header(column, deviations)), _figures([row.figures.get(column.name) for row in table.rows]))
-            for column in columns
-        ),
     ]
+    for column in columns:
+        footnote = _number(deviations.index(column.deviation) + 1) if column.deviation else ""
+        header = f"{printable(column.name)} {ARROWS[column.direction]}".rstrip() + footnote
+        figures = [row.figures.get(column.name) for row in table.rows]
+        series.append(Series(Heading(header), in_line([figure and _digits(figure) for figure in figures])))
     if not any(row.reward for row in table.rows):
         del series[1]
     seeds = "seeds not stated" if table.seeds is None else f"{table.seeds} seed{'s' if table.seeds > 1 else ''}"
@@ -84,24 +85,10 @@ def _table(table: ReportedTable, source: Publication, without: Sequence[str] = (
     return as_table(f"{table.task}, as reported in {table.table}", series, tuple(map(printable, (about, *footnotes))))
 
 
-def _header(column: ReportedColumn, deviations: Sequence[str]) -> str:
-    footnote = _number(deviations.index(column.deviation) + 1) if column.deviation else ""
-    return f"{printable(column.name)} {ARROWS[column.direction]}".rstrip() + footnote
-
-
 def _number(footnote: int) -> str:
     return str(footnote).translate(_SUPERSCRIPTS)
 
 
-def _figures(figures: Sequence[Figure | None]) -> list[str]:
-    """Return the figures with the printed digits, except trailing zeros."""
-    return in_line(
-        [
-            None if figure is None else (_digits(figure.mean), None if figure.sd is None else _digits(figure.sd))
-            for figure in figures
-        ]
-    )
-
-
-def _digits(value: float) -> str:
-    return repr(value).removesuffix(".0")
+def _digits(figure: Figure) -> tuple[str, str | None]:
+    """Return a mean and its ± with the printed digits, except trailing zeros."""
+    return repr(figure.mean).removesuffix(".0"), None if figure.sd is None else repr(figure.sd).removesuffix(".0")

@@ -73,19 +73,16 @@ def narrow(table: TextTable, width: float, room: Callable[[str], float] = in_a_t
         if parts[-1] and taken + sizes[column] > width:
             parts.append([])
         parts[-1].append(column)
-    last = len(parts) - 1
-    return [
-        _part(table, (0, 1, *part), table.title if i == 0 else "", table.lines if i == last else ())
-        for i, part in enumerate(parts)
-    ]
-
-
-def _part(table: TextTable, columns: Sequence[int], title: str, lines: tuple[str, ...]) -> TextTable:
-    place = {column: i for i, column in enumerate(columns)}
-    return TextTable(
-        title,
-        tuple(table.columns[column] for column in columns),
-        tuple(tuple(row[column] for column in columns) for row in table.rows),
-        frozenset((row, place[column]) for row, column in table.strong if column in place),
-        lines,
-    )
+    tables = []
+    for i, part in enumerate(parts):
+        place = {column: i for i, column in enumerate((0, 1, *part))}
+        tables.append(
+            TextTable(
+                table.title if i == 0 else "",
+                tuple(table.columns[column] for column in place),
+                tuple(tuple(row[column] for column in place) for row in table.rows),
+                frozenset((row, place[column]) for row, column in table.strong if column in place),
+                table.lines if part is parts[-1] else (),
+            )
+        )
+    return tables

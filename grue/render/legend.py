@@ -55,19 +55,13 @@ VARIANTS = (
 )
 
 
-def legend(board: Board) -> tuple[str, ...]:
-    """Return its sentences: scores, ± and ranks first, then those that only some boards need."""
-    return (_SCORES, _spread(board), *_sentences(board))
-
-
-def _spread(board: Board) -> str:
-    interval = f"half the width of the {100 * board.level:g} % interval over seeds (Student's t)"
-    where = "a preference" if len(board.tasks) == 1 else "a mean over tasks and for a preference"
-    return f"± is {interval} for {where}, and the standard deviation over seeds elsewhere. {UNKNOWN} is unknown."
-
-
-def _sentences(board: Board) -> Iterator[str]:
+def legend(board: Board) -> Iterator[str]:
+    """Yield its sentences: scores, ± and ranks first, then those that only some boards need."""
     single = board.tasks[0] if len(board.tasks) == 1 else None
+    yield _SCORES
+    interval = f"half the width of the {100 * board.level:g} % interval over seeds (Student's t)"
+    where = "a preference" if single else "a mean over tasks and for a preference"
+    yield f"± is {interval} for {where}, and the standard deviation over seeds elsewhere. {UNKNOWN} is unknown."
     condition = f"{RANKED_SEEDS} seeds" if single else f"{RANKED_SEEDS} seeds on every task"
     yield f"{RANKS}. {SHARED}. A rank takes {condition}; with {PRELIMINARY_SEEDS} or more a system is preliminary."
     if any(sum(task.name in row.task_ranks for row in board.rows) > 1 for task in board.tasks):

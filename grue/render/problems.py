@@ -6,7 +6,7 @@ change the direction of text, so that no quote can start a line, a tag or a comm
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from grue.errors import visible
 from grue.submissions.problems import CHECKS, Problem
 
 REPORT_SCHEMA = 3
+SEVERITIES = ("error", "warning")
 OUTSIDE = "outside the submissions"  # group of the problems in no submission's folder
 
 
@@ -29,7 +30,7 @@ def as_text(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
         ordered = sorted(problems_of, key=lambda problem: (problem.severity, problem.id))
         for (severity, identity), alike in groupby(ordered, key=lambda problem: (problem.severity, problem.id)):
             for problem in alike:
-                where = _below(problem.path, name)
+                where = "" if problem.path == name else problem.path.removeprefix(f"{name}/")
                 place = f"{visible(where)}: " if where else ""
                 lines.append(f"  {severity:<7}  {identity}  {place}{visible(problem.message)}")
             lines.append(f"{'':20}→ {visible(problem.cure)}")
@@ -42,8 +43,7 @@ def as_json(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     report = {
         "schema": REPORT_SCHEMA,
         "checked": [str(path) for path in checked],
-        "errors": _count(problems, "error"),
-        "warnings": _count(problems, "warning"),
+        **{f"{severity}s": sum(problem.severity == severity for problem in problems) for severity in SEVERITIES},
         "problems": [files.plain(problem) for problem in problems],
     }
     return json.dumps(report, indent=2) + "\n"  # ASCII survives any pipe
@@ -53,13 +53,16 @@ def as_github(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     """Return a report for GitHub Actions: an annotation for each problem, in the workflow's command language."""
     lines = []
     for problem in problems:
-        title = f"{problem.id}: {CHECKS[problem.id].title}"
-        message = visible(f"{problem.message} {problem.cure}")
-        command = "warning" if problem.severity == "warning" else "error"
-        where = _property(visible(problem.path))
-        lines.append(f"::{command} file={where},title={_property(title)}::{_data(message)}")
-    lines.append(f"::notice title=Submissions::{_data(summary(problems, checked))}")
+        where, title = _escaped(visible(problem.path), ":,"), f"{problem.id}: {CHECKS[problem.id].title}"
+        message = _escaped(visible(f"{problem.message} {problem.cure}"))
+        lines.append(f"::{problem.severity} file={where},title={_escaped(title, ':,')}::{message}")
+    lines.append(f"::notice title=Submissions::{_escaped(summary(problems, checked))}")
     return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str, also: str = "") -> str:
+    """Escape a message of a workflow command, as GitHub's own toolkit does; a property also ends at `:` or `,`."""
+    return re.sub(rf"[%\r\n{also}]", lambda sign: f"%{ord(sign[0]):02X}", text)
 
 
 REPORTS = {"text": as_text, "json": as_json, "github": as_github}
@@ -70,16 +73,12 @@ def summary(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     of = f"{len(checked)} submission{'' if len(checked) == 1 else 's'} checked"
     if not problems:
         return f"{of}: fine."
-    kept_off = any(problem.severity != "warning" for problem in problems)
+    kept_off = any(problem.severity == "error" for problem in problems)
     return f"{of}: {_counts(problems)}." + ("" if kept_off else " Nothing keeps them off the board.")
 
 
-def _count(problems: Iterable[Problem], severity: str) -> int:
-    return sum(problem.severity == severity for problem in problems)
-
-
 def _counts(problems: Sequence[Problem]) -> str:
-    numbers = {severity: _count(problems, severity) for severity in ("error", "warning")}
+    numbers = {severity: sum(problem.severity == severity for problem in problems) for severity in SEVERITIES}
     return ", ".join(f"{n} {severity}{'' if n == 1 else 's'}" for severity, n in numbers.items() if n)
 
 
@@ -90,17 +89,3 @@ def _grouped(problems: Sequence[Problem], checked: Sequence[Path]) -> Mapping[st
         home = [name for name in groups if problem.path == name or problem.path.startswith(f"{name}/")]
         groups.setdefault(max(home, key=len, default=OUTSIDE), []).append(problem)
     return groups
-
-
-def _below(path: str, folder: str) -> str:
-    return "" if path == folder else path.removeprefix(f"{folder}/")
-
-
-def _data(text: str) -> str:
-    """Escape the message of a workflow command, as GitHub's own toolkit does."""
-    return re.sub(r"[%\r\n]", lambda sign: f"%{ord(sign[0]):02X}", text)
-
-
-def _property(text: str) -> str:
-    """Escape a property of a workflow command, which also ends at a comma or a colon."""
-    return re.sub(r"[%\r\n:,]", lambda sign: f"%{ord(sign[0]):02X}", text)

@@ -44,7 +44,7 @@ def page(board: Board) -> BoardPage:
     task = board.tasks[0] if len(board.tasks) == 1 else None
     title = f"GRUE leaderboard: suite {board.suite}" + (f", task {task.name}" if task else "")
     tables = tuple(table for table in (_of_task(board, task) if task else _of_suite(board)) if table.rows)
-    sentences = legend(board) if board.rows else (_how_to_begin(board),)
+    sentences = tuple(legend(board)) if board.rows else (_how_to_begin(board),)
     notes = tuple(map(printable, board.notes))
     return BoardPage(title, tables, sentences, notes, reported_tables(board), about_reported(board))
 
@@ -163,13 +163,10 @@ def _metrics(board: Board | None, rows: Sequence[Row], task: BoardTask, axes: Se
     for column in (column for column in task.columns if column.axis in axes):
         cells = [row.cells.get(task.name) for row in rows]
         estimates = [None if cell is None else cell.metrics.get(column.metric) for cell in cells]
-        series = _estimates(_header(column), board, rows, task, estimates, _decimals(estimates), column)
+        header = column.metric if column.axis == "diversity" else f"{column.metric} {ARROWS[column.direction]}"
+        series = _estimates(header, board, rows, task, estimates, _decimals(estimates), column)
         marks = [cell is not None and column.metric in cell.rewards for cell in cells]
         yield Series(series.heading, marked(series.cells, marks), series.strong)
-
-
-def _header(column: Column) -> str:
-    return column.metric if column.axis == "diversity" else f"{column.metric} {ARROWS[column.direction]}"
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------
@@ -179,7 +176,10 @@ def _who(rows: Sequence[Row]) -> list[Series]:
     return [
         Series(Heading("rank"), _ranks([row.rank for row in rows])),
         Series(Heading("system", is_number=False), [named(row) for row in rows]),
-        Series(Heading("status", is_number=False), [_status(row) for row in rows]),
+        Series(
+            Heading("status", is_number=False),
+            [row.status if row.standing == "ranked" else f"{row.status}, {row.standing}" for row in rows],
+        ),
         Series(Heading("seeds"), [_seeds(row) for row in rows]),
     ]
 
@@ -197,10 +197,6 @@ def _ranks(ranks: Sequence[int | None]) -> list[str]:
     mark = "=" if any(times[rank] > 1 for rank in ranks if rank is not None) else ""
     blank = " " * len(mark)
     return [f"{UNKNOWN}{blank}" if rank is None else f"{rank}{mark if times[rank] > 1 else blank}" for rank in ranks]
-
-
-def _status(row: Row) -> str:
-    return row.status if row.standing == "ranked" else f"{row.status}, {row.standing}"
 
 
 def _seeds(row: Row) -> str:

@@ -24,7 +24,7 @@ from grue.leaderboard.trained_on import held_out_names
 from grue.records import Cost
 from grue.render.text import named, printable
 from grue.render.web.words import family_of
-from grue.stats.intervals import Interval, satterthwaite_interval, student_t_quantile
+from grue.stats.intervals import satterthwaite_interval, student_t_quantile
 
 USUAL_SEEDS = (1, 2, 3, 4, 5)
 STEPS = 50  # of the table of Student's t; the script interpolates, with an error below 0.05 %
@@ -91,12 +91,12 @@ def _digits(table: NDArray[np.bool_]) -> list[str]:
 def _held_out(rows: Sequence[Row], task: BoardTask) -> list[Any]:
     """Return the held-out metrics and each row's preference on them, with its own if they are others; [] if empty."""
     names = held_out_names(task)
-    held_by_row: list[Any] = [None] * len(rows)
-    for i, row in enumerate(rows):
+    held_by_row: list[Any] = []
+    for row in rows:
         cell = row.cells.get(task.name)
-        if cell is not None and cell.held_out is not None:
-            value = _short(cell.held_out.mean)
-            held_by_row[i] = value if cell.held_out_metrics == names else [value, ", ".join(cell.held_out_metrics)]
+        value = _short(cell.held_out.mean) if cell and cell.held_out else None
+        differs = cell is not None and value is not None and cell.held_out_metrics != names
+        held_by_row.append([value, ", ".join(cell.held_out_metrics)] if cell and differs else value)
     values = _without_last(held_by_row, 0)
     return [", ".join(names), values] if values else []
 
@@ -108,12 +108,11 @@ def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
     for i, row in enumerate(rows):
         cell = row.cells.get(task)
         if cell is not None and (cell.training or cell.updates or cell.parameters):
-            spent = (cell.training.get("tokens"), calls.get(i), cell.training.get("seconds"))
+            tokens, seconds, *rest = (_sum(cell.training.get(cost), cell) for cost in OTHERS)
+            kept = [cell.updates.get(seed) for seed in cell.seeds]
             size = cell.parameters if cell.parameters != row.about.parameters else None
-            rest = [_sum(cell.training.get(cost), cell) for cost in ("prompts", "generated_tokens", "steps")]
-            spent_by_row[i] = _without_last(
-                [*(_sum(by_seed, cell) for by_seed in spent), _updates(cell), size, *rest], 4
-            )
+            updates = kept[0] if len(set(kept)) == 1 else kept
+            spent_by_row[i] = _without_last([tokens, _sum(calls.get(i), cell), seconds, updates, size, *rest], 4)
     return spent_by_row if any(spent_by_row) else []
 
 
@@ -124,23 +123,13 @@ def _whole(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
     for i, row in enumerate(rows):
         if (cell := row.cells.get(task)) is not None:
             until_kept = calls.get(i, {})
-            reward_calls_by_seed = {
-                **_until_the_end(cell, until_kept),
-                **(whole_calls(cell, until_kept) if cell.rewards else until_kept),
-            }
-            rest = [{**_until_the_end(cell, cell.training.get(c, {})), **cell.whole.get(c, {})} for c in OTHERS]
-            sums = [
-                _sum(by_seed, cell) if len(by_seed) == len(cell.seeds) else None
-                for by_seed in (reward_calls_by_seed, *rest)
-            ]
+            costs = [(until_kept, whole_calls(cell, until_kept) if cell.rewards else until_kept)]
+            costs += [(cell.training.get(cost, {}), cell.whole.get(cost, {})) for cost in OTHERS]
+            ended = {seed for seed, update in cell.last_updates.items() if cell.updates.get(seed) == update}
+            known = [{seed: kept[seed] for seed in ended & kept.keys()} | dict(whole) for kept, whole in costs]
+            sums = [_sum(by_seed, cell) if len(by_seed) == len(cell.seeds) else None for by_seed in known]
             whole_by_row[i] = _without_last(sums, 0) or 0
     return whole_by_row if any(whole_by_row) else []
-
-
-def _until_the_end(cell: Cell, until_kept: Mapping[int, float]) -> dict[int, float]:
-    """Return seed → cost until the kept update, for the seeds whose kept update was the last."""
-    ended = {seed for seed, update in cell.last_updates.items() if cell.updates.get(seed) == update}
-    return {seed: value for seed, value in until_kept.items() if seed in ended}
 
 
 def _without_last(values: list[Any], least: int) -> list[Any]:
@@ -156,12 +145,6 @@ def _sum(by_seed: Mapping[int, float] | None, cell: Cell) -> float | list[float]
         return None
     whole = round(math.fsum(by_seed.values()))
     return whole if len(by_seed) == len(cell.seeds) else [whole, len(by_seed)]
-
-
-def _updates(cell: Cell) -> int | list[int | None] | None:
-    """Return the update that each seed kept, or the one that all kept; None if unknown."""
-    updates = [cell.updates.get(seed) for seed in cell.seeds]
-    return updates[0] if len(set(updates)) == 1 else updates
 
 
 def quantiles(level: float) -> list[float]:
@@ -186,7 +169,6 @@ def _task(task: BoardTask) -> dict[str, Any]:
 
 def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
-    machines = sorted({text for cell in row.cells.values() for text in cell.machines})
     points = {i: scaled for i, cell in enumerate(cells) if cell and (scaled := _points(cell, board.tasks[i]))}
     searched = {i: _short(cell.searched.mean) for i, cell in enumerate(cells) if cell and cell.searched}
     presets = dict.fromkeys(preset for cell in row.cells.values() for preset in cell.presets)
@@ -199,12 +181,12 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "family": family_of(row),
         "log": printable(row.about.log) or None,
         "code": sorted({text for cell in row.cells.values() for text in cell.code}),
-        "machines": machines or None,
+        "machines": sorted({text for cell in row.cells.values() for text in cell.machines}) or None,
         "seeds": seeds if seeds != USUAL_SEEDS else None,
         "fixed": row.about.deterministic or None,
         "rank": row.rank,
         "preference": _short(row.preference),
-        "interval": _ends(row.interval),
+        "interval": row.interval and [_short(row.interval.low), _short(row.interval.high)],
         "naturalness": _short(row.naturalness),
         "learned": _short(row.learned),
         "iqm": _short(row.iqm),
@@ -251,11 +233,8 @@ def _points(cell: Cell, task: BoardTask) -> dict[int, int]:
 
 def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:
     """Return rank, preference and naturalness by seed; also failed seeds and seeds if they differ from the row's."""
-    values: list[Any] = [
-        row.task_ranks.get(task.name),
-        _by_seed(cell.preference, cell),
-        _by_seed(cell.naturalness, cell),
-    ]
+    scores = (_by_seed(cell.preference, cell), _by_seed(cell.naturalness, cell))
+    values: list[Any] = [row.task_ranks.get(task.name), *scores]
     if cell.failed or cell.seeds != _first_seeds(row):
         values += [cell.failed, cell.seeds]
     return values
@@ -272,10 +251,6 @@ def _by_seed(estimate: Estimate | None, cell: Cell) -> str | None:
         return None
     scores = [round(estimate.by_seed[seed] * 100_000).to_bytes(3) for seed in cell.seeds]
     return b64encode(b"".join(scores)).decode()
-
-
-def _ends(interval: Interval | None) -> list[float | None] | None:
-    return None if interval is None else [_short(interval.low), _short(interval.high)]
 
 
 def _short(value: float | None) -> float | None:

@@ -1,5 +1,6 @@
 """The plot of preference against naturalness: positions of points, whiskers and labels."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -176,9 +177,9 @@ def _ends(points: Iterable[PlotPoint], axis: str) -> list[float]:
 
 def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
     across, up = round(x.place(point.x)), round(y.place(point.y))
-    if point.x_interval is None and point.y_interval is None:
-        return f"M{across},{up}h0"
     path = f"M{across},{up}"
+    if point.x_interval is None and point.y_interval is None:
+        return f"{path}h0"
     if point.x_interval is not None:
         left, right = round(x.place(point.x_interval.low)), round(x.place(point.x_interval.high))
         path += f"h{left - across}h{right - left}"
@@ -194,34 +195,23 @@ def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
 def _outside(
     points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent], whiskers: Sequence[Extent]
 ) -> tuple[list[Mark], list[Label]]:
-    """Return arrows at the edge towards the points, one for those beyond a corner, and their labels inside the edge."""
+    """Return arrows at the edge towards the points, one for those beyond a corner, and their labels inside the edge.
+
+    A label is at the first free line beside its arrow, towards the middle.
+    """
     arrows: dict[tuple[int, int, int, int], Mark] = {}
     labels = []
     for point in sorted(points, key=lambda point: (-point.y, point.x)):
         right, up = _side(point.x, x), _side(point.y, y)
         tip = round(x.place(point.x)), round(y.place(point.y))
         arrows.setdefault((*tip, right, up), Mark(point.index, 0, _arrow(*tip, right, up)))
+        anchor = "end" if right > 0 or (right == 0 and tip[0] > (LEFT + WIDTH) / 2) else "start"
+        beside = [(line + 1) // 2 * (-1) ** line * LINE for line in range(12)]
+        below = [16 + line * LINE if up > 0 else -8 - line * LINE if up else 4 + beside[line] for line in range(12)]
+        ways = [(14 if anchor == "start" else -14, dy, anchor) for dy in below]
         text = f"{_cut(point.name)} ({point.x:.0f}, {point.y:.0f})"
-        label = _inside(text, point.index, tip, right, up, taken, whiskers)
-        if label is not None:
-            labels.append(label)
-    return list(arrows.values()), labels
-
-
-def _inside(
-    text: str, index: int, tip: tuple[int, int], right: int, up: int, taken: list[Extent], whiskers: Sequence[Extent]
-) -> Label | None:
-    """Return a label at the first free line beside an arrow, towards the middle; None if there is none."""
-    anchor = "end" if right > 0 or (right == 0 and tip[0] > (LEFT + WIDTH) / 2) else "start"
-    across = tip[0] + (14 if anchor == "start" else -14)
-    for line in range(12):
-        steps = line if up else (line + 1) // 2 * (-1) ** line
-        height = tip[1] + (16 + line * LINE if up > 0 else -8 - line * LINE if up < 0 else 4 + steps * LINE)
-        box = _box(text, across, height, anchor)
-        if not any(box.meets(occupied) for occupied in (*taken, *whiskers)) and box.left >= LEFT and box.right <= WIDTH:
-            taken.append(box)
-            return Label(index, text, across, height, anchor, "")
-    return None
+        labels.append(_label(text, point.index, *tip, 0, taken, whiskers, ways, edges=(-math.inf, math.inf)))
+    return list(arrows.values()), [label for label in labels if label is not None]
 
 
 def _side(value: float, axis: Axis) -> int:
@@ -319,12 +309,18 @@ def _label(
     taken: list[Extent],
     whiskers: Sequence[Extent],
     ways: Sequence[tuple[int, int, str]],
+    edges: tuple[float, float] = (TOP, HEIGHT - BOTTOM),
 ) -> Label | None:
-    """Return the label at the first free place, and mark that as taken; None if there is none."""
+    """Return the label at the first free place, and mark that as taken; None if there is none.
+
+    Args:
+        ways: Offsets with their anchors, to try in this order.
+        edges: Between which heights it must be.
+    """
     for offset, dy, anchor in ways:
         dx = offset + {"start": reach, "middle": 0, "end": -reach}[anchor]
         box = _box(text, x + dx, y + dy, anchor)
-        inside = box.left >= LEFT and box.right <= WIDTH and box.top >= TOP and box.bottom <= HEIGHT - BOTTOM
+        inside = box.left >= LEFT and box.right <= WIDTH and box.top >= edges[0] and box.bottom <= edges[1]
         if inside and not any(box.meets(occupied) for occupied in (*taken, *whiskers)):
             taken.append(box)
             leader = f"M{x},{y}L{x + dx},{y + dy - 4}" if (offset, dy, anchor) in _FAR else ""

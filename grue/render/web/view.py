@@ -143,7 +143,11 @@ def task_panel(board: Board, task: BoardTask) -> TablePanel:
             preference=_mean(cell.preference),
             interval=cell.interval,
             naturalness=_mean(cell.naturalness),
-            naturalness_interval=_natural_interval(cell, board.level),
+            naturalness_interval=(
+                satterthwaite_interval({"": cell.naturalness.by_seed.values()}, board.level)
+                if cell.interval and cell.naturalness
+                else None
+            ),
             dots=list(cell.preference.by_seed.values()) if cell.preference and len(cell.seeds) > 1 else [],
             aside=_mean(held_out_on(row, task)),
             values=tuple(
@@ -171,21 +175,12 @@ def _panel(
     board: Board, task: BoardTask | None, tasks: tuple[BoardTask, ...], lines: Sequence[TableLine]
 ) -> TablePanel:
     colours, start = colours_of(board.rows), start_of(board)
-    points = [
-        PlotPoint(
-            line.index,
-            named(line.row),
-            line.kind,
-            line.preference,
-            line.naturalness,
-            line.interval,
-            line.naturalness_interval,
-            colours[line.index],
-            line.seeds,
-        )
-        for line in lines
-        if line.preference is not None and line.naturalness is not None
-    ]
+    points = []
+    for line in lines:
+        if line.preference is not None and line.naturalness is not None:
+            ends, place = (line.interval, line.naturalness_interval), (line.preference, line.naturalness)
+            about = (colours[line.index], line.seeds)
+            points.append(PlotPoint(line.index, named(line.row), line.kind, *place, *ends, *about))
     plot = plot_of(points, start)
     groups = {kind: [line for line in lines if line.kind == kind] for kind in GROUPS}
     return TablePanel(
@@ -279,15 +274,15 @@ def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
 def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
     """Return the column of a task, shaded from the lowest to the highest competing value if two are ranked."""
     reached = [_mean(cell.preference) if (cell := row.cells.get(task.name)) else None for row in rows]
-    competes = [row.standing != "reference" for row in rows]
-    competing = [value for value, is_in in zip(reached, competes, strict=True) if is_in and value is not None]
+    shown = [value if row.standing != "reference" else None for row, value in zip(rows, reached, strict=True)]
+    competing = [value for value in shown if value is not None]
     low, high = min(competing, default=0.0), max(competing, default=0.0)
     contested = sum(task.name in row.task_ranks for row in rows) > 1
     shades = []
-    for row, value, is_in in zip(rows, reached, competes, strict=True):
+    for row, value, within_scale in zip(rows, reached, shown, strict=True):
         shade = ""
-        if value is not None and is_in and contested:
-            shade = f"h{round((SHADES - 1) * (value - low) / max(high - low, LEAST_SPAN))}"
+        if within_scale is not None and contested:
+            shade = f"h{round((SHADES - 1) * (within_scale - low) / max(high - low, LEAST_SPAN))}"
         is_best = contested and row.task_ranks.get(task.name) == 1
         cell = row.cells.get(task.name)
         shades.append(Shade(score(value), shade, is_best, unmoved=cell is not None and _is_unmoved(cell)))
@@ -298,21 +293,14 @@ def _is_unmoved(cell: Cell) -> bool:
     return 2 * sum(update == 0 for update in cell.updates.values()) > len(cell.seeds)
 
 
-def _natural_interval(cell: Cell, level: float) -> Interval | None:
-    if cell.interval is None or cell.naturalness is None:
-        return None
-    return satterthwaite_interval({"": cell.naturalness.by_seed.values()}, level)
-
-
 def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[str]:
     """Return a column of raw values, with decimals for a tenth of a scaled point, or three digits."""
     if column.range is not None:
         decimals = max(0, math.ceil(-math.log10(abs(column.range[1] - column.range[0]) / 1000) - 1e-9))
     else:
         largest = max((abs(estimate.mean) for estimate in estimates if estimate is not None), default=0.0)
-        decimals = (
-            3 if largest < 1 else 2 if largest < 10 or column.reference is not None else 1 if largest < 100 else 0
-        )
+        wide = 1 if largest < 100 else 0
+        decimals = 3 if largest < 1 else 2 if largest < 10 or column.reference is not None else wide
     return [UNKNOWN if estimate is None else f"{estimate.mean:z.{decimals}f}" for estimate in estimates]
 
 
