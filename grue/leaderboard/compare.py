@@ -218,30 +218,16 @@ def pairs_over_examples(
     count, pairs = math.comb(len(systems), 2), []
     quantiles = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / count) + NormalDist().inv_cdf(POWER)
     for a, b in combinations(systems, 2):
-        contrasts = [
-            contrast_of(
-                worths[a.name, task.name],
-                worths[b.name, task.name],
-                are_paired(a.entries[task.name], b.entries[task.name]),
-            )
-            for task in tasks
-        ]
+        contrasts = []
+        for name in (task.name for task in tasks):
+            paired = are_paired(a.entries[name], b.entries[name])
+            contrasts.append(contrast_of(worths[a.name, name], worths[b.name, name], paired))
         judged = judge_mean(contrasts, [draw(each, generator) for each in contrasts], generator)
         variances = sum(each.test_set_variance * len(each.examples) for each in contrasts) / len(contrasts) ** 2
         needed = variances * (quantiles / judged.value) ** 2 if judged.value else math.inf
-        pairs.append(
-            SystemPair(
-                a=a.name,
-                b=b.name,
-                value=judged.value,
-                interval=judged.interval,
-                p=judged.p,
-                p_signs=None,
-                p_holm=1.0,
-                seeds=None,
-                examples=math.ceil(needed) if needed < MOST_EXAMPLES else None,
-            )
-        )
+        examples_needed = math.ceil(needed) if needed < MOST_EXAMPLES else None
+        found = (judged.value, judged.interval, judged.p)
+        pairs.append(SystemPair(a.name, b.name, *found, None, 1.0, seeds=None, examples=examples_needed))
     return with_holm(pairs)
 
 

@@ -22,7 +22,13 @@ UNLEARNED = tuple(name for name in BASELINES if name != "oracle")
 def with_headline(row: Row, tasks: Sequence[BoardTask], with_iqm: bool = False) -> Row:
     """Return the row with its means over `tasks`, its intervals and its standing, but without ranks."""
     by_name = {task.name: task for task in tasks}
-    cells = {name: _with_held_out(by_name[name], cell) for name, cell in row.cells.items()}
+    cells = {}
+    for name, cell in row.cells.items():
+        seeds, held = cell.preference, held_out(by_name[name], cell)
+        interval = satterthwaite_interval({name: seeds.by_seed.values()}, LEVEL) if seeds else None
+        metrics = held_out_columns(by_name[name], cell.rewards) if held else ()
+        held_metrics = tuple(column.metric for column in metrics)
+        cells[name] = replace(cell, interval=interval, held_out=held, held_out_metrics=held_metrics)
     summed = {} if row.status == ELSEWHERE else cells
     preference = _over_tasks(summed, tasks, "preference")
     naturalness = _over_tasks(summed, tasks, "naturalness")
@@ -54,18 +60,6 @@ def with_learned(row: Row, tasks: Sequence[BoardTask]) -> Row:
         return replace(row, learned=None, learned_interval=None)
     scores = {name: preference.by_seed.values() for name in names if (preference := row.cells[name].preference)}
     return replace(row, learned=mean_over_tasks(scores), learned_interval=satterthwaite_interval(scores, LEVEL))
-
-
-def _with_held_out(task: BoardTask, cell: Cell) -> Cell:
-    """Return the cell with its interval and its held-out preference."""
-    seeds = None if cell.preference is None else {task.name: cell.preference.by_seed.values()}
-    estimate = held_out(task, cell)
-    return replace(
-        cell,
-        interval=None if seeds is None else satterthwaite_interval(seeds, LEVEL),
-        held_out=estimate,
-        held_out_metrics=() if estimate is None else tuple(c.metric for c in held_out_columns(task, cell.rewards)),
-    )
 
 
 def _over_tasks(

@@ -76,26 +76,15 @@ def all_pairs(rows: Sequence[Row], compared: Sequence[Row], axis: Axis = "prefer
         return []
     count, pairs = math.comb(len(compared), 2), []
     for (i, a), (j, b) in combinations(enumerate(compared), 2):
-        contrasts = [
-            contrast(
-                of_task[i].by_seed, of_task[j].by_seed, are_pairs(a.cells[task], b.cells[task], starts.get(task, {}))
-            )
-            for task, of_task in reached.items()
-        ]
+        contrasts = []
+        for task, of_task in reached.items():
+            are_paired = are_pairs(a.cells[task], b.cells[task], starts.get(task, {}))
+            contrasts.append(contrast(of_task[i].by_seed, of_task[j].by_seed, are_paired))
         judged = judge_seeds(contrasts)
-        pairs.append(
-            SystemPair(
-                a=a.system,
-                b=b.system,
-                value=judged.value,
-                interval=judged.interval,
-                p=judged.p,
-                p_signs=sign_flip_p(contrasts),
-                p_holm=1.0,
-                seeds=seeds_to_decide(contrasts, judged.value, count),
-                paired=tuple(task for task, each in zip(reached, contrasts, strict=True) if each.paired),
-            )
-        )
+        found = (judged.value, judged.interval, judged.p, sign_flip_p(contrasts))  # p_holm is that of all, see below
+        seeds = seeds_to_decide(contrasts, judged.value, count)
+        paired = tuple(task for task, each in zip(reached, contrasts, strict=True) if each.paired)
+        pairs.append(SystemPair(a.system, b.system, *found, 1.0, seeds, paired=paired))
     return with_holm(pairs)
 
 

@@ -1,8 +1,8 @@
 """Find a system with its results, by its name on the board or by a folder."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError, UnknownName, instead
@@ -69,8 +69,9 @@ def find_systems(
         ((origin, entries),) = candidates.items()
         system = _name(entries[0])
         renamed = "" if name.rpartition(":")[2] == system else f"{name} means {system}, which --algo {name} made."
-        unfinished = tuple(_unfinished(runs / suite, system)) if origin == "runs" else ()
-        systems.append(_system(entries, origin, tasks, unfinished, renamed))
+        seeds = sorted((runs / suite).glob(f"*/{system}/seed-*")) if origin == "runs" else []
+        unfinished = [(seed.parts[-3], seed.name) for seed in seeds if not (seed / "result.json").is_file()]
+        systems.append(replace(_system(entries, origin, tasks), unfinished=tuple(unfinished), renamed=renamed))
     return systems
 
 
@@ -150,13 +151,7 @@ def _name(entry: Entry) -> str:
     return str(entry.result.system["name"])
 
 
-def _system(
-    entries: Sequence[Entry],
-    origin: str,
-    tasks: Sequence[str],
-    unfinished: tuple[tuple[str, str], ...] = (),
-    renamed: str = "",
-) -> FoundSystem:
+def _system(entries: Sequence[Entry], origin: str, tasks: Sequence[str]) -> FoundSystem:
     if len({(prompting_of(entry.result), is_by_endpoint(entry.result)) for entry in entries}) > 1:
         raise ConfigError(
             f"{_name(entries[0])}: some of its results ({origin}) are of plain prompts and others of chat prompts, or "
@@ -167,11 +162,4 @@ def _system(
     by_task: dict[str, dict[int, Entry]] = {}
     for entry in ordered:
         by_task.setdefault(entry.result.task, {})[entry.result.seed] = entry
-    deterministic = all(entry.about.deterministic for entry in entries)
-    return FoundSystem(_name(entries[0]), origin, deterministic, by_task, unfinished, renamed)
-
-
-def _unfinished(folder: Path, name: str) -> Iterator[tuple[str, str]]:
-    for seed in sorted(folder.glob(f"*/{name}/seed-*")):
-        if not (seed / "result.json").is_file():
-            yield seed.parts[-3], seed.name
+    return FoundSystem(_name(entries[0]), origin, all(entry.about.deterministic for entry in entries), by_task)

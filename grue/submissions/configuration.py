@@ -62,11 +62,6 @@ class Configuration:
     schema: Literal[1]
     stages: tuple[Stage, ...]
 
-    @property
-    def last(self) -> Stage:
-        """The run whose predictions were submitted."""
-        return self.stages[-1]
-
 
 def read_configuration(path: Path) -> Configuration:
     """Read a `config.json`.
@@ -93,7 +88,7 @@ def differences(configuration: Configuration, result: Result, default_reward: st
     Args:
         default_reward: The task's, for results that do not name their own, as older ones do not.
     """
-    last, system = configuration.last, result.system
+    last, system = configuration.stages[-1], result.system
     unrewarded = last.algorithm == SUPERVISED
     for key, configured, recorded in (
         ("suite", last.suite, result.suite),
@@ -168,5 +163,5 @@ def check_configuration(path: Path, task: Task, results: Mapping[Path, Result]) 
     forbidden = [problem(70, path, line) for line in demands(configuration, task)]
     yield from forbidden
     for at, result in complete.items() if not forbidden else ():
-        lines = other_calls(configuration.last.config, len(configuration.stages) == 1, result)
+        lines = other_calls(configuration.stages[-1].config, len(configuration.stages) == 1, result)
         yield from (problem(80, at, line) for line in lines)

@@ -51,16 +51,15 @@ def entries_of(system: Path) -> list[Entry]:
     read = {path: read_result(path) for path in paths if seed_of(path.name) is not None}
     presets = {}
     for path in (path for path in paths if path.name == CONFIG):
-        last = read_configuration(path).last
+        last = read_configuration(path).stages[-1]
         presets[path.parent] = preset_of(last.algorithm, last.config)
     standing = standing_of(system, suite, read.values())
-    status: Status = standing.rung or "rescored"
     logged = replace(about, log=f"{SUBMISSIONS}/{suite}/{record_of(system).name}") if standing.rung else about
+    backed: tuple[Status, About] = standing.rung or "rescored", logged
     entries = []
     for path, result in read.items():
         # A failed run has no predictions to rescore.
-        is_backed = result.status == "failed" or predictions_of(path).is_file()
-        backing = (status, logged) if is_backed else ("reported", about)
+        backing = backed if result.status == "failed" or predictions_of(path).is_file() else ("reported", about)
         is_rerun = (result.task, result.seed) in standing.reruns
         entries.append(Entry(result, path, *backing, presets.get(path.parent, ""), standing.unverified, is_rerun))
     return entries

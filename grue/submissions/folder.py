@@ -12,7 +12,6 @@
 Submissions are untrusted data: nothing in them is executed, and nothing in them can switch off a check.
 """
 
-import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -167,12 +166,12 @@ def read_result(path: Path) -> Result:
         raise DataError(f"{path}: not a result of schema {SCHEMA_VERSION}, which this version of grue reads: {schema}.")
     result = from_dict(Result, data, str(path), DataError)
     read_declared(StatedSystem, result.system, f"{path}: system")
-    faults = []
-    for score in result.scores:
-        low, high = CARDS[score.metric].range if score.metric in CARDS else (-math.inf, math.inf)
-        if not low - ROUNDING <= score.value <= high + ROUNDING:
-            bounds = CARDS[score.metric].bounds
-            faults.append(f"{path}: scores: {score.metric}: value: must be {bounds}, found {score.value:g}.")
+    faults = [
+        f"{path}: scores: {score.metric}: value: must be {CARDS[score.metric].bounds}, found {score.value:g}."
+        for score in result.scores
+        if score.metric in CARDS
+        and not CARDS[score.metric].range[0] - ROUNDING <= score.value <= CARDS[score.metric].range[1] + ROUNDING
+    ]
     if faults:
         raise DataError("\n".join(faults[:MOST_FAULTS]))
     if not 0 <= result.seed <= LARGEST_SEED:
@@ -196,8 +195,7 @@ def stated(results: Iterable[Result], key: str) -> str:
 
 def does_not_compete(result: Result) -> bool:
     """Whether a result is a reference's: what learned nothing, or what the references chose among several answers."""
-    unlearned = result.system.get("algorithm") in (*LOOKUPS, "zero-shot", "few-shot")
-    return unlearned or (bool(result.steering.get("oracle")))
+    return result.system.get("algorithm") in (*LOOKUPS, "zero-shot", "few-shot") or bool(result.steering.get("oracle"))
 
 
 # --- submission.toml -------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 A maintainer writes them. Such a row is partial whatever it holds: it has one output for each example, and no seeds.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,17 +28,17 @@ class Recomputed:
 
 def recomputed(folder: Path, suite: str) -> list[Entry]:
     """Return the rows of a suite whose outputs are published elsewhere, one entry a task; raises as `read_reported`."""
-    return [entry for path in sorted((folder / suite).glob(f"[!.]*{RECOMPUTED}")) for entry in _read(path, suite)]
-
-
-def _read(path: Path, suite: str) -> Iterator[Entry]:
-    refuse_strange(path)
-    row = files.load_json(path, Recomputed)
-    about = replace(row.about, log=f"submissions/{suite}/{path.name}")
-    for result in row.results:
-        home = f"{result.suite}/{result.system['name']}"
-        if f"{home}{RECOMPUTED}" != f"{suite}/{path.name}":
-            raise DataError(f"{path}: is of {home}; write it to {home}{RECOMPUTED}.")
-        if missing := [key for key in PROVENANCE if key not in result.data] + ["year"] * ("year" not in result.system):
-            raise DataError(f"{path}: {result.task}: does not say {', '.join(missing)}.")
-        yield Entry(result, path, "recomputed", about)
+    entries = []
+    for path in sorted((folder / suite).glob(f"[!.]*{RECOMPUTED}")):
+        refuse_strange(path)
+        row = files.load_json(path, Recomputed)
+        about = replace(row.about, log=f"submissions/{suite}/{path.name}")
+        for result in row.results:
+            home = f"{result.suite}/{result.system['name']}"
+            if f"{home}{RECOMPUTED}" != f"{suite}/{path.name}":
+                raise DataError(f"{path}: is of {home}; write it to {home}{RECOMPUTED}.")
+            missing = [key for key in PROVENANCE if key not in result.data] + ["year"] * ("year" not in result.system)
+            if missing:
+                raise DataError(f"{path}: {result.task}: does not say {', '.join(missing)}.")
+            entries.append(Entry(result, path, "recomputed", about))
+    return entries

@@ -94,18 +94,17 @@ def read_reported(folder: Path, suite: str) -> tuple[Reported, ...]:
     Raises:
         DataError: A file cannot be read, has another shape, or contradicts itself.
     """
-    return tuple(_read(path, suite) for path in sorted((folder / suite).glob("*.reported.json")))
-
-
-def _read(path: Path, suite: str) -> Reported:
-    refuse_strange(path)
-    reported = files.load_json(path, Reported)
-    name = f"{reported.source.key}.reported.json"
-    if path.name != name:
-        raise DataError(f"{path}: source.key is {reported.source.key!r}; name the file {name}.")
-    for contradiction in _contradictions(reported, task_names(suite)):
-        raise DataError(f"{path}: {contradiction}")
-    return reported
+    found = []
+    for path in sorted((folder / suite).glob("*.reported.json")):
+        refuse_strange(path)
+        reported = files.load_json(path, Reported)
+        name = f"{reported.source.key}.reported.json"
+        if path.name != name:
+            raise DataError(f"{path}: source.key is {reported.source.key!r}; name the file {name}.")
+        for contradiction in _contradictions(reported, task_names(suite)):
+            raise DataError(f"{path}: {contradiction}")
+        found.append(reported)
+    return tuple(found)
 
 
 def _contradictions(reported: Reported, tasks: list[str]) -> Iterator[str]:

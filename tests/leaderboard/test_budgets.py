@@ -4,19 +4,9 @@ from dataclasses import replace
 
 import pytest
 from support.boards import five, references, with_system
-from support.factories import a_result, a_task, entries
+from support.factories import a_task, entries
 
-from grue.leaderboard.budgets import differ, unlike_calls
-from grue.leaderboard.made import (
-    code_of,
-    kept_updates,
-    machines_of,
-    parameters_of,
-    reward_calls,
-    training_of,
-    whole_calls,
-    whole_of,
-)
+from grue.leaderboard.budgets import differ, reward_calls, unlike_calls, whole_calls
 from grue.leaderboard.published import read_board
 from grue.leaderboard.rank import rank
 from grue.records import About
@@ -143,46 +133,45 @@ def test_two_systems_of_unlike_budgets_are_told(refused):
         refused.message(said)
 
 
-def made(seed, grue=None, **system):
-    result = a_result(STORIES, "ours", seed, 40.0)
-    return replace(result, system={**result.system, **system}, grue=grue or result.grue)
+def cell_of(*stated, grue=()):
+    """The cell of a run for each table of what its result states of its system, or of the code."""
+    found = entries(STORIES, "ours", dict.fromkeys(range(1, len(stated) + 1), 40.0))
+    found = [with_system(entry, **system) for entry, system in zip(found, stated, strict=True)]
+    found = [replace(e, result=replace(e.result, grue=of)) for e, of in zip(found, grue, strict=bool(grue))] or found
+    return rank(found, [STORIES]).rows[0].cells["stories"]
 
 
 def test_training_is_read_by_cost_and_seed():
-    results = [
-        made(1, training={"tokens": 10, "seconds": 2.5}, update=0, parameters=5),
-        made(2, training={"tokens": 20.0}, update=16, parameters=7),
-        made(3),
-    ]
-    assert training_of(results) == {"tokens": {1: 10.0, 2: 20.0}, "seconds": {1: 2.5}}
-    assert (kept_updates(results), parameters_of(results)) == ({1: 0, 2: 16}, 7)
+    cell = cell_of(
+        {"training": {"tokens": 10, "seconds": 2.5}, "update": 0, "parameters": 5},
+        {"training": {"tokens": 20.0}, "update": 16, "parameters": 7, "last": {"update": 16}},
+        {},
+    )
+    assert cell.training == {"tokens": {1: 10.0, 2: 20.0}, "seconds": {1: 2.5}} and cell.whole == {}
+    assert (cell.updates, cell.last_updates, cell.parameters) == ({1: 0, 2: 16}, {2: 16}, 7)
 
 
 @pytest.mark.parametrize("value", [-1, True, "many", None, float("nan"), float("inf"), 10**400, [1], {"a": 1}])
 def test_what_is_no_number_from_0_on_is_not_stated(value):
-    results = [made(1, training={"tokens": value}, update=value, parameters=value), made(2, training=value)]
-    assert training_of(results) == {} and kept_updates(results) == {} and parameters_of(results) is None
+    last = {"update": value, "training": value}
+    cell = cell_of({"training": {"tokens": value}, "update": value, "parameters": value, "last": last})
+    assert (cell.training, cell.whole, cell.updates, cell.last_updates, cell.parameters) == ({}, {}, {}, {}, None)
 
 
 def test_half_a_text_is_not_stated_and_half_a_second_is():
     """The board and the check of submissions read a stated cost alike: what S080 says cannot be has no cell."""
     spent = {"tokens": 2.5, "reward_calls": 0.5, "seconds": 2.5}
-    assert training_of([made(1, training=spent)]) == {"seconds": {1: 2.5}}
-    assert whole_of([made(1, last={"update": 3, "training": spent})]) == {"seconds": {1: 2.5}}
+    cell = cell_of({"training": spent, "last": {"update": 3, "training": spent}})
+    assert cell.training == cell.whole == {"seconds": {1: 2.5}}
 
 
 def test_code_and_machines_are_named_as_they_are_spelt_and_nothing_else_is():
-    commit = "09d6de52ad0c3c988a14ff23fa8cef356e354d07"
-    results = [
-        made(1, {"version": "0.1.0", "commit": commit, "dirty": False}, machine="Linux, a CPU (R)"),
-        made(2, {"version": "0.1.0", "commit": commit, "dirty": True}, machine="<b>"),
-        made(3, {"version": "0.1.0", "commit": "</script>"}),
-        made(4, {"version": "<b>"}),
-    ]
-    results[0] = replace(results[0], determinism={"machine": "Linux, NVIDIA H100 (cuda:0)"})
-    results[1] = replace(results[1], determinism={"machine": ["Linux"]})
-    assert code_of(results) == ("0.1.0", "0.1.0 (09d6de5)", "0.1.0 (09d6de5+)")
-    assert machines_of(results) == ("Linux, NVIDIA H100 (cuda:0)", "Linux, a CPU (R)")
+    made = {"version": "0.1.0", "commit": "09d6de52ad0c3c988a14ff23fa8cef356e354d07"}
+    codes = (made | {"dirty": False}, made | {"dirty": True}, made | {"commit": "</script>"}, {"version": "<b>"})
+    machines = ("Linux, NVIDIA H100 (cuda:0)", "<b>", ["Linux"], "Linux, a CPU (R)")
+    cell = cell_of(*({"machine": machine, "algorithm": str(machine)} for machine in machines), grue=codes)
+    assert cell.code == ("0.1.0", "0.1.0 (09d6de5)", "0.1.0 (09d6de5+)")
+    assert (cell.machines, cell.algorithms) == ((machines[0], machines[3]), ())
 
 
 def test_rewarded_texts_are_the_episodes_after_the_start_on_the_board():

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from support.boards import STORIES
-from support.factories import a_score, entries
+from support.factories import entries
 from support.paths import ROOT
 
 from grue.errors import ConfigError, DataError
@@ -89,7 +89,8 @@ def test_seeds_on_other_data_are_neither_exported_nor_judged_as_one(refused):
         measured_of([(one.result, one.path) for one in some("mine", {1: 40.0}, OURS) + some("mine", {2: 90.0}, THEIRS)])
 
     def verdicts(*hashes, board=None):
-        found = [bars.measured(Path(f"{n}"), [a_score("liked", 0.5)], 50.0, None, h) for n, h in enumerate(hashes, 1)]
+        made = [some("mine", {1: 50.0}, one)[0].result for one in hashes]
+        found = [bars.measured(Path(f"{n}"), result, ()) for n, result in enumerate(made, 1)]
         bars.refuse_other_examples(found, STORIES, board)
         limits = [bars.Limit(bars.parse_bar("preference=40", "at least"), 40.0)]
         return [one.passed for one in bars.check(found, limits, STORIES)]

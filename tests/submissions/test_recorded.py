@@ -66,8 +66,8 @@ def configuration(folder, told, recorded=None):
 
 def test_what_is_turned_off_is_kept(tmp_path):
     found, why = configuration(tmp_path, record())
-    assert found.last.config == SUPERVISED and not why
-    assert sha256(found.last.record(1, "")) == sha256(record())
+    assert found.stages[-1].config == SUPERVISED and not why
+    assert sha256(found.stages[-1].record(1, "")) == sha256(record())
 
 
 def test_a_warm_start_brings_the_run_that_it_began_from(tmp_path):
@@ -114,8 +114,8 @@ def test_what_nobody_else_could_train_is_left_out(tmp_path, refused):
         refused.message(why)
     told = record("ppo", config=whole_config("ppo", select="hard:100"))
     found, why = configuration(tmp_path, told)
-    assert found.last.config["select"] == "hard:100" and "reference" not in found.last.config and not why
-    assert sha256(found.last.record(1, "")) == sha256(told)
+    assert found.stages[-1].config["select"] == "hard:100" and "reference" not in found.stages[-1].config and not why
+    assert sha256(found.stages[-1].record(1, "")) == sha256(told)
 
 
 def test_what_was_not_trained_has_none(tmp_path, refused):

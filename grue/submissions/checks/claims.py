@@ -43,7 +43,13 @@ def untrue(result: Result) -> Iterator[str]:
     system, last, counts = result.system, last_of(result), result.counts
     parts = {"validation": system.get("validation"), "last: validation": last.get("validation")}
     for place, figures in (parts | {"frontier": system.get("frontier")}).items():
-        yield from _untrue_figures(place, _table(figures))
+        try:
+            read = read_declared(StatedFigures, _table(figures), place, ConfigError)
+        except ConfigError as refusal:
+            yield str(refusal).rstrip(".")
+            continue
+        if read.how == REACHABLE and read.share is not None and read.share > 1:
+            yield f"{place}: share: states {read.share:g} of what can be reached, which is 1 at most"
     whole, samples = counts.get("expected", math.inf), counts.get("samples", 1)
     if samples < 1:
         yield f"counts: samples: states {samples:,}; one text at least is drawn for an example"
@@ -62,16 +68,6 @@ def untrue(result: Result) -> Iterator[str]:
     yield from _untrue_costs(result)
 
 
-def _untrue_figures(place: str, stated: Mapping[str, Any]) -> Iterator[str]:
-    try:
-        figures = read_declared(StatedFigures, stated, place, ConfigError)
-    except ConfigError as refusal:
-        yield str(refusal).rstrip(".")
-        return
-    if figures.how == REACHABLE and figures.share is not None and figures.share > 1:
-        yield f"{place}: share: states {figures.share:g} of what can be reached, which is 1 at most"
-
-
 def _table(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
@@ -81,9 +77,8 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 def costs_of(result: Result) -> tuple[Mapping[Cost, Any], Mapping[Cost, Any]]:
     """Return what a result states until the kept update, and of the whole run, whether or not it can be."""
-    tables = (_table(part.get("training")) for part in (result.system, last_of(result)))
-    kept, whole = ({cost: table[cost] for cost in COSTS if cost in table} for table in tables)
-    return kept, whole
+    kept, whole = (_table(part.get("training")) for part in (result.system, last_of(result)))
+    return {cost: kept[cost] for cost in COSTS if cost in kept}, {cost: whole[cost] for cost in COSTS if cost in whole}
 
 
 def last_of(result: Result) -> Mapping[str, Any]:
@@ -93,8 +88,7 @@ def last_of(result: Result) -> Mapping[str, Any]:
 
 def amounts(costs: Mapping[Cost, Any]) -> dict[Cost, float]:
     """Return the stated costs that can be; what cannot counts as not stated."""
-    read = {cost: amount(cost, value) for cost, value in costs.items()}
-    return {cost: value for cost, value in read.items() if value is not None}
+    return {cost: read for cost, value in costs.items() if (read := amount(cost, value)) is not None}
 
 
 def amount(cost: Cost, value: Any) -> float | None:

@@ -184,13 +184,10 @@ def check_counts(path: Path, result: Result, predictions: Sequence[Prediction]) 
 
 
 def _check_stated(path: Path, stated: Mapping[str, Any], computed: Mapping[str, Any]) -> Iterator[Problem]:
-    differences = [
-        f"{key}: states {stated.get(key)!r}; computed: {value!r}."
-        for key, value in computed.items()
-        if stated.get(key) != value
-    ]
-    if differences:
-        yield problem(19, path, " ".join(differences))
+    differing = {key: value for key, value in computed.items() if stated.get(key) != value}
+    lines = [f"{key}: states {stated.get(key)!r}; computed: {value!r}." for key, value in differing.items()]
+    if lines:
+        yield problem(19, path, " ".join(lines))
 
 
 def _other_scores(result: Result, scored: Scored) -> Iterator[str]:
@@ -210,8 +207,7 @@ def _other_scores(result: Result, scored: Scored) -> Iterator[str]:
         if not math.isclose(claim.value, score.value, rel_tol=tolerance, abs_tol=tolerance):
             yield f"{score.metric}: states {claim.value:.10g}; computed: {score.value:.10g}."
         for part in ("axis", "n", "direction", "signature"):
-            stated, computed = getattr(claim, part), getattr(score, part)
-            if stated != computed:
+            if (stated := getattr(claim, part)) != (computed := getattr(score, part)):
                 yield f"{score.metric}: {part}: states {stated!r}; computed: {computed!r}."
     yield from (f"{metric}: is not computed for this task." for metric in claimed if metric not in failed)
 
@@ -219,10 +215,10 @@ def _other_scores(result: Result, scored: Scored) -> Iterator[str]:
 def _other_means(result: Result, task: Task) -> Iterator[str]:
     """Yield what does not follow from the values that the result itself states, which are right."""
     specs = {spec.name: spec for spec in task.metrics if spec.axis in SCORED}
-    follows: dict[str, tuple[float | None, float | None]] = {}
-    for score in result.scores:
-        spec = specs.get(score.metric)
-        follows[f"{score.metric}: scaled"] = score.scaled, spec.scale(score.value) if spec else None
+    follows: dict[str, tuple[float | None, float | None]] = {
+        f"{s.metric}: scaled": (s.scaled, specs[s.metric].scale(s.value) if s.metric in specs else None)
+        for s in result.scores
+    }
     follows |= {axis: (getattr(result, axis), axis_mean(task, result.scores, axis)) for axis in SCORED}
     for name, (stated, computed) in follows.items():
         both = None if stated is None or computed is None else (stated, computed)

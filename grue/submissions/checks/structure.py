@@ -78,13 +78,15 @@ def read_system(system: Path) -> Contents:
     unlisted, altered = check_manifest(system, scanned)
     problems = [*scanned.problems, *unlisted]
     submission = _read_submission(system, scanned, problems)
-    seeds = _seeds(scanned)
+    seeds: dict[str, set[int]] = {}  # task → those that have a result file, whatever its state
+    for name, _, file in sorted(path.partition("/") for path in scanned.present):
+        if (seed := seed_of(file)) is not None:
+            seeds.setdefault(name, set()).add(seed)
     results = _read_results(system, scanned, problems)
     complete = {path: result for path, result in results.items() if result.status == "complete"}
     references = {path.parent.name for path, result in complete.items() if does_not_compete(result)}  # as the board
-    if submission is not None and submission.deterministic:
-        references = set(seeds)
     if submission is not None:
+        references = set(seeds) if submission.deterministic else references
         unread = any(p.id == "GRUE-S003" for p in problems)
         problems += _check_declared(system, submission, seeds, {} if unread else results)
     is_reference = bool(seeds) and references.issuperset(seeds)
@@ -104,7 +106,11 @@ def read_system(system: Path) -> Contents:
     if len(promptings) > 1:
         problems.append(problem(91, system, f"has results of {' and '.join(sorted(promptings))}."))
     if not is_reference and not any(p.severity == "error" for p in problems):
-        problems += _check_trust(system, suite, list(results.values()))
+        try:
+            why = standing_of(system, suite, list(results.values())).why
+        except DataError as refusal:
+            why = str(refusal).rstrip(".")
+        problems += [problem(96, system, f"{why}.")] if why else []
     return Contents(system, suite, tuple(problems), runs, frozenset(references))
 
 
@@ -134,25 +140,12 @@ def _read_results(system: Path, scanned: Scan, problems: list[Problem]) -> dict[
     return results
 
 
-def _seeds(scanned: Scan) -> dict[str, set[int]]:
-    """Return task → the seeds that have a result file, whatever its state."""
-    seeds: dict[str, set[int]] = {}
-    for task, _, file in sorted(name.partition("/") for name in scanned.present):
-        if (seed := seed_of(file)) is not None:
-            seeds.setdefault(task, set()).add(seed)
-    return seeds
-
-
 def _run(path: Path, task: Task, result: Result | None, scanned: Scan, altered: frozenset[str]) -> SubmittedRun:
-    predictions, name = predictions_of(path), path.parent.name
-    readable = f"{name}/{predictions.name}" in scanned.readable
-    return SubmittedRun(
-        path,
-        result,
-        predictions if readable else None,
-        current=result is None or (not result.limited and _version(result) == _version_of(task)),
-        sealed=not altered & {f"{name}/{file.name}" for file in (path, predictions)},
-    )
+    predictions = predictions_of(path)
+    own, packed = (f"{path.parent.name}/{file.name}" for file in (path, predictions))
+    current = result is None or (not result.limited and _version(result) == _version_of(task))
+    readable = predictions if packed in scanned.readable else None
+    return SubmittedRun(path, result, readable, current, sealed=not altered & {own, packed})
 
 
 # --- the folder ------------------------------------------------------------------------------------------------------
@@ -212,15 +205,6 @@ def _check_competing(system: Path, suite: str, seeds: Mapping[str, int], tasks: 
     if fewest < RANKED_SEEDS:
         shown = "as preliminary" if fewest >= PRELIMINARY_SEEDS else "without a rank"
         yield problem(30, system, f"has {fewest} seed{'s' if fewest > 1 else ''} of a task; it will be shown {shown}.")
-
-
-def _check_trust(system: Path, suite: str, results: list[Result]) -> Iterator[Problem]:
-    try:
-        why = standing_of(system, suite, results).why
-    except DataError as refusal:
-        why = str(refusal).rstrip(".")
-    if why:
-        yield problem(96, system, f"{why}.")
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
@@ -301,11 +285,8 @@ def _check_predictions(path: Path, result: Result, are_there: bool) -> Iterator[
         if not are_there:
             yield problem(7, predictions, f"is missing, but {path.name} declares the run complete.")
         return
-    scores = result.scores, result.preference, result.naturalness
-    for fault, what in (
-        (are_there, f"has {predictions.name} beside it"),
-        (scores != ((), None, None), "has scores"),
-        (result.errors, "states errors of metrics"),
-    ):
-        if fault:
+    has_scores = (result.scores, result.preference, result.naturalness) != ((), None, None)
+    faults = {f"has {predictions.name} beside it": are_there, "has scores": has_scores}
+    for what, is_so in (faults | {"states errors of metrics": bool(result.errors)}).items():
+        if is_so:
             yield problem(21, path, f"declares the run failed, but {what}.")

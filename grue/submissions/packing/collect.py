@@ -20,6 +20,8 @@ from grue.tasks import Task
 
 OF_A_SYSTEM = ("name", "algorithm", "backbone", "endpoint")
 """What results say of a system, whatever became of a run."""
+OF_TEXTS = ("scores", "preference", "naturalness", "hashes", "counts", "errors")
+"""What results say of predictions that were scored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +124,9 @@ def score_run(
         scored = score_predictions(task, task.data.evaluation, loaded.examples, predictions)
     except SubmissionError as error:
         raise SubmissionError(f"{path}: {error}") from error
-    result = replace(
-        failed_run(task, seed, system, made).result,
-        status="complete",
-        data=loaded.provenance(),
-        scores=scored.scores,
-        preference=scored.preference,
-        naturalness=scored.naturalness,
-        hashes=scored.hashes,
-        counts=scored.counts,
-        errors=scored.errors,
-    )
+    of_texts = {key: getattr(scored, key) for key in OF_TEXTS}
+    empty = failed_run(task, seed, system, made).result
+    result = replace(empty, status="complete", data=loaded.provenance(), **of_texts)
     return PackedRun(result, tuple(predictions), str(path))
 
 
@@ -144,10 +138,10 @@ def failed_run(
     generation: Mapping[str, Any] | None = None,
 ) -> PackedRun:
     """Return the result of a failed run, which has no scores and counts as 0."""
+    nothing: dict[str, Any] = {key: {} for key in ("data", "determinism", "hashes", "counts", "timing")}
     result = Result(
         schema=SCHEMA_VERSION,
         status="failed",
-        grue=made["grue"],
         suite=task.suite,
         task=task.name,
         task_version=task.version,
@@ -155,17 +149,13 @@ def failed_run(
         split=task.data.evaluation,
         seed=seed,
         system=dict(system),
-        data={},
         generation=generation or {},
-        determinism={},
         scores=(),
         preference=None,
         naturalness=None,
-        hashes={},
-        counts={},
-        timing={},
-        packages=made["packages"],
         limited=False,
+        **made,
+        **nothing,
     )
     return PackedRun(result, None, f"--failed {task.name}:{seed}")
 

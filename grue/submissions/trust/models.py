@@ -20,7 +20,7 @@ from grue.evaluation.systems import System, baseline_system, checkpoint_system, 
 from grue.lm import checkpoint
 from grue.lm.load import fetch_model
 from grue.records import BASELINES, CONSENSUS, LIKELIHOOD, Prediction, Result
-from grue.submissions.checks.structure import SubmittedRun, read_system
+from grue.submissions.checks.structure import read_system
 from grue.submissions.configuration import HUB_ID, foreign_terms
 from grue.submissions.folder import CONFIG, place_of
 from grue.task_files import load_task
@@ -94,28 +94,21 @@ def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = 
     errors = [f"{problem.path}: {problem.message}" for problem in contents.problems if problem.severity == "error"]
     if errors:
         raise SubmissionError(f"{errors[0]} Correct what `grue submit check {system}` reports.")
-    complete = [
-        Target(system, load_task(name, contents.suite), run.result, _other_seeds(run, runs), run.predictions)
-        for name, runs in contents.runs.items()
-        for run in runs
-        if run.result is not None and run.predictions is not None
-    ]
-    for noun, wanted, known in (
-        ("task", tasks, {run.task.name for run in complete}),
-        ("seed", seeds, {run.seed for run in complete}),
-    ):
-        for name in wanted:
-            if name not in known:
-                listed = ", ".join(map(str, sorted(known, key=str))) or "none"
-                raise ConfigError(f"{system}: has no complete run of {noun} {name}. It has: {listed}.")
+    complete = []
+    for name, runs in contents.runs.items():
+        read = [(run.result, run.predictions) for run in runs if run.result and run.predictions]
+        for result, predictions in read:
+            others = tuple(other for other, _ in read if other is not result)
+            complete.append(Target(system, load_task(name, contents.suite), result, others, predictions))
+    of_tasks, of_seeds = {run.task.name for run in complete}, {run.seed for run in complete}
+    for noun, wanted, known in (("task", tasks, of_tasks), ("seed", seeds, of_seeds)):
+        for unknown in (name for name in wanted if name not in known):
+            listed = ", ".join(map(str, sorted(known, key=str))) or "none"
+            raise ConfigError(f"{system}: has no complete run of {noun} {unknown}. It has: {listed}.")
     chosen = [r for r in complete if (not tasks or r.task.name in tasks) and (not seeds or r.seed in seeds)]
     if not chosen:
         raise ConfigError(f"{system}: has no complete run with that task and seed.")
     return chosen
-
-
-def _other_seeds(run: SubmittedRun, runs: Iterable[SubmittedRun]) -> tuple[Result, ...]:
-    return tuple(o.result for o in runs if o is not run and o.result is not None and o.predictions is not None)
 
 
 # --- where their models are ------------------------------------------------------------------------------------------
@@ -143,20 +136,16 @@ def find_models(runs: Sequence[Target], location: str | None) -> list[Place]:
         return [None for _ in runs]
     root = Path(location)
     if any((root / run.task.suite).is_dir() for run in runs):
-        return [_place(str(_checkpoint_in(root, run))) for run in runs]
+        named = [(run.task.suite, run.task.name, place_of(run.system).name, f"seed-{run.seed}") for run in runs]
+        folders = [(folder, checkpoint.run_of(folder)) for folder in (root.joinpath(*parts) for parts in named)]
+        # a row of last policies is of the last checkpoints of other runs
+        return [_place(str(run if run == folder else run / checkpoint.FINAL)) for folder, run in folders]
     if len(runs) > 1 and "{task}" not in location and "{seed}" not in location:
         raise ConfigError(
             f"--checkpoint {location}: is one model, and these are {len(runs)} runs; write {{task}} and {{seed}} in "
             "the path, or choose one run with --task and --seed."
         )
     return [_place(location.replace("{task}", run.task.name).replace("{seed}", str(run.seed))) for run in runs]
-
-
-def _checkpoint_in(root: Path, target: Target) -> Path:
-    """Return the folder of a run among others, or its last checkpoint where the row is of that."""
-    folder = root / target.task.suite / target.task.name / place_of(target.system).name / f"seed-{target.seed}"
-    run = checkpoint.run_of(folder)
-    return run if run == folder else run / checkpoint.FINAL
 
 
 def _place(name: str) -> Path | str:
@@ -195,20 +184,18 @@ def load(target: Target, place: Place) -> System:
     """
     if is_by_endpoint(target.result):
         raise SubmissionError(f"{target}: was answered by an endpoint; there are no weights to draw its texts from.")
-    system = _as_the_row_answers(target, _load(target, place))
+    if place is None:
+        system = baseline_system(target.task, target.result.system["algorithm"], target.seed)
+    elif isinstance(place, Path) and checkpoint.is_checkpoint(place):
+        system = checkpoint_system(target.task, place)
+    else:
+        system = external_system(target.task, str(place), target.seed, chat=prompting_of(target.result) != "plain")
+    system = _as_the_row_answers(target, system)
     if target.weights and system.weights != target.weights:
         raise SubmissionError(
             f"{place}: has the weights {system.weights!r}; {target} was answered with {target.weights!r}."
         )
     return system
-
-
-def _load(target: Target, place: Place) -> System:
-    if place is None:
-        return baseline_system(target.task, target.result.system["algorithm"], target.seed)
-    if isinstance(place, Path) and checkpoint.is_checkpoint(place):
-        return checkpoint_system(target.task, place)
-    return external_system(target.task, str(place), target.seed, chat=prompting_of(target.result) != "plain")
 
 
 def _as_the_row_answers(target: Target, system: System) -> System:
