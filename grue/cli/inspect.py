@@ -18,8 +18,8 @@ def schema(kind: str) -> None:
     from grue.leaderboard.board import Board
     from grue.records import Example, Prediction, Result
     from grue.shapes import json_schema
+    from grue.submissions.entries import Recomputed
     from grue.submissions.folder import Submission
-    from grue.submissions.recomputed import Recomputed
     from grue.submissions.reported import Reported
     from grue.task_files import task_schema
 

@@ -6,7 +6,7 @@ from grue.leaderboard.board import Board
 from grue.leaderboard.entries import LeftOut, find_results, find_submitted, incomplete
 from grue.leaderboard.published import shipped_beside
 from grue.leaderboard.rank import rank
-from grue.submissions.recomputed import recomputed
+from grue.submissions.entries import recomputed
 from grue.submissions.reported import read_reported
 from grue.task_files import load_task, task_names
 

@@ -11,8 +11,7 @@ from grue.leaderboard.entries import LeftOut, find_results, find_submitted, loca
 from grue.records import Entry
 from grue.runs.request import canonical
 from grue.submissions import folder as submitted
-from grue.submissions.entries import results
-from grue.submissions.recomputed import RECOMPUTED
+from grue.submissions.entries import RECOMPUTED, results
 from grue.task_files import is_named, task_names
 
 

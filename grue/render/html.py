@@ -8,13 +8,12 @@ from collections.abc import Collection, Mapping
 from functools import cache
 
 from jinja2 import Environment
-from markupsafe import Markup
 
 from grue.leaderboard import trained_on
 from grue.leaderboard.board import Board
 from grue.records import Example
 from grue.render import legend
-from grue.render.page import environment, lean_script, lean_style, policy, source
+from grue.render.page import environment, filled
 from grue.render.text import ARROWS, named, variants
 from grue.render.web import papers, view, words
 from grue.render.web.axes import number
@@ -43,30 +42,25 @@ def render(
         is_local: Whether it lies outside the folder of published boards, so that it has nothing to link to.
     """
     illustrations = illustrations or {}
-    style = lean_style(source("page.css"))
-    script = '"use strict";\n(() => {\n' + lean_script("\n".join(map(source, SCRIPTS))) + "\n})();"
-    text = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            board=board,
-            overview=view.overview(board),
-            panels=[view.task_panel(board, task) for task in board.tasks],
-            illustrations={task.name: words.illustrated(illustrations.get(task.name)) for task in board.tasks},
-            shown=[task.name for task in board.tasks if task.name in shown],
-            summaries=papers.summaries(board.reported, [task.name for task in board.tasks]),
-            data=embedded(board, shown, is_local),
-            is_local=is_local,
-            style=Markup(style),
-            script=Markup(script),
-            policy=policy(style, script, " 'self' file:"),
-            suites=SUITES,
-            arrows=ARROWS,
-            ranked_seeds=RANKED_SEEDS,
-            preliminary_seeds=PRELIMINARY_SEEDS,
-        )
+    return filled(
+        _environment(),
+        "page.html",
+        "page.css",
+        SCRIPTS,
+        beside=" 'self' file:",
+        board=board,
+        overview=view.overview(board),
+        panels=[view.task_panel(board, task) for task in board.tasks],
+        illustrations={task.name: words.illustrated(illustrations.get(task.name)) for task in board.tasks},
+        shown=[task.name for task in board.tasks if task.name in shown],
+        summaries=papers.summaries(board.reported, [task.name for task in board.tasks]),
+        data=embedded(board, shown, is_local),
+        is_local=is_local,
+        suites=SUITES,
+        arrows=ARROWS,
+        ranked_seeds=RANKED_SEEDS,
+        preliminary_seeds=PRELIMINARY_SEEDS,
     )
-    return text + "\n"
 
 
 @cache

@@ -3,12 +3,35 @@
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from grue.render.text import printable
+
+
+def filled(
+    templates: Environment, name: str, style: str, scripts: Sequence[str] = (), beside: str = "", **values: Any
+) -> str:
+    """Return a template filled in, with its style and scripts, files of `web/`, and a policy that allows no others.
+
+    Args:
+        templates: The `environment`, or an overlay of it.
+        beside: Sources of further scripts, as in a policy.
+    """
+    lean = lean_style(source(style))
+    script = lean_script("\n".join(map(source, scripts)))
+    script = f'"use strict";\n(() => {{\n{script}\n}})();' if scripts else ""
+    allowed = (
+        f"default-src 'none'; style-src {_hashed(lean)}; script-src {_hashed(script)}{beside}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    shared = {"style": Markup(lean), "script": Markup(script), "policy": allowed}
+    return templates.get_template(name).render(**values, **shared) + "\n"
 
 
 @cache
@@ -43,14 +66,6 @@ def lean_script(script: str) -> str:
     """
     lines = (re.sub(r" // [^\"`]*$", "", line) for line in _lean(script, "//").splitlines())
     return "\n".join(line if re.search(r"/(?! )", line) else _without_spaces(line) for line in lines)
-
-
-def policy(style: str, script: str, beside: str = "") -> str:
-    """Return the content security policy: only this style, this script, embedded images, and scripts from `beside`."""
-    return (
-        f"default-src 'none'; style-src {_hashed(style)}; script-src {_hashed(script)}{beside}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hashed(text: str) -> str:

@@ -12,8 +12,7 @@ from grue.leaderboard.rank import rank
 from grue.records import Entry, Example
 from grue.render import as_examples, html
 from grue.render.formats import FORMATS
-from grue.submissions.entries import results
-from grue.submissions.recomputed import recomputed
+from grue.submissions.entries import recomputed, results
 from grue.submissions.reported import read_reported
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import Task

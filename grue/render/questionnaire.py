@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from grue import files
-from grue.render.page import environment, lean_script, lean_style, policy, source
+from grue.render.page import environment, filled
 from grue.render.text import printable, printable_lines
 from grue.render.web.embed import script_json
 from grue.study.key import KEY, Annotator, Key
@@ -22,26 +22,20 @@ PAGES = "pages"
 
 def render(key: Key, annotator: Annotator) -> str:
     """Return the page of an annotator."""
-    style = lean_style(source("study.css"))
-    script = '"use strict";\n(() => {\n' + lean_script(source("study.js")) + "\n})();"
     template = key.template
-    text = (
-        environment()
-        .get_template("study.html")
-        .render(
-            title=template.title,
-            paragraphs=[part for part in template.instructions.strip().split("\n\n") if part],
-            prompt_label=template.prompt_label,
-            count=len(annotator.screens),
-            questions=len(template.questions),
-            most=max(len(question.anchors) for question in template.questions),
-            data=Markup(script_json(_data(key, annotator))),
-            style=Markup(style),
-            script=Markup(script),
-            policy=policy(style, script),
-        )
+    return filled(
+        environment(),
+        "study.html",
+        "study.css",
+        ["study.js"],
+        title=template.title,
+        paragraphs=[part for part in template.instructions.strip().split("\n\n") if part],
+        prompt_label=template.prompt_label,
+        count=len(annotator.screens),
+        questions=len(template.questions),
+        most=max(len(question.anchors) for question in template.questions),
+        data=Markup(script_json(_data(key, annotator))),
     )
-    return text + "\n"
 
 
 def _data(key: Key, annotator: Annotator) -> Mapping[str, Any]:

@@ -4,11 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from grue.render.layout import TextTable
 from grue.render.markdown import escape, markdown_table
-from grue.render.page import environment, lean_style, policy, source
+from grue.render.page import environment, filled
 from grue.stats.intervals import Interval
 
 
@@ -62,21 +60,9 @@ def as_page(title: str, parts: Sequence[Part], board: str = "") -> str:
     Args:
         board: The page of the board beside it, with all metrics; empty for none.
     """
-    style = lean_style(source("report.css"))
-    text = (
-        environment()
-        .get_template("report.html")
-        .render(
-            title=title,
-            parts=parts,
-            board=board,
-            spans={id(part): _spans(part.drawn) for part in parts},
-            identity=id,
-            style=Markup(style),
-            policy=policy(style, ""),
-        )
-    )
-    return text + "\n"
+    spans = {id(part): _spans(part.drawn) for part in parts}
+    values = {"title": title, "parts": parts, "board": board, "spans": spans, "identity": id}
+    return filled(environment(), "report.html", "report.css", **values)
 
 
 def _spans(drawn: Sequence[DrawnDifference]) -> list[tuple[float, float, float, float] | None]:

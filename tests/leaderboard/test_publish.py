@@ -107,6 +107,8 @@ def test_submissions_and_local_runs_stand_beside_each_other(here, monkeypatch, r
     assert rows() == [MINE, THEIRS]
     assert rows("--no-local") == ALONE
     assert rows("--suite", "grue") == []
+    usual, asked = board(*IMDB)["rows"], board("--iqm", *IMDB)["rows"]
+    assert [row["iqm"] for row in asked] == pytest.approx([63.0, 43.0]) and usual[0]["iqm"] is None
     refused.command("leaderboard", "--submissions", "submision", code=3)
     refused.command("leaderboard", "--runs", "rnus", code=2)
     monkeypatch.setattr(boards, "board_folder", lambda: here / "leaderboard")
@@ -133,17 +135,6 @@ def test_figures_of_papers_ship_with_the_board(tmp_path, monkeypatch):
     assert board("--suite", "grue", "--task", "commongen")["reported"]
 
 
-def test_results_without_predictions_have_no_rank(here):
-    for path in Path("submissions").rglob("*.predictions.jsonl.gz"):
-        path.unlink()
-    assert [(r["standing"], r["rank"]) for r in board("--no-local", *IMDB)["rows"]] == [("no predictions", None)]
-
-
-def test_the_interquartile_mean_is_shown_where_it_is_asked_for(here):
-    usual, asked = board(*IMDB)["rows"], board("--iqm", *IMDB)["rows"]
-    assert [row["iqm"] for row in asked] == pytest.approx([63.0, 43.0]) and usual[0]["iqm"] is None
-
-
 def test_every_format_shows_the_same_systems_and_a_name_steers_no_terminal(here):
     for path in Path("runs/mini/imdb").glob("mine/*/result.json"):
         files.write_json(path, json.loads(path.read_text()) | {"system": {"name": "[bold]evil[/bold]\x1b[2J"}})
@@ -153,21 +144,6 @@ def test_every_format_shows_the_same_systems_and_a_name_steers_no_terminal(here)
         assert "evil" in done.stdout and "theirs" in done.stdout
         assert str(here) not in done.stdout and "\x1b[2J" not in done.stdout
         assert form != "rich" or "[bold]evil[/bold]�[2J" in done.stdout
-
-
-def test_a_papers_figures_are_printed_with_their_task_and_counted_otherwise(here):
-    column = {"name": "sentiment", "direction": "higher", "deviation": ""}
-    line = {"algorithm": "PPO of old", "reward": "", "variant": "", "figures": {"sentiment": {"mean": 0.602}}}
-    table = {"task": "imdb", "table": "Table 5", "split": "test", "seeds": 5, "note": "", "columns": [column]}
-    source = {"key": "one2020", "authors": "O. Ne", "title": "T", "venue": "V", "year": 2020}
-    source |= {"url": "https://example.org", "version": "v1"}
-    told = {"source": source, "tables": [{**table, "rows": [line]}]}
-    files.write_json(here / "submissions/mini/one2020.reported.json", told)
-    assert "PPO of old" in grue("--format", "rich", *IMDB).stdout
-    overview = grue("--format", "rich").stdout
-    assert "PPO of old" not in overview
-    assert "· 1 table of papers' figures is shown with a single task: --task imdb." in overview
-    assert board(*IMDB)["reported"][0]["source"]["key"] == "one2020"
 
 
 def test_a_file_is_written_or_held_to_what_would_be_written(here, refused):

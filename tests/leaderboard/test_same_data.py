@@ -14,7 +14,7 @@ from grue.leaderboard import bars
 from grue.leaderboard.neighbours import neighbours
 from grue.leaderboard.rank import rank
 from grue.records import Example, other_examples
-from grue.submissions.recomputed import recomputed
+from grue.submissions.entries import recomputed
 
 OURS, THEIRS = {"references": "a" * 64, "examples": "b" * 64}, {"references": "c" * 64, "examples": "d" * 64}
 OLD = {"examples": OURS["examples"]}  # a result of before `references` was stated

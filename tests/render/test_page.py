@@ -364,11 +364,6 @@ def test_the_method_tells_what_a_status_means_and_which_rows_are_ranked_without_
     assert "Ranked without verification: old." in markdown.render(found)
 
 
-def test_what_a_shared_rank_shows_is_said_as_the_statistics_have_it():
-    text = html.render(SMALL)
-    assert "told apart" not in text and "their ranks are 1, 1, 2" in text
-
-
 def test_a_local_page_says_so_and_links_to_nothing_beside_it():
     text = html.render(SMALL, is_local=True)
     page = Reader(text)

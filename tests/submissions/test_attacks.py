@@ -38,8 +38,7 @@ from grue.records import Prediction
 from grue.submissions.checks.check import check
 from grue.submissions.checks.copies import COPIED, RunTexts, are_copies, bare, check_copies, check_references
 from grue.submissions.checks.rescoring import check_legible
-from grue.submissions.entries import results
-from grue.submissions.recomputed import recomputed
+from grue.submissions.entries import recomputed, results
 from grue.submissions.reported import read_reported
 
 HOW = {"first": "Soon a {0} runs right through the {1}.", "second": OTHER_WAY}

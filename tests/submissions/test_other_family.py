@@ -21,7 +21,7 @@ tiny_row, collect, packing = (
 )
 plan, checkpoint, load = late("grue.runs.plan"), late("grue.lm.checkpoint"), late("grue.lm.load")
 TASK, OTHER = "narrativeqa", "mini:causal"
-SEEDS = (1, 2)
+SEEDS = (1,)
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +59,12 @@ def test_its_row_passes_the_checks_and_is_made_again(made, tmp_path):
     row = made / "submissions/mini/ours"
     assert [one for one in check(row) if one.severity == "error" and "narrativeqa" in str(one.path)] == []
     for command in (
-        ["verify", row, "--seed", 2, "--checkpoint", made / "runs"],
-        ["retrain", row, "--seed", 2, "--runs", tmp_path],
+        ["verify", row, "--seed", 1, "--checkpoint", made / "runs"],
+        ["retrain", row, "--seed", 1, "--runs", tmp_path],
     ):
         done = CliRunner().invoke(main, ["submit", *map(str, command)])
         assert done.exit_code == 0, done.output
-        assert re.match("narrativeqa seed 2: (100.0% equal texts\n|equal texts \\(equal weights)", done.stdout)
+        assert re.match("narrativeqa seed 1: (100.0% equal texts\n|equal texts \\(equal weights)", done.stdout)
 
 
 @pytest.mark.parametrize(("task", "model", "family"), [(TASK, OTHER, "causal"), ("imdb", "mini:seq2seq", "seq2seq")])

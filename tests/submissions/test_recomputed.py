@@ -20,7 +20,7 @@ from grue.leaderboard.rank import rank
 from grue.records import Prediction
 from grue.render import as_json
 from grue.render.as_reported import reported_tables
-from grue.submissions.recomputed import recomputed
+from grue.submissions.entries import recomputed
 from grue.task_files import load_task
 
 COMMITTED = ROOT / "submissions" / "grue"

@@ -21,7 +21,6 @@ from support.good_submission import (
     TASK,
     codes,
     edit,
-    few_examples,
     hand_in,
     have_tasks,
     no_examples,
@@ -185,19 +184,6 @@ def test_all_problems_are_told_not_the_first(ours):
         *((10, "commongen"), (12, "submission.toml")),
     }
     assert check(ours) == [problem for problem in from_above if Path(problem.path).is_relative_to(ours)]
-
-
-def test_examples_are_loaded_once_for_all_systems(ours, monkeypatch):
-    calls = []
-
-    def load(task, split, offline=False):
-        calls.append((task.name, split))
-        return few_examples(task, split)
-
-    write_good(ours.with_name("theirs"), how=OTHER_WAY)
-    monkeypatch.setattr(rescoring, "load_examples", load)
-    check(ours.parent.parent)
-    assert calls == [("commongen", "test")]
 
 
 def test_what_this_machine_lacks_is_no_fault_of_the_submission(ours, monkeypatch, refused):
