@@ -62,10 +62,7 @@ def find_systems(
         if "/" in name or os.sep in name:
             systems.append(_in_folder(Path(name), suite, tasks))
             continue
-        candidates = _candidates(name, suite, places)
-        if len(candidates) > 1:
-            raise ConfigError(f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}.")
-        ((origin, entries),) = candidates.items()
+        origin, entries = _named(name, suite, places)
         system = _name(entries[0])
         renamed = "" if name.rpartition(":")[2] == system else f"{name} means {system}, which --algo {name} made."
         seeds = sorted((runs / suite).glob(f"*/{system}/seed-*")) if origin == "runs" else []
@@ -81,8 +78,8 @@ class _Place:
     out: tuple[LeftOut, ...] = ()
 
 
-def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[str, list[Entry]]:
-    """Return place → results of the systems that a name may mean; at least one."""
+def _named(query: str, suite: str, places: Mapping[str, _Place]) -> tuple[str, list[Entry]]:
+    """Return the place and the results of the system that a name means."""
     first, colon, rest = query.partition(":")
     origin, name = (first, rest) if colon and first in places else ("", query)
     searched = {where: place for where, place in places.items() if where in (origin or where)}
@@ -99,11 +96,14 @@ def _candidates(query: str, suite: str, places: Mapping[str, _Place]) -> dict[st
         raise ConfigError(
             f"{query}: is the --algo of several systems, {', '.join(sorted(by_algorithm))}; name one of them."
         )
-    by_place = {
+    meant = {
         where: [e for e in place.entries if _name(e) in (by_name or by_algorithm)] for where, place in searched.items()
     }
-    if any(by_place.values()):
-        return {where: found for where, found in by_place.items() if found}
+    found = [(where, of_system) for where, of_system in meant.items() if of_system]
+    if len(found) > 1:
+        raise ConfigError(f"{query}: names both a submission and runs; write submissions:{query} or runs:{query}.")
+    if found:
+        return found[0]
     elsewhere = places["submissions"].folder / suite / f"{name}{RECOMPUTED}"
     if elsewhere.is_file():
         raise DataError(

@@ -6,6 +6,11 @@ from typing import Any
 from grue.files import plain
 from grue.leaderboard.board import Board, Row
 
+_DEFAULTS = {
+    **{"prompting": "plain", "by_endpoint": False, "reruns": 0},
+    **{"presets": [], "backbones": [], "held_out_metrics": [], "searched": None},
+}
+"""The keys of rows and cells that few need."""
 _encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -26,21 +31,12 @@ def render(board: Board) -> str:
 
 def _row(row: Row) -> dict[str, Any]:
     """Return a row without the keys that few rows need; a reader fills in their defaults."""
-    defaults = {
-        "prompting": "plain",
-        "by_endpoint": False,
-        "reruns": 0,
-        "presets": [],
-        "backbones": [],
-        "held_out_metrics": [],
-        "searched": None,
-    }
+    fields = _without_defaults(plain(row))
+    return {**fields, "cells": {task: _without_defaults(cell) for task, cell in fields["cells"].items()}}
 
-    def without(values: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in values.items() if key not in defaults or value != defaults[key]}
 
-    fields = without(plain(row))
-    return {**fields, "cells": {task: without(cell) for task, cell in fields["cells"].items()}}
+def _without_defaults(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
 
 
 def _laid_out(value: Any, end: str) -> str:

@@ -20,19 +20,9 @@ _SPECIAL = {
     **{"|": r"\textbar{}", '"': r"{\char34}", "`": r"\textasciigrave{}"},
     **{"[": "{[}", "*": "{*}"},  # after a line break they would be its arguments
     **{"±": r"$\pm$", "×": r"$\times$", "−": "$-$", "–": r"\textendash{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$"},
-    **{
-        "∞": r"$\infty$",
-        "†": r"\textdagger{}",
-        "‡": r"\textdaggerdbl{}",
-        "§": r"\textsection{}",
-        "¶": r"\textparagraph{}",
-        "α": r"$\alpha$",
-        "’": "'",
-        "“": r"\textquotedblleft{}",
-        "”": r"\textquotedblright{}",
-        "…": r"\dots{}",
-        "�": "?",
-    },
+    **{"†": r"\textdagger{}", "‡": r"\textdaggerdbl{}", "§": r"\textsection{}", "¶": r"\textparagraph{}"},
+    **{"“": r"\textquotedblleft{}", "”": r"\textquotedblright{}", "’": "'", "…": r"\dots{}", "�": "?"},
+    **{"∞": r"$\infty$", "α": r"$\alpha$"},
     **{"ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "ø": r"\o{}", "Ø": r"\O{}", "ł": r"\l{}", "Ł": r"\L{}"},
     **{digit: rf"\textsuperscript{{{i}}}" for i, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
 }

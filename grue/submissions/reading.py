@@ -34,11 +34,11 @@ _MANIFEST_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A system's folder: the paths in it, those that are safe to read, and what is wrong with the others."""
+    """A system's folder: what is wrong with it, the paths in it, and those that are safe to read."""
 
-    present: frozenset[str]
-    readable: frozenset[str]
     problems: tuple[Problem, ...]
+    present: frozenset[str] = frozenset()
+    readable: frozenset[str] = frozenset()
 
 
 def refuse_strange(path: Path) -> None:
@@ -65,7 +65,7 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
     """
     for path in (system.parent, system):
         if path.is_symlink():  # it may lead anywhere: nothing is read
-            return Scan(frozenset(), frozenset(), (problem(13, path, "is a link."),))
+            return Scan((problem(13, path, "is a link."),))
     shape = re.compile(
         rf"{re.escape(SUBMISSION)}|{MANIFEST}|({'|'.join(map(re.escape, tasks))})"
         r"/(config\.json|seed-(?P<seed>[^/]*)\.(result\.json|predictions\.jsonl\.gz))"
@@ -76,17 +76,17 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
         is_task = entry.is_dir(follow_symlinks=False) and entry.name in tasks
         entries += _listing(Path(entry.path), problems) if is_task else [entry]
     if len(entries) > MOST_FILES:
-        too_many = problem(14, system, f"holds more than {MOST_FILES:,} files; none of them was read.")
-        return Scan(frozenset(), frozenset(), (too_many,))
+        return Scan((problem(14, system, f"holds more than {MOST_FILES:,} files; none of them was read."),))
     present, readable = set(), set()
     for entry in entries:
         name = Path(entry.path).relative_to(system).as_posix()
-        fault = _fault(entry, shape.fullmatch(name), texts)
-        problems += [fault] if fault else []
         if not entry.is_dir(follow_symlinks=False):
             present.add(name)
-            readable |= set() if fault else {name}
-    return Scan(frozenset(present), frozenset(readable), tuple(problems))
+        if fault := _fault(entry, shape.fullmatch(name), texts):
+            problems.append(fault)
+        else:
+            readable.add(name)
+    return Scan(tuple(problems), frozenset(present), frozenset(readable))
 
 
 def _listing(folder: Path, problems: list[Problem]) -> list[os.DirEntry[str]]:
@@ -143,11 +143,9 @@ def _fault_of_content(path: Path, unreadable: int, size: int, texts: bool) -> Pr
     if not content.strip():
         return problem(unreadable, path, "holds only white space.")
     for number, line in enumerate(content.split(b"\n"), start=1):
-        if len(line) > MOST_CHARACTERS:  # bytes; there may be fewer characters
-            length = len(line.decode("utf-8", errors="replace"))
-            if length > MOST_CHARACTERS:
-                too_long = f"line {number} has {length:,} characters, more than {MOST_CHARACTERS:,}."
-                return problem(14, path, too_long)
+        long = len(line) > MOST_CHARACTERS  # bytes; there may be fewer characters
+        if long and (length := len(line.decode("utf-8", errors="replace"))) > MOST_CHARACTERS:
+            return problem(14, path, f"line {number} has {length:,} characters, more than {MOST_CHARACTERS:,}.")
     return None
 
 

@@ -54,7 +54,7 @@ def test_too_few_seeds_are_shown_but_neither_ranked_nor_in_anyone_elses_rank(see
     board = rank(entries(STORIES, "quick", {seed: 90.0 + seed for seed in range(seeds)}) + PPO, [STORIES])
     quick = row(board, "quick")
     assert (quick.standing, quick.preference) == (standing, pytest.approx(90 + (seeds - 1) / 2))
-    assert (quick.interval is None) == (seeds == 1)
+    assert (quick.interval is None, quick.task_ranks) == (seeds == 1, {})
     assert list(ranks(board).items()) == [("ppo", 1), ("quick", None)]
     fewer = [*both("ppo", 40.0)[:5], *entries(JOKES, "ppo", dict.fromkeys(range(seeds), 40.0), naturalness=None)]
     assert rank(fewer, [STORIES, JOKES]).rows[0].standing == standing, "the task with the fewest seeds decides"
