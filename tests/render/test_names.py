@@ -4,14 +4,12 @@ import csv
 import io
 import json
 import re
-import unicodedata
-from html.parser import HTMLParser
 
 import pytest
 from support.hostile_names import NAMES, with_names
 from support.late import late
 
-from grue.render import as_json, html, latex, markdown
+from grue.render import as_json, latex, markdown
 from grue.render.tables import page
 from grue.render.text import printable
 
@@ -121,25 +119,3 @@ def latex_problems(text):
 )
 def test_latex_escapes(text, expected):
     assert latex.escape(text) == expected
-
-
-class Page(HTMLParser):
-    """The text of a page, and the elements and attributes that it has."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.text, self.tags, self.handlers = [], set(), set()
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
-        self.handlers |= {name for name, _ in attributes if name.startswith("on")}
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-def test_the_page_has_no_element_of_a_name():
-    hostile, plain = (Page(html.render(board)) for board in (BOARDS[0], *with_names(*["plain"] * len(NAMES))[:1]))
-    assert hostile.tags <= plain.tags and hostile.handlers == set()
-    assert not [c for c in "".join(hostile.text) if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\r\t"]

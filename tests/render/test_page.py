@@ -12,6 +12,7 @@ import pytest
 from support import page_boards
 from support.boards import five, row
 from support.factories import entries
+from support.hostile_names import with_names
 from support.page_boards import (
     REVIEWS,
     STORIES,
@@ -212,10 +213,11 @@ def test_our_own_script_and_style_lose_spaces_and_comments_alone():
     ["</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<!--<script>", "{{ 7*7 }}", "a\u202eb"],
 )
 def test_a_name_can_be_nothing_but_a_name(name):
-    text = html.render(hostile_board(name))
-    page = Reader(text)
-    assert len(page.all("script")) == 2 and not page.all("img")
-    assert text.count("<!--") == 0 and "javascript:" not in text and "\u202e" not in text
+    for board in (*with_names(name), hostile_board(name)):  # of papers and in notes, too
+        text = html.render(board)
+        page = Reader(text)
+        assert len(page.all("script")) == 2 and not page.all("img")
+        assert text.count("<!--") == 0 and "javascript:" not in text and "\u202e" not in text
     shown = name.replace("\u202e", "�")
     assert data_of(text)["systems"][0]["system"] == shown
     assert shown in "".join(page.text)

@@ -447,7 +447,7 @@ def test_the_last_policies_are_packed_checked_and_made_again_as_such(made, row):
 
 def a_target(**changes):
     task = load_task("imdb")
-    return SimpleNamespace(result=replace(a_result(task, "m", 1, 40.0), **changes), task=task, seed=1)
+    return SimpleNamespace(result=replace(a_result(task, "m", 1, 40.0), **changes), task=task, seed=1, weights="")
 
 
 def test_what_an_endpoint_answered_cannot_be_drawn_again():
@@ -460,5 +460,5 @@ def test_a_chat_model_is_asked_again_as_it_was(monkeypatch):
     asked = []
     monkeypatch.setattr(models, "external_system", lambda *given, chat: asked.append((*given[1:], chat)))
     for generation in ({"prompting": {"kind": "chat"}}, {}):
-        models._load(a_target(generation=generation), "me/model")
+        models.load(a_target(generation=generation), "me/model")
     assert asked == [("me/model", 1, True), ("me/model", 1, False)]
