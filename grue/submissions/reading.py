@@ -7,7 +7,6 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -160,8 +159,14 @@ def check_manifest(system: Path, scanned: Scan) -> tuple[list[Problem], frozense
     path = system / MANIFEST
     if MANIFEST not in scanned.readable:
         return ([] if MANIFEST in scanned.present else [problem(12, path, "is missing.")]), frozenset()
+    listed: dict[str, str] = {}  # path → sha256
     try:
-        listed = _read_manifest(path)
+        for number, line in enumerate(files.read_text(path).splitlines(), start=1):
+            match = _MANIFEST_LINE.fullmatch(line)
+            if match is None:
+                raise DataError(f"line {number} is not a sha256, two spaces and a path.")
+            if listed.setdefault(match[2], match[1]) != match[1]:
+                raise DataError(f"line {number} names {match[2]!r} again, with another sha256.")
     except DataError as refusal:
         return [problem(12, path, without_path(refusal, path))], frozenset()
     problems = []
@@ -173,15 +178,3 @@ def check_manifest(system: Path, scanned: Scan) -> tuple[list[Problem], frozense
     faults = dict.fromkeys(scanned.present - {MANIFEST, *listed}, f"is not in {MANIFEST}.")
     faults |= dict.fromkeys(altered, f"does not have the sha256 that {MANIFEST} lists.")
     return problems + [problem(12, system / name, fault) for name, fault in faults.items()], altered
-
-
-def _read_manifest(path: Path) -> Mapping[str, str]:
-    """Return path → sha256."""
-    listed: dict[str, str] = {}
-    for number, line in enumerate(files.read_text(path).splitlines(), start=1):
-        match = _MANIFEST_LINE.fullmatch(line)
-        if match is None:
-            raise DataError(f"{path}: line {number} is not a sha256, two spaces and a path.")
-        if listed.setdefault(match[2], match[1]) != match[1]:
-            raise DataError(f"{path}: line {number} names {match[2]!r} again, with another sha256.")
-    return listed

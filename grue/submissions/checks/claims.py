@@ -65,7 +65,15 @@ def untrue(result: Result) -> Iterator[str]:
         is_named = key == "system: weights" and ("@" in str(value) or value in BASELINES)  # a model of the hub, or none
         if value is not None and not is_named and not SHA256.fullmatch(str(value)):
             yield f"{key}: {escaped(value, 70)!r} is no sha256, which has 64 hexadecimal digits"
-    yield from _untrue_costs(result)
+    kept, spent = costs_of(result)
+    for where, costs in (("training", kept), ("last: training", spent)):
+        for cost, value in costs.items():
+            if amount(cost, value) is None:
+                yield f"{where}: {cost}: states {value!r}, which cannot be"
+    totals = amounts(spent)
+    for cost, part in amounts(kept).items():
+        if part > totals.get(cost, part):
+            yield f"{cost}: states {part:,.0f} until the kept update and {totals[cost]:,.0f} in the whole run"
 
 
 def _table(value: Any) -> Mapping[str, Any]:
@@ -97,18 +105,6 @@ def amount(cost: Cost, value: Any) -> float | None:
     if not (is_number and 0 <= value <= MOST):
         return None
     return float(value) if cost == "seconds" or float(value).is_integer() else None
-
-
-def _untrue_costs(result: Result) -> Iterator[str]:
-    kept, whole = costs_of(result)
-    for where, costs in (("training", kept), ("last: training", whole)):
-        for cost, value in costs.items():
-            if amount(cost, value) is None:
-                yield f"{where}: {cost}: states {value!r}, which cannot be"
-    totals = amounts(whole)
-    for cost, part in amounts(kept).items():
-        if part > totals.get(cost, part):
-            yield f"{cost}: states {part:,.0f} until the kept update and {totals[cost]:,.0f} in the whole run"
 
 
 def other_calls(config: Mapping[str, Any], from_backbone: bool, result: Result) -> Iterator[str]:
