@@ -161,10 +161,10 @@ def compare_systems(
     corrected = holm([difference.p for difference in differences])
     compared = []
     for (task, _, _, examples), difference, p in zip(met, differences, corrected, strict=True):
-        seeds = [tuple(system.entries[task.name]) for system in (a, b)]
-        one_seed = any(len(of) == 1 and not system.deterministic for of, system in zip(seeds, (a, b), strict=True))
+        seeds_a, seeds_b = tuple(a.entries[task.name]), tuple(b.entries[task.name])
+        one_seed = any(len(of) == 1 and not system.deterministic for of, system in ((seeds_a, a), (seeds_b, b)))
         verdict = _verdict(difference, p, one_seed)
-        compared.append(TaskComparison(task.name, *seeds, difference, p, verdict, tuple(examples)))
+        compared.append(TaskComparison(task.name, seeds_a, seeds_b, difference, p, verdict, tuple(examples)))
     by_task = {task.name: ([*a.entries[task.name].values()], [*b.entries[task.name].values()]) for task in both}
     return Comparison(
         suite=both[0].suite,

@@ -136,7 +136,7 @@ def _texts(task: Task, board: Board, entries: Iterable[Entry]) -> dict[tuple[str
         fits = result.task == task.name and result.status == "complete" and not misfit(result, task, task_hash)
         if fits and name not in first and f"{task.name}/{path.name}" in scan(path.parent.parent, [task.name]).readable:
             first[name] = result.seed, path
-    texts = {}
+    texts: dict[tuple[str, int], Mapping[str, Prediction]] = {}
     for name in (name for name in dict.fromkeys(row.system for row in board.rows) if name in first):
         seed, path = first[name]
         if predictions := read_predictions(path, DataError):

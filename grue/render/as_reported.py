@@ -76,7 +76,7 @@ def _table(table: ReportedTable, source: Publication, without: Sequence[str] = (
         footnote = _number(deviations.index(column.deviation) + 1) if column.deviation else ""
         header = f"{printable(column.name)} {ARROWS[column.direction]}".rstrip() + footnote
         figures = [row.figures.get(column.name) for row in table.rows]
-        series.append(Series(Heading(header), in_line([figure and _digits(figure) for figure in figures])))
+        series.append(Series(Heading(header), in_line([_digits(figure) if figure else None for figure in figures])))
     if not any(row.reward for row in table.rows):
         del series[1]
     seeds = "seeds not stated" if table.seeds is None else f"{table.seeds} seed{'s' if table.seeds > 1 else ''}"

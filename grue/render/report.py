@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from grue.render.layout import TextTable
 from grue.render.markdown import escape, markdown_table
@@ -61,7 +62,7 @@ def as_page(title: str, parts: Sequence[Part], board: str = "") -> str:
         board: The page of the board beside it, with all metrics; empty for none.
     """
     spans = {id(part): _spans(part.drawn) for part in parts}
-    values = {"title": title, "parts": parts, "board": board, "spans": spans, "identity": id}
+    values: dict[str, Any] = {"title": title, "parts": parts, "board": board, "spans": spans, "identity": id}
     return filled(environment(), "report.html", "report.css", **values)
 
 

@@ -123,7 +123,8 @@ def _whole(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
     for i, row in enumerate(rows):
         if (cell := row.cells.get(task)) is not None:
             until_kept = calls.get(i, {})
-            costs = [(until_kept, whole_calls(cell, until_kept) if cell.rewards else until_kept)]
+            stated = whole_calls(cell, until_kept) if cell.rewards else until_kept
+            costs: list[tuple[Mapping[int, float], Mapping[int, float]]] = [(until_kept, stated)]
             costs += [(cell.training.get(cost, {}), cell.whole.get(cost, {})) for cost in OTHERS]
             ended = {seed for seed, update in cell.last_updates.items() if cell.updates.get(seed) == update}
             known = [{seed: kept[seed] for seed in ended & kept.keys()} | dict(whole) for kept, whole in costs]
