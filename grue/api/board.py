@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grue.leaderboard.local import board_beside
+
 if TYPE_CHECKING:
     from grue.render.as_csv import Frame
 
@@ -28,7 +30,6 @@ def board(
         UnknownName: No suite or task has the name.
         DataError: The board or a submission cannot be read.
     """
-    from grue.leaderboard.local import board_beside
     from grue.render.as_csv import frame
 
     found, _ = board_beside(suite, task, None if runs is None else Path(runs), Path(submissions))

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 from grue.api.examples import AnyTask, as_task, optional_path, refuse_model
 from grue.api.train import Trained, several_seeds
+from grue.data.load import file_id, is_file, load_examples
+from grue.data.scored_lines import ScoredHeader
 from grue.errors import ConfigError
+from grue.evaluation.endpoint import Endpoint
+from grue.evaluation.rewards import RewardFunction, give_name
+from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, results_folder, seeds_in
 from grue.records import BASELINES, Result, check_number, check_seed, check_system_name
 from grue.tasks import Task
 
 if TYPE_CHECKING:
-    from grue.data.scored_lines import ScoredHeader
-    from grue.evaluation.endpoint import Endpoint
-    from grue.evaluation.rewards import RewardFunction
     from grue.evaluation.systems import System
 
 
@@ -85,7 +87,6 @@ def evaluate(
     """
     limit = None if limit is None else check_number("limit", limit)
     batch_size = check_number("batch_size", batch_size)
-    from grue.lm.checkpoint import is_checkpoint
 
     asked: list[tuple[Any, dict[str, Any]]] = [(what, about)]
     if seeds is not None:
@@ -141,7 +142,7 @@ def subject(
     pick_by: str | None = None,
     decode: str | None = None,
     chat: bool | None = None,
-    endpoint: "Endpoint | None" = None,
+    endpoint: Endpoint | None = None,
     system: str | None = None,
     runs: str | Path = "runs",
 ) -> Subject:
@@ -159,8 +160,6 @@ def subject(
         system: Name of the system of a model. [default: the model's, with how it is prompted]
         runs: Folder of all runs.
     """
-    from grue.lm.checkpoint import read_manifest, results_folder
-
     seed = check_seed(seed)
     best_of = None if best_of is None else check_number("best_of", best_of)
     if pick_by is not None and best_of is None:
@@ -172,7 +171,7 @@ def subject(
     is_baseline = checkpoint is None and (name != str(what) or name in BASELINES)
     if (chat or endpoint is not None or system is not None) and (checkpoint is not None or is_baseline):
         raise ConfigError(f"{name}: a chat prompt, an endpoint and a name are for models that were made elsewhere.")
-    from grue.evaluation import systems  # imports torch, so only after the names are checked
+    from grue.evaluation import systems
 
     if checkpoint is not None:
         evaluated, run = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
@@ -203,8 +202,6 @@ def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini"
         ConfigError: Neither the arguments nor a checkpoint name the task.
         DataError: The checkpoint is damaged.
     """
-    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, seeds_in
-
     refuse_model("what", None if isinstance(what, Trained) else what)
     if isinstance(what, Trained):
         return as_task(task or what.task, suite), what.checkpoint
@@ -222,7 +219,7 @@ def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini"
     return as_task(task, suite), None
 
 
-def behind(name: str, endpoint: "Endpoint | None", chat: bool | None) -> "tuple[str, Endpoint | None]":
+def behind(name: str, endpoint: Endpoint | None, chat: bool | None) -> tuple[str, Endpoint | None]:
     """Return a model's name without its address, and how it is asked at that address; it must name a model."""
     if name.startswith(ADDRESS):
         from grue.evaluation.endpoint import Endpoint
@@ -272,7 +269,7 @@ def generate(
     task: AnyTask | None = None,
     *,
     samples: int | None = None,
-    reward: "str | RewardFunction | None" = None,
+    reward: str | RewardFunction | None = None,
     temperature: float | None = None,
     seed: int | None = None,
     suite: str = "mini",
@@ -282,7 +279,7 @@ def generate(
     data_dir: str | Path | None = None,
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> "ScoredHeader | None":
+) -> ScoredHeader | None:
     """Write a system's predictions for a split, or scored samples for training, as `grue generate` does.
 
     Args:
@@ -302,9 +299,7 @@ def generate(
         DataError: Data or the model is not available.
         TrainingError: The reward gave no number.
     """
-    from grue.data.load import file_id, is_file, load_examples
     from grue.evaluation.generated import check_output, write_generated
-    from grue.evaluation.rewards import give_name
     from grue.evaluation.samples import write_samples
     from grue.evaluation.systems import require_plain
 

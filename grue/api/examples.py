@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from grue.data.load import load_examples
 from grue.errors import ConfigError, escaped
 from grue.records import Example
 from grue.task_files import load_task
@@ -28,8 +29,6 @@ def examples(
     Raises:
         DataError: There is no such split, or its data is not available.
     """
-    from grue.data.load import load_examples
-
     of_task = as_task(task, suite)
     return load_examples(of_task, split or of_task.data.evaluation, optional_path(data_dir), offline).examples
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from grue import files
 from grue.api.examples import AnyTask, as_task, examples
 from grue.api.train import Trained
+from grue.data.hub.upload import Uploaded, check_repository, page_of, sizes_of, upload
 from grue.errors import ConfigError
+from grue.evaluation.predictions import write_predictions
+from grue.lm.checkpoint import MANIFEST
 
 if TYPE_CHECKING:
-    from grue.data.hub.upload import Uploaded
     from grue.exchange.answers import LoggedAnswer, Matched
 
 Warn = Callable[[str], None]
@@ -23,7 +25,7 @@ class Pushed:
     """What was pushed, or would be: path in the repository → bytes, and the outcome unless it was a dry run."""
 
     sizes: dict[str, int]
-    uploaded: "Uploaded | None"
+    uploaded: Uploaded | None
 
 
 def push(
@@ -55,10 +57,8 @@ def push(
         ConfigError: There is no token, or the repository cannot be written.
         DataError: The checkpoint or its evaluation is damaged, or the hub refuses.
     """
-    from grue.data.hub.upload import check_repository, page_of, sizes_of, upload
     from grue.exchange.measured import Described
     from grue.exchange.push import content_of, listed
-    from grue.lm.checkpoint import MANIFEST
 
     check_repository(to, endpoint_url)
     folder = what.checkpoint if isinstance(what, Trained) else Path(what)
@@ -150,7 +150,6 @@ def import_predictions(
         DataError: The log or the task's data cannot be read.
         SubmissionError: The answers do not fit the examples; the message says which and how many.
     """
-    from grue.evaluation.predictions import write_predictions
     from grue.exchange.answers import matched
 
     log, output = Path(log), Path(output)

@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task, examples
+from grue.data.pairs import PARTS, PairsHeader
+from grue.data.scored import read_header
 from grue.errors import ConfigError, escaped
+from grue.lm.reward_folder import RewardManifest, read_reward_manifest
+from grue.preferences.make import Choice, Ties, from_predictions, from_samples, from_study
+from grue.preferences.read import answered_split
+from grue.preferences.settings import reward_settings
 from grue.task_files import OWN, is_named, task_names
 from grue.tasks import Task
 
 if TYPE_CHECKING:
-    from grue.data.pairs import PairsHeader
-    from grue.lm.reward_folder import RewardManifest
     from grue.preferences.judge import Chosen, Evaluation
-    from grue.preferences.make import Choice, Ties
 
 Shares = Mapping[str, float] | Sequence[float]
 """Shares of the prompts: by part, or for train, validation and test in this order."""
@@ -30,10 +33,10 @@ def pairs_from_samples(
     offline: bool = False,
     pairs: int | None = None,
     noise: str = "none",
-    ties: "Ties" = "drop",
+    ties: Ties = "drop",
     seed: int = 1,
     shares: Shares | None = None,
-) -> "PairsHeader":
+) -> PairsHeader:
     """Write preference pairs of scored samples, judged by their rewards, as `grue tools pairs from-samples` does.
 
     Args:
@@ -50,8 +53,6 @@ def pairs_from_samples(
         ConfigError: An argument is invalid, or the output holds something else.
         DataError: The file cannot be read, or no pair can be made of it.
     """
-    from grue.preferences.make import from_samples
-
     choice = _choice(pairs, noise, ties, seed, shares)
     of_task, where = task_and_split(Path(samples), task, suite, split)
     answered = examples(of_task, where, data_dir=data_dir, offline=offline)
@@ -69,29 +70,24 @@ def pairs_from_predictions(
     reward: str | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
-    pairs: int | None = None,
-    noise: str = "none",
-    ties: "Ties" = "drop",
-    seed: int = 1,
-    shares: Shares | None = None,
-) -> "PairsHeader":
+    **choice: Any,
+) -> PairsHeader:
     """Write preference pairs of two predictions files, judged by a reward, as `grue tools pairs from-predictions` does.
 
     Args:
         split: The split that was answered. [default: what policies learn from: rl if the task has it, else train]
         reward: As for training. [default: the task's]
+        choice: pairs, noise, ties, seed and shares, as for `pairs_from_samples`.
 
     Other arguments and errors as for `pairs_from_samples`, and SubmissionError if predictions do not fit the split.
     """
-    from grue.preferences.make import from_predictions
-
-    choice = _choice(pairs, noise, ties, seed, shares)
+    chosen = _choice(**choice)
     of_task = as_task(task, suite)
     learned = of_task.data.reward_split
     split = split or learned
     answered, train = (examples(of_task, name, data_dir=data_dir, offline=offline) for name in (split, learned))
     return from_predictions(
-        Path(a), Path(b), of_task, answered, train, choice, Path(output), split=split, reward=reward
+        Path(a), Path(b), of_task, answered, train, chosen, Path(output), split=split, reward=reward
     )
 
 
@@ -104,33 +100,28 @@ def pairs_from_study(
     split: str | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
-    pairs: int | None = None,
-    ties: "Ties" = "drop",
-    seed: int = 1,
-    shares: Shares | None = None,
-) -> "PairsHeader":
+    **choice: Any,
+) -> PairsHeader:
     """Write preference pairs of people's answers in a study, as `grue tools pairs from-study` does.
 
     Args:
         answers: File by `grue tools study analyse DIR --answers FILE`.
         split: The split of the study. [default: the task's evaluation split]
+        choice: pairs, ties, seed and shares, as for `pairs_from_samples`.
 
     Other arguments and errors as for `pairs_from_samples`.
     """
-    from grue.preferences.make import from_study
-
-    choice = _choice(pairs, "none", ties, seed, shares)
+    chosen = _choice(noise="none", **choice)
     of_task = as_task(task, suite)
     split = split or of_task.data.evaluation
     shown = examples(of_task, split, data_dir=data_dir, offline=offline)
-    return from_study(Path(answers), of_task, shown, choice, Path(output), split=split)
+    return from_study(Path(answers), of_task, shown, chosen, Path(output), split=split)
 
 
-def _choice(pairs: int | None, noise: str, ties: "Ties", seed: int, shares: Shares | None) -> "Choice":
+def _choice(
+    pairs: int | None = None, noise: str = "none", ties: Ties = "drop", seed: int = 1, shares: Shares | None = None
+) -> Choice:
     """Return the choice of pairs and how they are judged, checked."""
-    from grue.data.pairs import PARTS
-    from grue.preferences.make import Choice
-
     if shares is not None and not isinstance(shares, Mapping):
         if len(shares) != len(PARTS):
             raise ConfigError(f"shares {tuple(shares)}: give three numbers, of {', '.join(PARTS)}.")
@@ -153,7 +144,7 @@ def train_reward(
     progress: Callable[[int, int, str], None] = lambda done, total, figures: None,
     stop: Callable[[], bool] = lambda: False,
     **settings: Any,
-) -> "RewardManifest":
+) -> RewardManifest:
     """Train a reward model on pairs, as `grue tools reward train` does; the same call resumes an interrupted training.
 
     Args:
@@ -170,7 +161,6 @@ def train_reward(
         DataError: The pairs or the backbone cannot be read, or a part is empty.
         TrainingError: The loss is not a number, say.
     """
-    from grue.preferences.settings import reward_settings
     from grue.preferences.train import train_reward_model
 
     of_task, split = task_and_split(Path(pairs), task, suite, split)
@@ -209,7 +199,6 @@ def evaluate_reward(
 
     Other arguments and errors as for `train_reward`.
     """
-    from grue.lm.reward_folder import read_reward_manifest
     from grue.preferences.judge import evaluate_reward_model
 
     manifest = read_reward_manifest(Path(folder))
@@ -235,9 +224,6 @@ def task_and_split(
         ConfigError: Nothing names the task, or the file's header names another split.
         DataError: The file is missing or damaged.
     """
-    from grue.data.scored import read_header
-    from grue.preferences.read import answered_split
-
     header = read_header(path)
     stated = [] if header is None else [(header.suite, header.task)]
     stated += [] if fallback is None else [fallback]

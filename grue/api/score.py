@@ -3,18 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os.path import commonpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grue.api.examples import AnyTask, as_task, examples, refuse_model
+from grue.api.train import Trained
 from grue.errors import ConfigError, DataError, SubmissionError, escaped
+from grue.evaluation import predictions as reading
+from grue.evaluation.scoring import Scored, chosen_metrics, score_examples, score_predictions
+from grue.leaderboard.compare import Comparison, compare_systems
+from grue.leaderboard.systems import find_systems
 from grue.records import Axis, Example, Prediction, check_number, check_seed
 from grue.shapes import from_dict
 from grue.task_files import load_task, task_names
-
-if TYPE_CHECKING:
-    from grue.api.train import Trained
-    from grue.evaluation.scoring import Scored
-    from grue.leaderboard.compare import Comparison
 
 
 def score(
@@ -30,7 +30,7 @@ def score(
     data_dir: str | Path | None = None,
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> "Scored":
+) -> Scored:
     """Score any system's predictions, as `grue score` does: against a task, your own examples, or plain references.
 
     Args:
@@ -51,9 +51,6 @@ def score(
         DataError: Data is not available, an example of your own is invalid (references that are one text, say), or a
             file of plain text is JSON.
     """
-    from grue.evaluation import predictions as reading
-    from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
-
     if sum([task is not None, own_examples is not None, bool(references)]) != 1:
         raise ConfigError(
             "Say what to score against: one of --task NAME, --examples FILE or --references FILE (in Python task, "
@@ -136,8 +133,8 @@ def _text(text: Any, key: object) -> str:
 
 
 def compare(
-    a: "Trained | Sequence[Trained] | str | Path",
-    b: "Trained | Sequence[Trained] | str | Path",
+    a: Trained | Sequence[Trained] | str | Path,
+    b: Trained | Sequence[Trained] | str | Path,
     *,
     suite: str = "mini",
     tasks: Sequence[str] | None = None,
@@ -149,7 +146,7 @@ def compare(
     show: int = 0,
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> "Comparison":
+) -> Comparison:
     """Say which of two systems is better on the tasks that both have, and how certain that is, as `grue compare` does.
 
     Args:
@@ -170,9 +167,6 @@ def compare(
         SubmissionError: An example has no prediction or two, or a submission lacks a seed that it declares.
     """
     import numpy as np
-
-    from grue.leaderboard.compare import compare_systems
-    from grue.leaderboard.systems import find_systems
 
     draws, seed, show = check_number("draws", draws), check_seed(seed), check_number("show", show, 0)
     of_tasks = [load_task(str(name), suite) for name in dict.fromkeys(tasks or task_names(suite))]
@@ -210,8 +204,6 @@ def compare(
 
 def _source(name: str, system: Any) -> str | Path:
     """Return the name or the folder of a system that is given to `compare`."""
-    from grue.api.train import Trained
-
     if isinstance(system, list | tuple):
         if not system or not all(isinstance(run, Trained) for run in system):
             raise ConfigError(

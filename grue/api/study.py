@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grue.api.examples import AnyTask, as_task, examples
 from grue.errors import ConfigError
 from grue.records import check_number, check_seed
-
-if TYPE_CHECKING:
-    from grue.study.analysis import StudyAnalysis
-    from grue.study.key import Key
-    from grue.study.template import Kind
+from grue.render.questionnaire import publish
+from grue.study.analysis import StudyAnalysis, analyse
+from grue.study.answers import answer_files, read_answers
+from grue.study.design import design, draw_items
+from grue.study.key import Key, read_key
+from grue.study.outputs import read_outputs
+from grue.study.template import Kind, find_template
 
 
 def make_study(
@@ -22,7 +23,7 @@ def make_study(
     items: int = 50,
     annotators: int = 3,
     template: str | None = None,
-    kind: "Kind | None" = None,
+    kind: Kind | None = None,
     seed: int = 0,
     suite: str = "mini",
     runs: str | Path = "runs",
@@ -30,7 +31,7 @@ def make_study(
     data_dir: str | Path | None = None,
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> "Key":
+) -> Key:
     """Write the pages on which people judge systems' texts, and their key, as `grue tools study make` does.
 
     Args:
@@ -48,11 +49,6 @@ def make_study(
         DataError: A system's texts, or the data, are not available.
         SubmissionError: A system has not one text for each example.
     """
-    from grue.render.questionnaire import publish
-    from grue.study.design import design, draw_items
-    from grue.study.outputs import read_outputs
-    from grue.study.template import find_template
-
     of_task, folder = as_task(task, suite), Path(output)
     questionnaire = find_template(template, kind, of_task.name, len(systems))
     items, annotators, seed = check_number("items", items), check_number("annotators", annotators), check_seed(seed)
@@ -73,7 +69,7 @@ def analyse_study(
     draws: int = 2000,
     seed: int = 0,
     complete: bool = False,
-) -> "StudyAnalysis":
+) -> StudyAnalysis:
     """Analyse the answers to a study, as `grue tools study analyse` does.
 
     Args:
@@ -86,10 +82,6 @@ def analyse_study(
     Raises:
         DataError: There are no answers; or key or answers are damaged, contradictory, or do not belong together.
     """
-    from grue.study.analysis import analyse
-    from grue.study.answers import answer_files, read_answers
-    from grue.study.key import read_key
-
     draws, seed = check_number("draws", draws), check_seed(seed)
     key = read_key(Path(folder))
     paths = [Path(path) for path in answers] or answer_files(Path(folder))

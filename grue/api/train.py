@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 from grue.api.examples import AnyTask, as_task, refuse_model
 from grue.errors import ConfigError, escaped
+from grue.evaluation.rewards import give_name
 from grue.records import check_number
+from grue.runs import plan
+from grue.runs.algorithms import give_name as name_algorithm
+from grue.runs.observers import Observer, Observers
+from grue.runs.request import ARGUMENTS, RunRequest, seeds_given
+from grue.runs.trackers import open_trackers
 from grue.tasks import Task
 
 if TYPE_CHECKING:
     from grue.rl.trainer import Algorithm
     from grue.runs.diagnose import Diagnosis
-    from grue.runs.observers import Observer
-    from grue.runs.request import RunRequest
 
 
 _ROWS = "rows are a .jsonl file that a task file names, and the task file is the first argument"
@@ -45,20 +49,20 @@ class Trained:
 
 @overload
 def train(
-    task: "AnyTask | RunRequest", algorithm: "str | Algorithm[Any]" = "ppo", *, seeds: None = None, **arguments: Any
+    task: AnyTask | RunRequest, algorithm: "str | Algorithm[Any]" = "ppo", *, seeds: None = None, **arguments: Any
 ) -> Trained: ...
 @overload
 def train(
     task: AnyTask, algorithm: "str | Algorithm[Any]" = "ppo", *, seeds: str | Sequence[int], **arguments: Any
 ) -> list[Trained]: ...
 def train(
-    task: "AnyTask | RunRequest",
+    task: AnyTask | RunRequest,
     algorithm: "str | Algorithm[Any]" = "ppo",
     *,
     seeds: str | Sequence[int] | None = None,
     suite: str = "mini",
     trackers: Sequence[str] = ("none",),
-    observer: "Observer | None" = None,
+    observer: Observer | None = None,
     stop: Callable[[], bool] = lambda: False,
     **arguments: Any,
 ) -> Trained | list[Trained]:
@@ -84,10 +88,7 @@ def train(
         TrainingError: The run cannot continue: the reward gave no number, say.
     """
     from grue.lm.distributed import join_processes, leave_processes
-    from grue.runs import plan
     from grue.runs import train as training
-    from grue.runs.observers import Observers
-    from grue.runs.trackers import open_trackers
 
     if isinstance(trackers, str):
         raise ConfigError(f"trackers={trackers!r}: give a list of names, such as [{trackers!r}].")
@@ -115,8 +116,6 @@ def train(
 
 def several_seeds(seeds: str | Sequence[int], arguments: Mapping[str, Any]) -> list[int]:
     """Return the seeds of `seeds=`; a ConfigError if one is invalid, there is none, or `arguments` has `seed` too."""
-    from grue.runs.request import seeds_given
-
     if "seed" in arguments:
         raise ConfigError("seed= and seeds= say the same; give one of them.")
     if isinstance(seeds, int):
@@ -127,7 +126,7 @@ def several_seeds(seeds: str | Sequence[int], arguments: Mapping[str, Any]) -> l
 
 
 def diagnose(
-    task: "AnyTask | RunRequest",
+    task: AnyTask | RunRequest,
     algorithm: "str | Algorithm[Any]" = "ppo",
     *,
     suite: str = "mini",
@@ -135,7 +134,7 @@ def diagnose(
     progress: Callable[[int, int], None] = lambda done, total: None,
     **arguments: Any,
 ) -> "Diagnosis":
-    """Say before a run whether there is a signal to learn from, as `grue diagnose` does; nothing is written.
+    """Say before a run whether there is a signal to learn from, as `grue tools diagnose` does; nothing is written.
 
     Args:
         task: The task; or a whole `RunRequest`, beside which only `batches` and `progress` may be given.
@@ -146,7 +145,6 @@ def diagnose(
     Other arguments and errors as for `train`. `grue.runs.remarks` says what the figures mean.
     """
     from grue.lm.distributed import join_processes
-    from grue.runs import plan
 
     last = plan.stages_of(_request(task, algorithm, suite, arguments, "batches and progress"))[-1]
     from grue.runs.diagnose import diagnose
@@ -155,20 +153,17 @@ def diagnose(
 
 
 def _request(
-    task: "AnyTask | RunRequest",
+    task: AnyTask | RunRequest,
     algorithm: "str | Algorithm[Any]",
     suite: str,
     arguments: Mapping[str, Any],
     beside: str,
-) -> "RunRequest":
+) -> RunRequest:
     """Return the request that arguments make; a whole request is returned as it is.
 
     Arguments that are not fields of a request are settings of the algorithm; `beside` names those that are allowed
     beside a whole request. Others, or a wrong type, are a ConfigError.
     """
-    from grue.evaluation.rewards import give_name
-    from grue.runs.request import ARGUMENTS, RunRequest
-
     if isinstance(task, RunRequest):
         if arguments or algorithm != "ppo" or suite != "mini":
             raise ConfigError(
@@ -202,7 +197,6 @@ def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:
         ConfigError: It is not an algorithm.
     """
     from grue.rl.trainer import Algorithm
-    from grue.runs.algorithms import give_name
 
     if not isinstance(algorithm, Algorithm):
         names = [name for name, value in getattr(algorithm, "__dict__", {}).items() if isinstance(value, Algorithm)]
@@ -210,12 +204,12 @@ def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:
         if names:
             cure = f"pass {' or '.join(names)} of it"
         raise ConfigError(f"algorithm={escaped(algorithm, 80)}: is no algorithm; {cure} (docs/how-to/your-own.md).")
-    name = give_name(algorithm)
+    name = name_algorithm(algorithm)
     default = algorithm.settings.__name__.removesuffix("Config").lower() if name.startswith("__main__:") else None
     return name, system or default
 
 
-def _warner(observers: "Sequence[Observer]") -> Callable[[int, str], None]:
+def _warner(observers: Sequence[Observer]) -> Callable[[int, str], None]:
     """Return a function that reports a tracker's warning to the observers, or without any as a Python warning."""
 
     def warn(done: int, message: str) -> None:

@@ -196,7 +196,7 @@ def _signal(card: TaskCard) -> Part:
         *((f"one {name}", f"{1e3 * seconds:.3g} ms") for name, seconds in card.seconds.items()),
         ("rollouts an hour, learning included", f"{3600 * gradient.batch / signal.move.seconds:,.0f}"),
     ]
-    line = "Of GRPO with the task's recipe, as `grue diagnose` measures it; times are of the machine as it was."
+    line = "Of GRPO with the task's recipe, as `grue tools diagnose` measures it; times are of the machine as it was."
     return Part("Signal and cost", table=_table(("", ""), rows), lines=(line,))
 
 

@@ -1,15 +1,12 @@
 """`grue algorithms`: the algorithms and their settings."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from grue.cli import completion, options
 from grue.cli.console import print_json
 from grue.errors import ConfigError
-
-if TYPE_CHECKING:
-    from grue.runs.reference import AlgorithmReference, Setting
+from grue.runs.algorithms import ALGORITHMS, find_card, split_algorithm
+from grue.runs.reference import AlgorithmReference, Setting, describe_algorithm, summary
 
 WIDTH = 100
 
@@ -23,9 +20,6 @@ def algorithms() -> None:
 @options.as_json
 def list_algorithms(as_json: bool) -> None:
     """List all algorithms."""
-    from grue.runs.algorithms import ALGORITHMS, find_card
-    from grue.runs.reference import summary
-
     summaries = {name: summary(find_card(name).settings) for name in ALGORITHMS.names()}
     if as_json:
         print_json([{"name": name, "summary": text} for name, text in summaries.items()])
@@ -37,16 +31,13 @@ def list_algorithms(as_json: bool) -> None:
 
 
 @algorithms.command()
-@click.argument("name", shell_complete=completion.whole(completion.algorithms))
+@click.argument("name", shell_complete=completion.ALGORITHM)
 @options.as_json
 def show(name: str, as_json: bool) -> None:
     """Show every setting of an algorithm: meaning, type, default, bounds and the paper's value.
 
     A task's recipe may set another value: `grue train --dry-run` prints what a run would use.
     """
-    from grue.runs.algorithms import split_algorithm
-    from grue.runs.reference import describe_algorithm
-
     stages = split_algorithm(name)
     if len(stages) > 1:
         each = " and ".join(f"`grue algorithms show {stage}`" for stage in stages)
@@ -55,7 +46,7 @@ def show(name: str, as_json: bool) -> None:
     print_json(reference) if as_json else click.echo(described(reference))
 
 
-def described(reference: "AlgorithmReference") -> str:
+def described(reference: AlgorithmReference) -> str:
     """Return an algorithm and its settings as text."""
     parts = [f"{reference.name}: {reference.summary}"]
     if reference.presets:
@@ -67,7 +58,7 @@ def described(reference: "AlgorithmReference") -> str:
     return "\n\n".join(parts)
 
 
-def _setting(setting: "Setting") -> str:
+def _setting(setting: Setting) -> str:
     default = (
         "required" if setting.default is None and "none" not in setting.type else f"= {options.shown(setting.default)}"
     )

@@ -1,11 +1,14 @@
 """`grue bench`: methods compared fairly in one resumable folder, from the plan to the verdict."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from grue.api.bench import plan_bench
 from grue.cli import options
 from grue.cli.console import evaluation_progress
+from grue.cli.sweep import plan_text, run_grid
 
 
 @click.command()
@@ -49,25 +52,17 @@ from grue.cli.console import evaluation_progress
 @options.option("--yes", is_flag=True, help="Begin without asking.")
 def bench(
     context: click.Context,
+    /,
     folder: Path,
-    suite: str,
     tasks: str | None,
     algos: str,
     models: str,
-    chat: bool,
-    backbone: str | None,
-    seeds: str | None,
     settings: tuple[str, ...],
-    trials: int | None,
-    best_of: int,
-    from_backbone: bool,
     jobs: int | None,
-    threads: int,
     gpus: float,
-    data_dir: Path | None,
-    offline: bool,
     dry_run: bool,
     yes: bool,
+    **arguments: Any,
 ) -> None:
     """Compare methods fairly, and say which differences are decided.
 
@@ -82,26 +77,15 @@ def bench(
     grue bench qwen --suite small --backbone Qwen/Qwen3-0.6B --algos grpo,rloo --tasks commongen
     grue bench models --suite grue --model org/one,org/two,http://localhost:8000/v1#org/three
     """  # noqa: D301 (click reads the escape)
-    from grue.api.bench import plan_bench
-    from grue.cli.sweep import names_of, plan_text, run_grid
     from grue.sweep.bench import BOARD, PAGE, REPORT
 
     planned = plan_bench(
         folder,
-        names_of(algos),
-        suite=suite,
-        tasks=None if tasks is None else names_of(tasks),
-        models=names_of(models),
-        chat=chat,
-        backbone=backbone,
-        seeds=seeds,
+        options.names_of(algos),
+        tasks=None if tasks is None else options.names_of(tasks),
+        models=options.names_of(models),
         settings=options.parse_settings(settings),
-        trials=trials,
-        best_of=best_of,
-        from_backbone=from_backbone,
-        threads=threads,
-        data_dir=data_dir,
-        offline=offline,
+        **arguments,
     )
     stages = {"Plan" if planned.trials is None else "Then": (planned.grid, planned.place)}
     if planned.trials is not None:

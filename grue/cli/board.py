@@ -1,35 +1,37 @@
-"""`grue leaderboard`."""
+"""`grue leaderboard` and `grue view`."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from grue import files
 from grue.cli import options
+from grue.cli.console import data_console, print_json, printable, table
 from grue.errors import ConfigError, SubmissionError, UnknownName, instead
+from grue.leaderboard.board import Board, Row
+from grue.leaderboard.entries import LeftOut
+from grue.leaderboard.local import board_beside
+from grue.leaderboard.pairs import POWER, all_pairs, common_tasks, rank_ranges
+from grue.render import publish as publishing
+from grue.render.figures import UNKNOWN, ends, p_value
 from grue.render.formats import FORMATS
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from grue.leaderboard.board import Board, Row
-    from grue.leaderboard.entries import LeftOut
-    from grue.render.layout import TextTable
+from grue.render.layout import TextTable, narrow
+from grue.render.tables import page
 
 
 @click.command()
 @options.suite
 @options.option("--task", "task_name", help="Show one task with all its metrics, ordered by it alone.")
 @options.option(
-    "--format",
-    "form",
-    type=click.Choice(["rich", *FORMATS]),
-    help="[default: rich on a terminal, else markdown]",
+    "--format", "form", type=click.Choice(["rich", *FORMATS]), help="[default: rich on a terminal, else markdown]"
 )
 @options.option(
     "--pairs",
@@ -40,16 +42,16 @@ if TYPE_CHECKING:
 @options.option("--iqm", is_flag=True, help="Show the interquartile mean too; it decides no rank.")
 @options.runs
 @options.submissions
-@options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
+@options.no_local
 @options.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="File to write instead of printing; without --format, its ending gives the format.",
 )
 @options.option(
     "--publish",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Folder to write the boards of all suites to, in every format and without local rows, and what systems wrote.",
 )
 @options.option(
@@ -70,17 +72,18 @@ def leaderboard(
 ) -> None:
     """Print the board: submissions, and the results of this folder's runs as local rows."""
     if publish is not None or (check and output is None):
-        _refuse_beside_publish(context)
+        if strays := options.given(context, "publish", "check", "submissions", "no_local"):
+            raise ConfigError(
+                f"Published boards are complete: all suites in every format, without local rows. Leave out "
+                f"{_listed(strays)}, or name one file with --output."
+            )
         _publish(publish or Path("leaderboard"), choices["submissions"], check)
         return
-    from grue.render.publish import is_current, render
 
     board, out = board_of(context, **choices)
     if pairs is not None:
         if output is not None or check or form not in (None, "rich", "json"):
             raise ConfigError("--pairs prints a table, or JSON with --format json; leave out other formats and files.")
-        from grue.cli.pairs_view import show_pairs
-
         show_pairs(board, _chosen(board, pairs), as_json=form == "json")
         return
     board = replace(board, notes=(*board.notes, *(left_out.note for left_out in out)))
@@ -90,25 +93,18 @@ def leaderboard(
             raise ConfigError(f"--format rich is for a terminal, not for a file; choose one of {_listed(FORMATS)}.")
         _print_tables(board)
     elif output is None:
-        click.echo(render(board, form), nl=False)
+        click.echo(publishing.render(board, form), nl=False)
     elif not check:
-        files.write_text(output, render(board, form))
+        files.write_text(output, publishing.render(board, form))
         click.echo(str(output))
-    elif not is_current(output, render(board, form)):
+    elif not publishing.is_current(output, publishing.render(board, form)):
         raise SubmissionError(f"{output} does not match the results; run `make leaderboard` and commit it.")
 
 
-def _chosen(board: "Board", names: str) -> "list[Row]":
-    """Return the rows of the given systems, or all that are ranked.
-
-    Raises:
-        UnknownName: The board has no such system.
-        ConfigError: There are fewer than two, or no task that all of them have.
-    """
-    from grue.leaderboard.pairs import common_tasks
-
+def _chosen(board: Board, names: str) -> list[Row]:
+    """Return the rows of the given systems, or all that are ranked: two at least, with a common task."""
     rows = {row.system: row for row in board.rows}
-    systems = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    systems = list(dict.fromkeys(options.names_of(names)))
     if systems == ["ranked"]:
         systems = [row.system for row in board.rows if row.rank is not None]
     for name in systems:
@@ -123,11 +119,7 @@ def _chosen(board: "Board", names: str) -> "list[Row]":
 
 
 def _of_ending(output: Path | None) -> str | None:
-    """Return the format of a file's ending; None if there is no file or no ending.
-
-    Raises:
-        ConfigError: No format has that ending.
-    """
+    """Return the format of a file's ending, which must have one; None if there is no file or no ending."""
     endings = {f".{ending}": form for form, ending in FORMATS.items()}
     if output is None or not output.suffix:
         return None
@@ -144,10 +136,8 @@ def board_of(
     submissions: Path,
     no_local: bool,
     iqm: bool = False,
-) -> "tuple[Board, list[LeftOut]]":
+) -> tuple[Board, list[LeftOut]]:
     """Return the board for the options, and the results that it leaves out."""
-    from grue.leaderboard.local import board_beside
-
     if not no_local and context.get_parameter_source("runs") is ParameterSource.COMMANDLINE and not runs.is_dir():
         raise ConfigError(f"{runs}: there is no such folder; --runs names the folder of all runs.")
     chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
@@ -157,40 +147,13 @@ def board_of(
 # --- the files of leaderboard/ ---------------------------------------------------------------------------------------
 
 
-def _refuse_beside_publish(context: click.Context) -> None:
-    """Refuse options that change the published boards, which are always complete.
-
-    Raises:
-        ConfigError: Another option than --submissions was given with --publish.
-    """
-    names = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    strays = [
-        option
-        for name, option in names.items()
-        if name not in ("publish", "check", "submissions", "no_local")
-        and context.get_parameter_source(str(name)) is ParameterSource.COMMANDLINE
-    ]
-    if strays:
-        raise ConfigError(
-            f"Published boards are complete: all suites in every format, without local rows. Leave out "
-            f"{_listed(strays)}, or name one file with --output."
-        )
-
-
 def _publish(folder: Path, submissions: Path, check: bool) -> None:
-    """Write the boards of all suites, or check that the folder holds them and nothing else.
-
-    Raises:
-        SubmissionError: Files are not current, or do not belong there; the message names each.
-        DataError: A file to write is a link.
-    """
-    from grue.render.publish import published, stale, strays
-
-    texts = published(folder, submissions)
-    old = stale(texts)
+    """Write the boards of all suites, or check that the folder holds them, all current, and nothing else."""
+    texts = publishing.published(folder, submissions)
+    old = publishing.stale(texts)
     count = sum(text is not None for text in texts.values())
     if check:
-        if unknown := strays(folder, texts):
+        if unknown := publishing.strays(folder, texts):
             raise SubmissionError(f"{_listed(unknown)}: no part of the boards of {submissions}; remove it.")
         if old:
             raise SubmissionError(
@@ -215,15 +178,111 @@ def _listed(items: Iterable[object]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+# --- every two of several systems -------------------------------------------------------------------------------------
+
+
+def show_pairs(board: "Board", rows: "Sequence[Row]", as_json: bool) -> None:
+    """Print how every two of the rows differ on the tasks that all have, and how firm their order is."""
+    pairs, ranges, tasks = all_pairs(board.rows, rows), rank_ranges(rows), common_tasks(rows)
+    if as_json:
+        listed = [files.plain(pair) | {"decided": pair.is_decided} for pair in pairs]
+        print_json({"suite": board.suite, "tasks": tasks, "pairs": listed, "ranks": ranges})
+        return
+    console = data_console()
+    console.print(Text(f"GRUE pairs: suite {board.suite}, preference (0–100), {', '.join(tasks)}", style="bold"))
+    console.print()
+    shown = table("A", "B", "A − B", "95% interval", "p", "p, signs", "Holm p", "seeds to decide", left=(0, 1))
+    for pair in pairs:
+        shown.add_row(
+            printable(pair.a),
+            printable(pair.b),
+            f"{pair.value:+.1f}",
+            ends(pair.interval, "+.1f"),
+            p_value(pair.p),
+            UNKNOWN if pair.p_signs is None else p_value(pair.p_signs),
+            p_value(pair.p_holm),
+            UNKNOWN if pair.seeds is None else str(pair.seeds),
+            style="bold" if pair.is_decided else "",
+        )
+    console.print(shown)
+    console.print()
+    if len(tasks) > 1:
+        shown = table("system", "mean", "rank by mean", "without one task", "with other tasks", left=(0,))
+        for place in sorted(ranges, key=lambda each: each.rank):
+            without = sorted(place.without.values())
+            shown.add_row(
+                printable(place.system),
+                f"{place.mean:.1f}",
+                str(place.rank),
+                _span(without[0], without[-1]),
+                UNKNOWN if place.low is None or place.high is None else _span(place.low, place.high),
+            )
+        console.print(shown)
+        console.print()
+    decided = sum(pair.is_decided for pair in pairs)
+    for line in (
+        f"{decided} of {len(pairs)} pairs are decided (bold): Holm p, corrected for all of them, is below .05.",
+        "p: Student's t over seeds, the examples as given. p, signs: the exact sign-flip test where seeds are pairs.",
+        f"Seeds to decide: with so many, a true difference of this size is decided {POWER:.0%} of the time.",
+    ):
+        console.print(Text(f"· {line}", style="dim"))
+    if len(tasks) > 1:
+        console.print(Text("· With other tasks: in 95% of draws of as many tasks, with replacement.", style="dim"))
+
+
+def _span(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}–{high}"
+
+
+# --- a page in a browser ---------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument(
+    "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), envvar="GRUE_RUNS", required=False
+)
+@options.option("--suite", help="As for `grue leaderboard`. [default: that of the runs]")
+@options.submissions
+@options.option("--no-open", is_flag=True, help="Only write the page and print its path.")
+@click.pass_context
+def view(context: click.Context, folder: Path, suite: str | None, submissions: Path, no_open: bool) -> None:
+    """Open the board with the runs in FOLDER [default: runs], or the report of `grue bench` in FOLDER.
+
+    \b
+    grue view
+    grue view bench
+    """  # noqa: D301 (click reads the escape)
+    from grue.sweep.bench import PAGE
+
+    page = folder / PAGE
+    if not page.is_file():
+        page = _local_page(context, folder, suite, submissions)
+    click.echo(str(page))
+    if not no_open:
+        import webbrowser
+
+        if not webbrowser.open(page.absolute().as_uri()):
+            click.echo("There is no browser here; open the file in one.", err=True)
+
+
+def _local_page(context: click.Context, runs: Path, suite: str | None, submissions: Path) -> Path:
+    """Write the page of the board with local rows, of one suite; return its path."""
+    suites = sorted({path.parts[-5] for path in runs.glob("*/*/*/seed-*/result.json")})
+    if not suites:
+        raise ConfigError(f"{runs}: holds no results of `grue evaluate` and no report of `grue bench`.")
+    if suite is None and len(suites) > 1:
+        raise ConfigError(f"{runs}: holds results of several suites; add --suite, one of {', '.join(suites)}.")
+    chosen = suite or suites[0]
+    board, _ = board_of(context, suite=chosen, task_name=None, runs=runs, submissions=submissions, no_local=False)
+    page = runs / board.suite / "board.html"
+    files.write_text(page, publishing.render(board, "html"))
+    return page
+
+
 # --- the terminal ----------------------------------------------------------------------------------------------------
 
 
-def _print_tables(board: "Board") -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from grue.render.tables import page
-
+def _print_tables(board: Board) -> None:
     content = page(board)
     console = Console(highlight=False)
     console.print(Text(content.title, style="bold"))
@@ -240,26 +299,19 @@ def _print_tables(board: "Board") -> None:
         _print_lines(console, [f"{len(tables)} {many} shown with a single task: --task {tables[0].task}."])
 
 
-def _print_table(console: "Console", whole: "TextTable") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from grue.render.layout import narrow
-
-    for table in narrow(whole, console.width):
-        if table.title:  # rich would wrap the title at the table's width
-            console.print(Text(table.title, style="italic"))
+def _print_table(console: "Console", whole: TextTable) -> None:
+    for part in narrow(whole, console.width):
+        if part.title:  # rich would wrap the title at the table's width
+            console.print(Text(part.title, style="italic"))
         shown = Table()
-        for column in table.columns:
+        for column in part.columns:
             shown.add_column(Text(column.header), justify="right" if column.is_number else "left")
-        for i, row in enumerate(table.rows):
-            shown.add_row(*(Text(cell, "bold" if (i, j) in table.strong else "") for j, cell in enumerate(row)))
+        for i, row in enumerate(part.rows):
+            shown.add_row(*(Text(cell, "bold" if (i, j) in part.strong else "") for j, cell in enumerate(row)))
         console.print(shown)
-        _print_lines(console, table.lines)
+        _print_lines(console, part.lines)
 
 
 def _print_lines(console: "Console", lines: Iterable[str]) -> None:
-    from rich.text import Text
-
     for line in lines:
         console.print(Text(f"· {line}", style="dim"))

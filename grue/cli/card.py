@@ -8,6 +8,8 @@ import click
 from grue import files
 from grue.cli import options
 from grue.cli.console import evaluation_progress, print_json
+from grue.render.report import as_page
+from grue.task_files import load_task
 
 
 @click.command()
@@ -15,14 +17,14 @@ from grue.cli.console import evaluation_progress, print_json
 @options.option(
     "--verifiers", metavar="MODULE[:ARGS]", help="In place of TASK: a single-turn environment of verifiers."
 )
-@options.option("--tokens", type=click.IntRange(min=1), default=64, help="The limit of an answer with --verifiers.")
+@options.option("--tokens", type=options.COUNT, default=64, help="The limit of an answer with --verifiers.")
 @options.suite
 @options.option(
     "--out", "folder", type=click.Path(path_type=Path, file_okay=False), required=True, help="Gets the card."
 )
-@options.option("--init", type=click.Path(path_type=Path), help="A run or a checkpoint to start from.")
+@options.option("--init", type=options.PATH, help="A run or a checkpoint to start from.")
 @options.option("--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:NAME.")
-@options.option("--reward", help="As for training. [default: the task's]")
+@options.reward
 @options.option("--seed", type=int, default=1, help="Of every draw.")
 @options.option("--examples", type=int, default=100, help="Of the validation split, drawn by a hash.")
 @options.option("--samples", type=int, default=32, help="To each of them; 16 at least.")
@@ -50,8 +52,6 @@ def card(
     from grue.card.measure import measure
     from grue.card.report import parts_of, title_of, verdict
     from grue.interop.environment import task_of_environment
-    from grue.render.report import as_page
-    from grue.task_files import load_task
 
     if (task_name is None) == (verifiers is None):
         raise click.UsageError("Name a task or, by --verifiers, an environment.")

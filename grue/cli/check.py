@@ -4,35 +4,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from grue import files
+from grue.api import score as api
 from grue.cli import options
 from grue.cli.console import evaluation_progress, print_json
 from grue.cli.score import has_all
+from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, GrueError, SubmissionError, of_the_system, visible
+from grue.evaluation.predictions import match, read_predictions
+from grue.evaluation.scoring import chosen_metrics
+from grue.leaderboard import bars
+from grue.leaderboard.bars import FileFigures, HeldAgainst
+from grue.leaderboard.entries import SCORED_AXES
+from grue.leaderboard.published import shipped
+from grue.leaderboard.systems import entries_in
+from grue.records import Direction, Entry
 from grue.render.figures import p_value
-
-if TYPE_CHECKING:
-    from grue.leaderboard.bars import FileFigures, HeldAgainst
-    from grue.records import Direction, Entry
-    from grue.tasks import Task
+from grue.render.layout import Heading, TextTable
+from grue.render.markdown import markdown_table
+from grue.submissions.folder import read_result
+from grue.task_files import load_task
+from grue.tasks import Task
 
 ANY_SUITE = "mini"  # default of --suite for predictions
 
 
 @click.command()
-@click.argument("paths", metavar="FILE…", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("paths", metavar="FILE…", type=options.PATH, nargs=-1, required=True)
 @options.option("--task", "task_name", help="Task of predictions. [default: the results']")
 @options.suite
 @options.option(
     "--baseline",
     "baselines",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Results of your own to compare with: a file or a folder, as FILE; repeat for several seeds. Fails what is "
     "significantly worse.",
 )
@@ -50,8 +59,8 @@ ANY_SUITE = "mini"  # default of --suite for predictions
     help="By how much a figure may miss a row's mean, in its own unit, or in standard deviations over the row's seeds, "
     "as 2sd. With --baseline, this takes the place of the test.",
 )
-@options.option("--junit", type=click.Path(path_type=Path), help="Write the verdicts to this file, as JUnit's XML.")
-@options.option("--markdown", type=click.Path(path_type=Path), help="Write them to this file, as a table in Markdown.")
+@options.option("--junit", type=options.PATH, help="Write the verdicts to this file, as JUnit's XML.")
+@options.option("--markdown", type=options.PATH, help="Write them to this file, as a table in Markdown.")
 @options.data
 @options.as_json
 @click.pass_context
@@ -87,33 +96,24 @@ def check(
     named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
     asked = (task_name, suite if named else None)
     try:
-        checked = _check(paths, baselines, asked, at_least, at_most, tolerance, data_dir, offline)
+        verdicts, lines, warnings = _check(paths, baselines, asked, at_least, at_most, tolerance, data_dir, offline)
     except Exception as error:  # else the files would still show the verdicts of an earlier run
-        _write_reports(junit, markdown, _Checked(), str(of_the_system(error) or error))
+        _write_reports(junit, markdown, (), (), str(of_the_system(error) or error))
         if isinstance(error, GrueError) and error.exit_code == 1:  # 1 is for a missed bar alone
             raise DataError(str(error)) from error
         raise
-    _write_reports(junit, markdown, checked)
-    for warning in checked.warnings:
+    _write_reports(junit, markdown, verdicts, warnings)
+    for warning in warnings:
         click.echo(f"Warning: {warning}", err=True)
     if as_json:
-        print_json(checked.verdicts)
+        print_json(verdicts)
     else:
-        click.echo("\n".join(checked.lines))
-    if not all(verdict.passed for verdict in checked.verdicts):
+        click.echo("\n".join(lines))
+    if not all(verdict.passed for verdict in verdicts):
         context.exit(1)
 
 
 # --- what is checked -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """The verdicts, what is printed, and what makes a verdict doubtful."""
-
-    verdicts: "Sequence[HeldAgainst]" = ()
-    lines: Sequence[str] = ()
-    warnings: Sequence[str] = ()
 
 
 def _check(
@@ -125,13 +125,12 @@ def _check(
     tolerance: str | None,
     data_dir: Path | None,
     offline: bool,
-) -> _Checked:
-    """Hold results and predictions against bars and baselines; `asked` are --task and --suite, where given."""
-    import numpy as np
+) -> tuple[list[HeldAgainst], list[str], list[str]]:
+    """Hold results and predictions against bars and baselines; `asked` are --task and --suite, where given.
 
-    from grue.data.load import load_examples
-    from grue.leaderboard import bars
-    from grue.leaderboard.published import shipped
+    Returns the verdicts, what is printed, and what makes a verdict doubtful.
+    """
+    import numpy as np
 
     required = [bars.parse_bar(text, "at least") for text in at_least]
     required += [bars.parse_bar(text, "at most") for text in at_most]
@@ -155,8 +154,12 @@ def _check(
         (group.read(data_dir, offline), before[group.task.name].read(data_dir, offline) if before else [])
         for group in groups
     ]  # so far, nothing was scored: a wrong name, and a file that cannot be used, is refused at once
-    if before and tolerance is None:
-        _refuse_without_texts([of_file for sides in read for side in sides for of_file in side])
+    bare = [of_file.source for sides in read for side in sides for of_file in side if not of_file.has_texts]
+    if before and tolerance is None and bare:
+        raise ConfigError(
+            f"{bare[0]}: has no predictions beside it to test by examples. Keep predictions.jsonl beside result.json, "
+            "or give --tolerance, such as 2sd or 1."
+        )
     verdicts: list[HeldAgainst] = []
     tests: list[bars.AxisTest] = []
     warnings: list[str] = []
@@ -185,23 +188,19 @@ def _check(
             else "chance alone may decide a close verdict. Several seeds say more."
         )
         lines.append(f"One seed in {' and in '.join(single)}: {meant}")
-    return _Checked(verdicts, lines, warnings)
+    return verdicts, lines, warnings
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
     """What is to be checked on a task: results, or files of predictions."""
 
-    task: "Task"
-    sources: "Sequence[Entry | Path]"
+    task: Task
+    sources: Sequence[Entry | Path]
 
     @property
-    def known(self) -> "Mapping[str, Direction]":
+    def known(self) -> Mapping[str, Direction]:
         """The figures that they have or will have, with their directions."""
-        from grue.evaluation.scoring import chosen_metrics
-        from grue.leaderboard import bars
-        from grue.leaderboard.entries import SCORED_AXES
-
         first = self.sources[0]
         if isinstance(first, Path):
             specs = chosen_metrics(self.task)
@@ -210,10 +209,8 @@ class _Group:
         figures = bars.of_result(first, self.task)
         return {name: figures.directions.get(name, "higher") for name in figures.values}
 
-    def read(self, data_dir: Path | None, offline: bool) -> "list[FileFigures]":
+    def read(self, data_dir: Path | None, offline: bool) -> list[FileFigures]:
         """Return the figures of results; of predictions, which are not scored yet, the texts alone."""
-        from grue.leaderboard import bars
-
         return [
             _texts(source, self.task, data_dir, offline)
             if isinstance(source, Path)
@@ -224,9 +221,6 @@ class _Group:
 
 def _by_task(paths: Sequence[Path], task_name: str | None, suite: str | None) -> list[_Group]:
     """Return what files and folders hold, by task."""
-    from grue.leaderboard import bars
-    from grue.task_files import load_task
-
     task = None if task_name is None else load_task(task_name, suite or ANY_SUITE)
     sources = [source for path in paths for source in _sources(path, task)]
     places = [source.resolve() if isinstance(source, Path) else source.path.resolve() for source in sources]
@@ -250,12 +244,8 @@ def _by_task(paths: Sequence[Path], task_name: str | None, suite: str | None) ->
     return groups
 
 
-def _sources(path: Path, task: "Task | None") -> "list[Path] | list[Entry]":
+def _sources(path: Path, task: Task | None) -> list[Path] | list[Entry]:
     """Return the results that a path holds, a folder's of the task alone, or its predictions."""
-    from grue.leaderboard.systems import entries_in
-    from grue.records import Entry
-    from grue.submissions.folder import read_result
-
     if path.is_dir():
         entries = entries_in(path)
         predictions = sorted(file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.gz")))
@@ -278,12 +268,8 @@ def _sources(path: Path, task: "Task | None") -> "list[Path] | list[Entry]":
     return [Entry(read_result(path), path, "local")]
 
 
-def _texts(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
+def _texts(path: Path, task: Task, data_dir: Path | None, offline: bool) -> FileFigures:
     """Read predictions, one for each example of the task's evaluation split; if they do not fit, raise a DataError."""
-    from grue.data.load import load_examples
-    from grue.evaluation.predictions import match, read_predictions
-    from grue.leaderboard import bars
-
     predictions = read_predictions(path, DataError)
     examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
     if not has_all(task, [example.id for example in examples]):
@@ -295,19 +281,15 @@ def _texts(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "F
     return bars.FileFigures(path, {}, {}, {}, predictions)
 
 
-def _scored(of_file: "FileFigures", task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
+def _scored(of_file: FileFigures, task: Task, data_dir: Path | None, offline: bool) -> FileFigures:
     """Score predictions; a result has its figures."""
-    from grue.api.score import score
-    from grue.leaderboard import bars
-    from grue.records import Entry
-
     if isinstance(of_file.made, Entry):
         return of_file
-    scored = score(of_file.made, task, data_dir=data_dir, offline=offline)
+    scored = api.score(of_file.made, task, data_dir=data_dir, offline=offline)
     return bars.measured(of_file.source, scored, of_file.made)
 
 
-def _copies(figures: "Sequence[FileFigures]", baseline: "Sequence[FileFigures]") -> Iterator[str]:
+def _copies(figures: Sequence[FileFigures], baseline: Sequence[FileFigures]) -> Iterator[str]:
     """Yield what is wrong with files that hold the same."""
     for (place, a), (other, b) in combinations(enumerate([*figures, *baseline]), 2):
         if a.content == b.content:
@@ -317,24 +299,10 @@ def _copies(figures: "Sequence[FileFigures]", baseline: "Sequence[FileFigures]")
                 yield f"{b.source} holds the same as {a.source}: a copy is no further seed."
 
 
-def _refuse_without_texts(figures: "Sequence[FileFigures]") -> None:
-    """Refuse a test by examples without predictions.
-
-    Raises:
-        ConfigError: A result has none beside it.
-    """
-    for of_file in figures:
-        if not of_file.has_texts:
-            raise ConfigError(
-                f"{of_file.source}: has no predictions beside it to test by examples. Keep predictions.jsonl beside "
-                "result.json, or give --tolerance, such as 2sd or 1."
-            )
-
-
 # --- what is said of it ----------------------------------------------------------------------------------------------
 
 
-def _lines(groups: Sequence[_Group], verdicts: "Sequence[HeldAgainst]") -> Iterator[str]:
+def _lines(groups: Sequence[_Group], verdicts: Sequence[HeldAgainst]) -> Iterator[str]:
     """Yield the verdicts as lines, by task."""
     for group in groups:
         count = len(group.sources)
@@ -344,7 +312,7 @@ def _lines(groups: Sequence[_Group], verdicts: "Sequence[HeldAgainst]") -> Itera
                 yield f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.bar.figure} {sentence(verdict)}"
 
 
-def sentence(verdict: "HeldAgainst") -> str:
+def sentence(verdict: HeldAgainst) -> str:
     """Return a verdict after the name of its figure: `26.23, below the required 60`."""
     value, limit = _apart(verdict.value, verdict.limit)
     low, high = (f"{end:.4g}" for end in verdict.spread)
@@ -366,28 +334,29 @@ def _apart(value: float, limit: float) -> tuple[str, str]:
     return texts
 
 
-def _write_reports(junit: Path | None, markdown: Path | None, checked: _Checked, error: str = "") -> None:
+def _write_reports(
+    junit: Path | None, markdown: Path | None, verdicts: Sequence[HeldAgainst], warnings: Sequence[str], error: str = ""
+) -> None:
     """Write verdicts, or why there are none, to the files that are asked for."""
     error = visible(" ".join(error.split()))
     if junit is not None:
-        files.write_text(junit, _junit(checked, error))
+        files.write_text(junit, _junit(verdicts, error))
     if markdown is not None:
-        files.write_text(markdown, _markdown(checked, error))
+        files.write_text(markdown, _markdown(verdicts, warnings, error))
 
 
-def _junit(checked: _Checked, error: str) -> str:
+def _junit(verdicts: Sequence[HeldAgainst], error: str) -> str:
     """Return the verdicts, or an error, as a test suite in JUnit's XML."""
     from xml.etree import ElementTree
 
-    failed = [verdict for verdict in checked.verdicts if not verdict.passed]
-    errors = 1 if error else 0
-    counts = {"tests": len(checked.verdicts) + errors, "failures": len(failed), "errors": errors}
+    failed, errors = sum(not verdict.passed for verdict in verdicts), 1 if error else 0
+    counts = {"tests": len(verdicts) + errors, "failures": failed, "errors": errors}
     named = {name: str(count) for name, count in counts.items()}
     suite = ElementTree.Element("testsuite", {"name": "grue tools check", **named})
     if error:
         case = ElementTree.SubElement(suite, "testcase", {"classname": "grue", "name": "check"})
         ElementTree.SubElement(case, "error", {"message": error})
-    for verdict in checked.verdicts:
+    for verdict in verdicts:
         name = f"{verdict.bar.figure} {verdict.bar.side} {verdict.bar.wanted}"
         case = ElementTree.SubElement(suite, "testcase", {"classname": verdict.task, "name": name})
         if not verdict.passed:
@@ -396,15 +365,11 @@ def _junit(checked: _Checked, error: str) -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _markdown(checked: _Checked, error: str) -> str:
+def _markdown(verdicts: Sequence[HeldAgainst], warnings: Sequence[str], error: str) -> str:
     """Return the verdicts as a table in Markdown, after an error, warnings and what failed."""
-    from grue.render.layout import Heading, TextTable
-    from grue.render.markdown import markdown_table
-
-    verdicts = checked.verdicts
     failed = sum(not verdict.passed for verdict in verdicts)
     title = f"{failed} of {len(verdicts)} checks failed" if failed else f"All {len(verdicts)} checks passed"
-    rows = [("ERROR", "", error)] if error else [("warning", "", visible(text)) for text in checked.warnings]
+    rows = [("ERROR", "", error)] if error else [("warning", "", visible(text)) for text in warnings]
     strong = frozenset((place, 0) for place in range(len(rows) + failed))
     rows += [
         ("ok" if verdict.passed else "FAIL", verdict.task, f"{verdict.bar.figure} {sentence(verdict)}")

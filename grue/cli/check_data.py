@@ -1,26 +1,30 @@
 """`grue data check`."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from grue import files
+from grue.api.preferences import task_and_split
 from grue.cli import options
 from grue.cli.console import print_json
+from grue.data.load import load_examples
 from grue.data.pairs import PairsHeader
+from grue.data.scored import read_scored
+from grue.data.scored_summary import ScoredSummary, summarise
 from grue.errors import ConfigError, GrueError, escaped
+from grue.task_files import load_task
+from grue.tasks import Task
 
 if TYPE_CHECKING:
-    from grue.data.scored import ScoredGroup
-    from grue.data.scored_summary import ScoredSummary
     from grue.lm.cuts import Cuts, Lengths
-    from grue.tasks import Task
 
 
 @click.command(short_help="Summarise data, and what training cuts of it.")
-@click.argument("path", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.argument("path", metavar="[FILE]", required=False, type=options.PATH)
 @options.option(
     "--task", "task_name", help="Task whose prompts are answered, needed without FILE. [default: the file's]"
 )
@@ -37,38 +41,33 @@ def check(
     task_name: str | None,
     suite: str,
     split: str | None,
-    data_dir: Path | None,
-    offline: bool,
     as_json: bool,
+    **places: Any,
 ) -> None:
     """Read a file of scored responses (rewards, pairs or rankings) as training would, and summarise it.
 
     Also what training cuts of prompts and responses, with the tokenizer of the task's backbone, and the special tokens
     that they quote. Without FILE, or where it is a task file: of the prompts and references of a split of the task.
     """
-    from grue.api.preferences import task_and_split
-    from grue.data.load import load_examples
-    from grue.data.scored import read_scored
-    from grue.data.scored_summary import summarise
-    from grue.task_files import load_task
-
     if path is not None and path.suffix == ".toml" and task_name is None:
         path, task_name = None, str(path)
     if path is None:
         if task_name is None:
             raise ConfigError("Name the FILE to check, or with --task the task whose references are to be checked.")
         task, split = load_task(task_name, suite), split or "train"
-        examples = load_examples(task, split, data_dir, offline).examples
+        examples = load_examples(task, split, **places).examples
         cuts = cuts_of(
             task, ((example.id, example.prompt, [(text,) for text in example.references]) for example in examples)
         )
         summary, head = {}, f"{task.suite}/{task.name} {split}: {len(examples):,} examples"
     else:
         task, split = task_and_split(path, task_name, suite, split)
-        examples = load_examples(task, split, data_dir, offline).examples
+        examples = load_examples(task, split, **places).examples
         data = read_scored(path, task, examples, split)
         contents = summarise(data)
-        cuts = cuts_of(task, ((group.example.id, group.example.prompt, _targets(group)) for group in data.groups))
+        targets = attrgetter("text", "reward", "truncated", "token_ids")
+        drawn = ((group.example, map(targets, group.responses)) for group in data.groups)
+        cuts = cuts_of(task, ((example.id, example.prompt, learned) for example, learned in drawn))
         summary, head = files.plain(contents), f"{path}: fine, {contents.form} for {task.suite}/{task.name}"
     if as_json:
         print_json({**summary, "cuts": cuts})
@@ -81,25 +80,26 @@ def check(
         click.echo(f"  {name:<10}{value}")
 
 
-def _targets(group: "ScoredGroup") -> list[tuple[str, float, bool, Sequence[int] | None]]:
-    return [(response.text, response.reward, response.truncated, response.token_ids) for response in group.responses]
-
-
-def cuts_of(task: "Task", lines: Iterable[tuple[str, str, Sequence[tuple[Any, ...]]]]) -> "Cuts | None":
-    """Return what training cuts of lines (id, prompt, texts to learn); None without a tokenizer."""
-    from grue.lm.cuts import LearnedText, find_cuts
+def tokenizer_of(task: Task, lacking: str) -> Any:
+    """Return the tokenizer of a task's backbone; None without it, and a line that says what is lacking."""
     from grue.lm.load import load_tokenizer
 
     try:
-        tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision, task.backbone.family)
+        return load_tokenizer(task.backbone.model, task.backbone.revision, task.backbone.family)
     except GrueError as error:
-        click.echo(f"What training cuts is not known: {error}", err=True)
+        click.echo(f"{lacking}: {error}", err=True)
         return None
-    return find_cuts(
-        tokenizer,
-        task,
-        ((name, prompt, [LearnedText(*target) for target in targets]) for name, prompt, targets in lines),
-    )
+
+
+def cuts_of(task: Task, lines: Iterable[tuple[str, str, Iterable[tuple[Any, ...]]]]) -> "Cuts | None":
+    """Return what training cuts of lines (id, prompt, texts to learn); None without a tokenizer."""
+    from grue.lm.cuts import LearnedText, find_cuts
+
+    tokenizer = tokenizer_of(task, "What training cuts is not known")
+    if tokenizer is None:
+        return None
+    learned = ((name, prompt, [LearnedText(*target) for target in targets]) for name, prompt, targets in lines)
+    return find_cuts(tokenizer, task, learned)
 
 
 def lines_of_cuts(cuts: "Cuts", scored: bool) -> dict[str, str]:
@@ -123,7 +123,7 @@ def lines_of_cuts(cuts: "Cuts", scored: bool) -> dict[str, str]:
     return lines | {"special": quotes + where(cuts.special_in)}
 
 
-def lines_of(contents: "ScoredSummary") -> dict[str, str]:
+def lines_of(contents: ScoredSummary) -> dict[str, str]:
     """Return title → text on a file's content."""
     per_line = contents.responses / contents.groups
     lines = {

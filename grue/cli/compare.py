@@ -2,26 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from grue import files
+from grue.api import score as api
 from grue.cli import completion, options
-from grue.cli.console import data_console, print_json, printable, shortened, table
+from grue.cli.console import data_console, evaluation_progress, print_json, printable, shortened, table
 from grue.errors import ConfigError
+from grue.evaluation.comparison import Disagreement
+from grue.exchange.logged_scores import ScoreCompared, compare_logs, is_log
+from grue.leaderboard.compare import Comparison, TaskComparison
 from grue.render.figures import UNKNOWN, ends, figure, p_value
-from grue.stats.paired import DRAWS, LEVEL
-
-if TYPE_CHECKING:
-    from grue.evaluation.comparison import Disagreement, Side
-    from grue.exchange.logged_scores import ScoreCompared
-    from grue.leaderboard.compare import Comparison, TaskComparison
-    from grue.stats.paired import Difference, MeanDifference
+from grue.stats.paired import DRAWS, LEVEL, Difference, MeanDifference
 
 ROOMY = 92  # least terminal width for two spaces between a table's columns
 LONGEST = 4  # lines of a prompt, a reference or an output
@@ -29,8 +26,8 @@ LABEL = 13  # columns of the labels before them
 
 
 @click.command()
-@click.argument("a", shell_complete=completion.whole(completion.systems))
-@click.argument("b", shell_complete=completion.whole(completion.systems))
+@click.argument("a", shell_complete=completion.SYSTEM)
+@click.argument("b", shell_complete=completion.SYSTEM)
 @options.suite
 @options.option("--task", "tasks", multiple=True, help="Compare on this task only, by name or file; may repeat.")
 @options.option(
@@ -80,12 +77,9 @@ def compare(
     grue compare runs/mini/imdb/ppo ../theirs/imdb/ppo --axis naturalness --json
     grue compare a.eval b.eval --score choice --cluster subject
     """  # noqa: D301 (click reads the escape)
-    from grue.api import score as api
-    from grue.cli.console import evaluation_progress
-    from grue.exchange.logged_scores import compare_logs, is_log
-
     if is_log(a) and is_log(b):
-        _refuse_of_systems(context)
+        if strays := options.given(context, "a", "b", "scores", "cluster", "common", "offline", "as_json"):
+            raise ConfigError(f"{', '.join(strays)}: of systems on a task, not of two logs; leave it out.")
         found = compare_logs(Path(a), Path(b), scores=scores, cluster=cluster, common=common)
         if as_json:
             print_json({"a": a, "b": b, "scores": files.plain(found)})
@@ -102,20 +96,7 @@ def compare(
     show_comparison(compared, data_console())
 
 
-def _refuse_of_systems(context: click.Context) -> None:
-    """Refuse options that two logs do not have."""
-    of_logs = ("a", "b", "scores", "cluster", "common", "offline", "as_json")
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name not in of_logs
-        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise ConfigError(f"{', '.join(given)}: of systems on a task, not of two logs; leave it out.")
-
-
-def show_logs(a: str, b: str, found: "Sequence[ScoreCompared]", console: Console) -> None:
+def show_logs(a: str, b: str, found: Sequence[ScoreCompared], console: Console) -> None:
     """Print the comparison of two logs."""
     for letter, name in (("A", a), ("B", b)):
         console.print(Text.assemble((f"{letter}  ", "bold"), printable(name)), soft_wrap=True)
@@ -135,7 +116,7 @@ def show_logs(a: str, b: str, found: "Sequence[ScoreCompared]", console: Console
         console.print(Text(f"· {error} four times in five.", "dim"), soft_wrap=True)
 
 
-def show_comparison(compared: "Comparison", console: Console) -> None:
+def show_comparison(compared: Comparison, console: Console) -> None:
     """Print a comparison: differences, sources of their uncertainty, notes, and examples."""
     console.print(Text(f"GRUE comparison: suite {compared.suite}, {compared.axis} (0–100)", style="bold"))
     for letter, name, origin in (("A", compared.a, compared.origin_a), ("B", compared.b, compared.origin_b)):
@@ -154,7 +135,7 @@ def show_comparison(compared: "Comparison", console: Console) -> None:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _differences(compared: "Comparison", width: int) -> Table:
+def _differences(compared: Comparison, width: int) -> Table:
     headers = ("task", "A", "B", "A − B", f"{compared.level:.0%} interval", "p", "Holm p", "verdict")
     rows = table(*headers, left=(0, len(headers) - 1), close=width < ROOMY, wrap=width < ROOMY)
     for task in compared.tasks:
@@ -166,7 +147,7 @@ def _differences(compared: "Comparison", width: int) -> Table:
     return rows
 
 
-def _figures(difference: "Difference | MeanDifference") -> Iterator[str]:
+def _figures(difference: Difference | MeanDifference) -> Iterator[str]:
     yield f"{difference.a:.1f}"
     yield f"{difference.b:.1f}"
     yield f"{difference.value:+.1f}"
@@ -174,7 +155,7 @@ def _figures(difference: "Difference | MeanDifference") -> Iterator[str]:
     yield p_value(difference.p)
 
 
-def _errors(tasks: Sequence["TaskComparison"], width: int) -> Table:
+def _errors(tasks: Sequence[TaskComparison], width: int) -> Table:
     headers = ("task", "seeds A", "seeds B", "sd A", "sd B", "error: seeds", "error: examples", "examples")
     rows = table(*headers, close=width < ROOMY, wrap=width < ROOMY)
     for task in tasks:
@@ -185,7 +166,7 @@ def _errors(tasks: Sequence["TaskComparison"], width: int) -> Table:
     return rows
 
 
-def _legend(compared: "Comparison") -> Iterator[str]:
+def _legend(compared: Comparison) -> Iterator[str]:
     """Yield the meaning of the figures, and the notes on this comparison."""
     count = len(compared.tasks)
     chance = f"p: how often chance alone gives such a difference, in {compared.draws:,} draws"
@@ -208,7 +189,7 @@ def _legend(compared: "Comparison") -> Iterator[str]:
 # --- examples --------------------------------------------------------------------------------------------------------
 
 
-def _show_example(console: Console, task: "TaskComparison", example: "Disagreement") -> None:
+def _show_example(console: Console, task: TaskComparison, example: Disagreement) -> None:
     gap = f"A − B = {example.a.mean - example.b.mean:+.1f}"
     console.print()
     console.print(Text.assemble((f"{task.task}  {printable(example.id)}", "bold"), "  ", (gap, "cyan")))
@@ -217,13 +198,9 @@ def _show_example(console: Console, task: "TaskComparison", example: "Disagreeme
     if example.references:
         _print_text(console, "reference", example.references[0], "", more)
     for letter, side, seeds in (("A", example.a, task.seeds_a), ("B", example.b, task.seeds_b)):
-        _print_text(console, f"{letter} {side.mean:7.1f}", side.text, "", _which(side, seeds))
-
-
-def _which(side: "Side", seeds: Sequence[int]) -> str:
-    if side.seed is None:
-        return " (no run finished)"
-    return f" (seed {side.seed}: {side.value:.1f})" if len(seeds) > 1 else ""
+        known = f" (seed {side.seed}: {side.value:.1f})" if len(seeds) > 1 else ""
+        remark = " (no run finished)" if side.seed is None else known
+        _print_text(console, f"{letter} {side.mean:7.1f}", side.text, "", remark)
 
 
 def _print_text(console: Console, label: str, text: str, style: str, remark: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
@@ -10,21 +10,24 @@ from rich.text import Text
 from grue import files
 from grue.cli import options
 from grue.cli.console import data_console, print_json, table
-from grue.cli.curves import seen
+from grue.cli.curves import seen, steps_of
 from grue.cli.curves import show as show_curves
+from grue.conform import Stated, conform_curves, conform_step
+from grue.exchange.curves import CurvesCompared
 from grue.render.figures import figure
 from grue.render.layout import Heading, TextTable
 from grue.render.report import Part, as_page
+from grue.runs.request import parse_seeds
+from grue.task_files import load_task
 
 if TYPE_CHECKING:
-    from grue.exchange.curves import CurvesCompared
     from grue.rl.first_step import StepCompared
 
 HEAD = ("first step", "grue", "theirs", "error", "ratio", "cosine", "")
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.argument("folder", type=options.PATH, required=False)
 @options.option("--algo", "method", default="grpo", help="grpo, rloo, dpo or supervised.")
 @options.option("--task", "task_name", default="imdb", help="A task with a causal backbone, by name or file.")
 @options.suite
@@ -32,34 +35,26 @@ HEAD = ("first step", "grue", "theirs", "error", "ratio", "cosine", "")
 @options.option("--seeds", default="", help="Compare learning curves over these, too: 1-5, or 1,2,7.")
 @options.option(
     "--theirs",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Compare curves alone, with those of a trainer that grue.callbacks measured, a log a seed. [seeds: 1-5]",
 )
 @options.option("--updates", type=click.IntRange(min=2), default=16, help="Of the curves: optimiser steps.")
 @options.option("--batch", type=click.IntRange(min=2), default=64, help="Responses of a step.")
-@options.option("--every", type=click.IntRange(min=1), default=4, help="Of the curves: steps between measurements.")
+@options.option("--every", type=options.COUNT, default=4, help="Of the curves: steps between measurements.")
 @options.option("--examples", type=click.IntRange(min=2), default=200, help="Validation prompts of a measurement.")
 @options.option(
-    "--learning-rate",
-    type=click.FloatRange(min=0, min_open=True),
-    default=3e-4,
-    help="Constant; AdamW without decay.",
+    "--learning-rate", type=click.FloatRange(min=0, min_open=True), default=3e-4, help="Constant; AdamW without decay."
 )
 @options.as_json
 def conform(
     folder: Path | None,
-    method: str,
     task_name: str,
     suite: str,
     loss: str,
     seeds: str,
     theirs: Path | None,
-    updates: int,
-    batch: int,
-    every: int,
-    examples: int,
-    learning_rate: float,
     as_json: bool,
+    **arguments: Any,
 ) -> None:
     """Say whether grue's trainer and another, TRL's by default, learn the same, and if not, what differs.
 
@@ -74,15 +69,11 @@ def conform(
     grue tools conform same --algo grpo --seeds 1-5
     grue tools conform mine --algo rloo --theirs my_trainer/    # seeds' figures.jsonl
     """  # noqa: D301 (click reads the escape)
-    from grue.conform import Stated, conform_curves, conform_step
-    from grue.runs.request import parse_seeds
-    from grue.task_files import load_task
-
     if loss and (seeds or theirs):
         raise click.UsageError("A loss is compared on a fixed batch alone: leave out --seeds and --theirs.")
     if (seeds or theirs) and folder is None:
         raise click.UsageError("Learning curves need a FOLDER for their runs.")
-    stated = Stated(method, updates, batch, learning_rate=learning_rate, every=every, examples=examples)
+    stated = Stated(**arguments)
     task, name = load_task(task_name, suite), loss or str(theirs or "TRL")
     step = None if theirs else conform_step(task, stated, loss=loss)
     curves: tuple[CurvesCompared, ...] = ()
@@ -92,7 +83,7 @@ def conform(
     found = {"stated": stated, "theirs": name, "first_step": step, "curves": curves, "differs": differs}
     if folder is not None:
         files.write_json(folder / "result.json", files.plain(found))
-        title = f"{name} beside grue: {method} on {task.suite}/{task.name}"
+        title = f"{name} beside grue: {stated.method} on {task.suite}/{task.name}"
         files.write_text(folder / "conform.html", as_page(title, list(_parts(step, curves))))
     if as_json:
         print_json(files.plain(found))
@@ -102,14 +93,11 @@ def conform(
         raise click.exceptions.Exit(1)
 
 
-def show(step: "StepCompared | None", curves: Sequence["CurvesCompared"], name: str) -> None:
+def show(step: "StepCompared | None", curves: Sequence[CurvesCompared], name: str) -> None:
     """Print the first step and what explains a difference there, and the curves."""
     console = data_console()
     if step is not None:
-        rows = table(*HEAD)
-        for cells in _cells(step):
-            rows.add_row(*cells)
-        console.print(rows)
+        console.print(table(*HEAD, rows=_cells(step)))
         first, *others = _sentences(step)
         console.print(Text(first, "bold"), soft_wrap=True)
         for sentence in others:
@@ -141,15 +129,11 @@ def _sentences(step: "StepCompared") -> Iterator[str]:
         yield f"Comes to the same on this batch, and so could not be seen: {'; '.join(step.unseen)}."
 
 
-def _parts(step: "StepCompared | None", curves: Sequence["CurvesCompared"]) -> Iterator[Part]:
+def _parts(step: "StepCompared | None", curves: Sequence[CurvesCompared]) -> Iterator[Part]:
     """Yield the report."""
     if step is not None:
         headings = tuple(Heading(name, 0 < place < len(HEAD) - 1) for place, name in enumerate(HEAD))
         yield Part(items=tuple(_sentences(step)), table=TextTable("", headings, tuple(_cells(step))))
+    columns = tuple(Heading(name) for name in ("step", "grue", "theirs", "difference"))
     for each in curves:
-        columns = tuple(Heading(name) for name in ("step", "grue", "theirs", "difference"))
-        rows = tuple(
-            (f"{at:g}", f"{ours:.4g}", f"{theirs:.4g}", f"{theirs - ours:+.3g}")
-            for at, ours, theirs in zip(each.steps, *each.means, strict=True)
-        )
-        yield Part(each.figure, table=TextTable("", columns, rows), lines=(seen(each),))
+        yield Part(each.figure, table=TextTable("", columns, tuple(steps_of(each))), lines=(seen(each),))

@@ -1,10 +1,12 @@
-"""Output of commands: consoles, progress bars, tables, figures and JSON."""
+"""Output of commands: consoles, progress bars, tables, figures and JSON; and how commands are stopped."""
 
 import json
+import signal
 import sys
 import unicodedata
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
@@ -76,29 +78,64 @@ def _bar(title: str, *columns: ProgressColumn) -> Iterator[Moved]:
         yield lambda done, total: bar.update(job, completed=done, total=total)
 
 
+# --- Ctrl-C ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def stop_on_signal(
+    message: str = "Stopping after this update; press Ctrl-C again to stop at once.",
+) -> Iterator[list[int]]:
+    """Collect the first Ctrl-C or SIGTERM instead of ending; a second Ctrl-C interrupts at once."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if received:
+            return  # a cluster signals the launcher and every process; the state must still be saved
+        received.append(number)
+        # Not click.echo: it writes past the progress bar, which would then draw over it.
+        print(message, file=sys.stderr)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 # --- tables and figures ----------------------------------------------------------------------------------------------
 
 
-def table(*headers: str, left: Collection[int] = (0,), close: bool = False, wrap: bool = True) -> Table:
-    """Return an empty table without lines.
+def table(
+    *headers: str,
+    rows: Iterable[Sequence[str | Text]] = (),
+    left: Collection[int] = (0,),
+    close: bool = False,
+    wrap: bool = True,
+) -> Table:
+    """Return a table without lines.
 
     Args:
         left: Places of the columns that are left-aligned; the others hold figures.
         close: One space between columns instead of two.
         wrap: Whether cells may be folded.
     """
-    empty = Table(box=None, padding=(0, 1 if close else 2, 0, 0), pad_edge=False, header_style="dim")
+    made = Table(box=None, padding=(0, 1 if close else 2, 0, 0), pad_edge=False, header_style="dim")
     for place, header in enumerate(headers):
         justify = "left" if place in left else "right"
-        empty.add_column(Text(header), justify=justify, overflow="fold", no_wrap=not wrap)  # type: ignore[arg-type]
-    return empty
+        made.add_column(Text(header), justify=justify, overflow="fold", no_wrap=not wrap)  # type: ignore[arg-type]
+    for row in rows:
+        made.add_row(*row)
+    return made
 
 
 def clock(seconds: float) -> str:
     """Return seconds as 45 s, 12 min or 3 h 20 min."""
+    minutes = round(seconds / 60)
     if seconds < 100:
         return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 

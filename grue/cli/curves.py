@@ -1,7 +1,7 @@
 """`grue tools curves`."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
@@ -9,17 +9,15 @@ from rich.text import Text
 from grue import files
 from grue.cli import options
 from grue.cli.console import data_console, print_json, table
+from grue.exchange.curves import CurvesCompared, compare_curves, read_curves
 from grue.render.figures import ends, p_value
-
-if TYPE_CHECKING:
-    from grue.exchange.curves import CurvesCompared
 
 SHOWN = 12  # steps
 
 
 @click.command()
-@click.argument("old", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
+@click.argument("old", type=options.PATH)
+@click.argument("new", type=options.PATH)
 @options.option("--figure", "name", required=True, help="What the logs call the figure: validation/preference, reward.")
 @options.option("--lower", is_flag=True, help="Less of it is better.")
 @options.option("--paired", is_flag=True, help="The n-th logs of both began from the same weights, with the same seed.")
@@ -35,8 +33,6 @@ def curves(old: Path, new: Path, name: str, lower: bool, paired: bool, as_json: 
     grue tools curves runs/main runs/pull-request --figure validation/preference
     grue tools curves 'main/*.csv' 'branch/*.csv' --figure train/reward
     """  # noqa: D301 (click reads the escape)
-    from grue.exchange.curves import compare_curves, read_curves
-
     compared = compare_curves(read_curves(old, name), read_curves(new, name), name, lower=lower, paired=paired)
     if as_json:
         print_json({**files.plain(compared), "verdict": compared.verdict})
@@ -48,29 +44,31 @@ def curves(old: Path, new: Path, name: str, lower: bool, paired: bool, as_json: 
         raise click.exceptions.Exit(1)
 
 
-def show(compared: "CurvesCompared", old: str = "old", new: str = "new") -> None:
+def show(compared: CurvesCompared, old: str = "old", new: str = "new") -> None:
     """Print the curves' means and the tests, with names for the two sides."""
     console = data_console()
     counts = f"{len(compared.old)} seeds {old}, {len(compared.new)} {new}{', paired' if compared.paired else ''}"
     console.print(Text.assemble((compared.figure, "bold"), f"  {counts}"), soft_wrap=True)
-    rows = table("step", old, new, "difference", left=())
-    every = max(1, -(-len(compared.steps) // SHOWN))
-    last = len(compared.steps) - 1
-    for place, (step, before, after) in enumerate(zip(compared.steps, *compared.means, strict=True)):
-        if place % every == 0 or place == last:
-            rows.add_row(f"{step:g}", f"{before:.4g}", f"{after:.4g}", f"{after - before:+.3g}")
-    console.print(rows)
-    tests = table("", old, new, "difference", "95% interval", "p", "Holm p", "would be found")
-    for test in compared.tests:
-        low_high = ends(test.interval, ".3g")
-        tests.add_row(
-            *(test.name, f"{test.old:.4g}", f"{test.new:.4g}", f"{test.value:+.3g}", low_high),
+    every, last = max(1, -(-len(compared.steps) // SHOWN)), len(compared.steps) - 1
+    steps = [cells for place, cells in enumerate(steps_of(compared)) if place % every == 0 or place == last]
+    console.print(table("step", old, new, "difference", rows=steps, left=()))
+    tests = [
+        (
+            *(test.name, f"{test.old:.4g}", f"{test.new:.4g}", f"{test.value:+.3g}", ends(test.interval, ".3g")),
             *(p_value(test.p), p_value(test.p_holm), f"± {test.found:.3g}"),
         )
-    console.print(tests)
+        for test in compared.tests
+    ]
+    console.print(table("", old, new, "difference", "95% interval", "p", "Holm p", "would be found", rows=tests))
 
 
-def seen(compared: "CurvesCompared") -> str:
+def steps_of(compared: CurvesCompared) -> Iterator[tuple[str, ...]]:
+    """Yield a step, the mean of each side there, and their difference."""
+    for step, before, after in zip(compared.steps, *compared.means, strict=True):
+        yield f"{step:g}", f"{before:.4g}", f"{after:.4g}", f"{after - before:+.3g}"
+
+
+def seen(compared: CurvesCompared) -> str:
     """Return what was decided, or what so many seeds could see."""
     whole, end = compared.tests
     if compared.verdict != "no difference found":

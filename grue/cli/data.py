@@ -1,9 +1,10 @@
 """`grue data`: fetch data and models, show where they are, and compare them with the task files."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,12 +13,14 @@ from grue.cli import completion, options
 from grue.cli.check_data import check
 from grue.cli.console import download_progress, print_json
 from grue.data.cache import mirror_folder, size_text
+from grue.data.examples import ExampleFile
+from grue.data.export import export_for
+from grue.data.load import Loaded, common_prompts, differences, is_file, load_examples
+from grue.data.places import fetch_split, places, read_uncached
 from grue.errors import ConfigError, DataError, did_you_mean
-
-if TYPE_CHECKING:
-    from grue.data.examples import ExampleFile
-    from grue.data.load import Loaded
-    from grue.tasks import Task
+from grue.lm.folder import locate_model
+from grue.task_files import load_task, task_names
+from grue.tasks import Task
 
 
 @click.group()
@@ -25,20 +28,20 @@ def data() -> None:
     """Fetch, find and verify the tasks' data."""
 
 
-splits = options.option(
-    "--split", "chosen_splits", multiple=True, help="Only this split; repeat for several. [default: all]"
+_of_tasks = options.together(
+    click.argument("names", metavar="[TASK]...", nargs=-1, shell_complete=completion.TASK),
+    options.suite,
+    options.option(
+        "--split", "chosen_splits", multiple=True, help="Only this split; repeat for several. [default: all]"
+    ),
+    options.offline,
 )
 
 
 @data.command(short_help="Fetch data and models, to work offline.")
-@click.argument("names", metavar="[TASK]...", nargs=-1, shell_complete=completion.whole(completion.tasks))
-@options.suite
-@splits
-@options.option(
-    "--output", type=click.Path(path_type=Path), help="Folder of the mirror. [default: $GRUE_DATA or the cache's]"
-)
+@_of_tasks
+@options.option("--output", type=options.PATH, help="Folder of the mirror. [default: $GRUE_DATA or the cache's]")
 @options.option("--models", is_flag=True, help="Also fetch the models that the tasks train and score with.")
-@options.offline
 def fetch(
     names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], output: Path | None, models: bool, offline: bool
 ) -> None:
@@ -49,64 +52,59 @@ def fetch(
     into safetensors; no code in them runs. Those of packages (small:…) are unpacked into the cache. What cannot be
     fetched is reported at the end, with what to do; the rest is fetched all the same.
     """
-    from grue.data.places import fetch_split
-    from grue.evaluation.needed_models import needed_models
-    from grue.lm.folder import locate_model
-    from grue.lm.load import fetch_model
-
     if output is not None:
         os.environ["GRUE_DATA"] = str(output.resolve())
-    tasks, failed = _tasks(names, suite), list[str]()
-    for task in tasks:
-        for split in _splits(task, chosen_splits):
-            try:
-                with download_progress(f"{task.name} {split}") as progress:
-                    loaded, origin = fetch_split(task, split, offline, progress)
-            except DataError as error:
-                if not models:
-                    raise
-                failed.append(str(error))  # models may be available where data is not
-                continue
-            place = "nothing to fetch" if origin.held is None else str(origin.held.path)
-            click.echo(f"{task.suite}/{task.name} {split}: {_figures(loaded)} → {place}")
-    for name, revision in dict.fromkeys(pair for task in tasks if models for pair in needed_models(task)):
+    failed: list[str] = []
+    for task, split in (chosen := _chosen(names, suite, chosen_splits)):
         try:
-            with download_progress(name):
-                fetched = locate_model(name) if name.startswith("small:") else fetch_model(name, revision, pickled=True)
-        except DataError as error:  # the others can still be fetched
-            failed.append(str(error))
+            with download_progress(f"{task.name} {split}") as progress:
+                loaded, origin = fetch_split(task, split, offline, progress)
+        except DataError as error:
+            if not models:
+                raise
+            failed.append(str(error))  # models may be available where data is not
             continue
-        click.echo(f"model {name}: {fetched}")
+        place = "nothing to fetch" if origin.held is None else str(origin.held.path)
+        click.echo(f"{task.suite}/{task.name} {split}: {_figures(loaded)} → {place}")
+    if models:
+        failed += _fetch_models({(task.suite, task.name): task for task, _ in chosen}.values())
     if failed:
         raise DataError("\n".join(failed))
     click.echo(f"Offline from now on: --offline, or HF_HUB_OFFLINE=1. The mirror is {mirror_folder()}.", err=True)
 
 
+def _fetch_models(tasks: Iterable[Task]) -> Iterator[str]:
+    """Fetch the models of tasks; yield what cannot be fetched."""
+    from grue.evaluation.needed_models import needed_models
+    from grue.lm.load import fetch_model
+
+    for name, revision in dict.fromkeys(pair for task in tasks for pair in needed_models(task)):
+        try:
+            with download_progress(name):
+                fetched = locate_model(name) if name.startswith("small:") else fetch_model(name, revision, pickled=True)
+        except DataError as error:  # the others can still be fetched
+            yield str(error)
+        else:
+            click.echo(f"model {name}: {fetched}")
+
+
 @data.command(short_help="Show where each split would come from.")
-@click.argument("names", metavar="[TASK]...", nargs=-1, shell_complete=completion.whole(completion.tasks))
-@options.suite
-@splits
-@options.offline
+@_of_tasks
 @options.as_json
 def where(names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], offline: bool, as_json: bool) -> None:
     """Show where each split would come from, in the order in which the places are tried.
 
     Without TASK: all tasks of the suite. The place that would be used is marked with →.
     """
-    from grue.data.places import places
-
-    origins = {
-        (task.suite, task.name, split): list(places(task, split, offline))
-        for task in _tasks(names, suite)
-        for split in _splits(task, chosen_splits)
-    }
+    origins = [
+        (task, split, list(places(task, split, offline))) for task, split in _chosen(names, suite, chosen_splits)
+    ]
     if as_json:
-        rows = [{"task": task, "split": split, "places": tried} for (_, task, split), tried in origins.items()]
-        print_json(rows)
+        print_json([{"task": task.name, "split": split, "places": tried} for task, split, tried in origins])
         return
-    for (home, task, split), tried in origins.items():
+    for task, split, tried in origins:
         used = next((place for place in tried if place.available), None)
-        click.echo(f"{home}/{task} {split}{'' if used else ': not available'}")
+        click.echo(f"{task.suite}/{task.name} {split}{'' if used else ': not available'}")
         for place in tried:
             size = "" if place.bytes is None else f"  {size_text(place.bytes)}"
             note = f"  ({place.note})" if place.note else ""
@@ -114,45 +112,38 @@ def where(names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], of
 
 
 @data.command(short_help="Load the data anew and compare it with the task file.")
-@click.argument("names", metavar="[TASK]...", nargs=-1, shell_complete=completion.whole(completion.tasks))
-@options.suite
-@splits
-@options.offline
+@_of_tasks
 def verify(names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], offline: bool) -> None:
     """Load the data without the cache, compare it with the task files, and print what these lack.
 
     Exits with 1 if something differs, with 3 if data is not available.
     """
-    from grue.data.load import differences
-    from grue.data.places import read_uncached
-
     failed: set[int] = set()
-    for task in _tasks(names, suite):
+    for task, of_task in groupby(_chosen(names, suite, chosen_splits), itemgetter(0)):
         measured: dict[str, Loaded] = {}
-        for split in _splits(task, chosen_splits):
+        for _, split in of_task:
             title = f"{task.suite}/{task.name} {split}"
             try:
                 with download_progress(title) as progress:
-                    loaded = read_uncached(task, split, offline, progress)
+                    loaded = measured[split] = read_uncached(task, split, offline, progress)
             except DataError as error:
                 click.echo(f"{title}: not available\n{error}", err=True)
                 failed.add(3)
                 continue
-            measured[split] = loaded
             differing = list(differences(task.data.splits[split], loaded))
             click.echo(f"{title}: {'differs' if differing else 'fine'}, {_figures(loaded)}")
             for field, actual, expected in differing:
                 click.echo(f"  {field}: {actual}, the task file says {expected}")
                 failed.add(1)
-        for remark in remarks_on_prompts({split: loaded.examples for split, loaded in measured.items()}):
-            click.echo(remark)
-        click.echo("".join(f"{line}\n" for line in pinning_lines(task, measured)), nl=False)
+        remarks = remarks_on_prompts({split: loaded.examples for split, loaded in measured.items()})
+        for line in (*remarks, *pinning_lines(task, measured)):
+            click.echo(line)
     if failed:
         raise SystemExit(min(failed))
 
 
 @data.command(short_help="Write a split's examples to a file.")
-@click.argument("name", metavar="TASK", shell_complete=completion.whole(completion.tasks))
+@click.argument("name", metavar="TASK", shell_complete=completion.TASK)
 @options.suite
 @options.option("--split", help="Split to write, or a file of rows. [default: the task's evaluation split]")
 @options.data
@@ -165,14 +156,8 @@ def verify(names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], o
     help="Rows as this trainer reads them, for a reward of grue.rewards. [default: as `grue score` reads examples]",
 )
 @options.option("--chat", is_flag=True, help="With --format: prompts as conversations of one message of the user.")
-@options.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="File to write, ending in .jsonl or .parquet.",
-)
-@options.option("--force", is_flag=True, help="Replace a file that is there.")
+@options.output("File to write, ending in .jsonl or .parquet.", required=True)
+@options.force
 def export(
     name: str,
     suite: str,
@@ -190,9 +175,7 @@ def export(
     Any system can read the prompts and write {"id", "text"} lines, which `grue score` reads. With --format, another
     trainer reads the file; verl's prompts are conversations always.
     """
-    from grue.data.export import export, export_for
-    from grue.data.load import is_file, load_examples
-    from grue.task_files import load_task
+    from grue.data.export import export
 
     if prompts_only and trainer is not None:
         raise ConfigError(
@@ -213,10 +196,8 @@ def export(
     click.echo(f"{task.suite}/{task.name} {chosen}: {len(loaded.examples):,} examples → {output}")
 
 
-def remarks_on_prompts(splits: "Mapping[str, ExampleFile]") -> Iterator[str]:
+def remarks_on_prompts(splits: Mapping[str, ExampleFile]) -> Iterator[str]:
     """Yield a line for each split that shares prompts with one that is learned from."""
-    from grue.data.load import common_prompts
-
     learned = [split for split in ("train", "rl") if split in splits]
     for split in learned:
         for name, examples in splits.items():
@@ -225,7 +206,7 @@ def remarks_on_prompts(splits: "Mapping[str, ExampleFile]") -> Iterator[str]:
                 yield f"  {name}: {count} are in {split}, too: their answers can be looked up"
 
 
-def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:
+def pinning_lines(task: Task, measured: Mapping[str, Loaded]) -> Iterator[str]:
     """Yield the lines that pin the measured data in a task file; none if it pins them already."""
     for source in task.data.sources:
         revisions = {loaded.revision for loaded in measured.values() if loaded.source == source.name}
@@ -244,19 +225,18 @@ def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:
         )
 
 
-def _figures(loaded: "Loaded") -> str:
+def _figures(loaded: Loaded) -> str:
     at = f"{loaded.source}@{loaded.revision[:12]}" if loaded.revision else loaded.source
     rows, count = loaded.rows, len(loaded.examples)
     return f"{rows:,} row{'s' if rows != 1 else ''}, {count:,} example{'s' if count != 1 else ''} from {at}"
 
 
-def _tasks(names: Sequence[str], suite: str) -> "list[Task]":
-    from grue.task_files import load_task, task_names
+def _chosen(names: Sequence[str], suite: str, splits: Sequence[str]) -> list[tuple[Task, str]]:
+    tasks = [load_task(name, suite) for name in names or task_names(suite)]
+    return [(task, split) for task in tasks for split in _splits(task, splits)]
 
-    return [load_task(name, suite) for name in names or task_names(suite)]
 
-
-def _splits(task: "Task", chosen: Sequence[str]) -> list[str]:
+def _splits(task: Task, chosen: Sequence[str]) -> list[str]:
     for name in chosen:
         if name not in task.data.splits:
             close = did_you_mean(name, task.data.splits)

@@ -1,19 +1,16 @@
-"""`grue diagnose`."""
+"""`grue tools diagnose`."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from grue import files
+from grue.api import train as api
 from grue.cli import options
 from grue.cli.console import data_console, evaluation_progress, print_json
 
 if TYPE_CHECKING:
-    from grue.runs.diagnose import Diagnosis
-    from grue.runs.remarks import Remark
     from grue.runs.request import RunRequest
 
 
@@ -22,9 +19,9 @@ if TYPE_CHECKING:
 @options.option(
     "--batches", type=click.IntRange(min=4), default=16, help="Batches of rollouts; more see smaller signals."
 )
-@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
+@options.threads
 @options.as_json
-def diagnose(request: "RunRequest", batches: int, threads: int | None, as_json: bool) -> None:
+def diagnose(request: "RunRequest", batches: int, as_json: bool) -> None:
     """Measure before a run whether there is a signal to learn from.
 
     It takes the rollouts of some updates, with the settings that `grue train` would use, without changing the policy:
@@ -32,15 +29,9 @@ def diagnose(request: "RunRequest", batches: int, threads: int | None, as_json: 
     written.
 
     \b
-    grue diagnose --task imdb --algo supervised+ppo
-    grue diagnose --task commongen --algo grpo --init runs/mini/commongen/supervised/seed-1 --set rollouts=256
+    grue tools diagnose --task imdb --algo supervised+ppo
+    grue tools diagnose --task commongen --algo grpo --init runs/mini/commongen/supervised/seed-1 --set rollouts=256
     """  # noqa: D301 (click reads the escape)
-    from grue.api import train as api
-
-    if threads:
-        import torch
-
-        torch.set_num_threads(threads)
     with evaluation_progress(f"Diagnosing {request.algorithm} on {request.task.suite}/{request.task.name}") as progress:
         diagnosis = api.diagnose(request, batches=batches, progress=progress)
     from grue.runs.remarks import remarks
@@ -49,11 +40,7 @@ def diagnose(request: "RunRequest", batches: int, threads: int | None, as_json: 
     if as_json:
         print_json({**files.plain(diagnosis), "run_seconds": diagnosis.seconds, "remarks": notes})
         return
-    show(diagnosis, notes, data_console())
-
-
-def show(diagnosis: "Diagnosis", notes: Sequence["Remark"], console: Console) -> None:
-    """Print each figure, what it means, and what to do if it is bad."""
+    console = data_console()
     start = f"  {diagnosis.algorithm} from {diagnosis.start}, reward {diagnosis.reward}, seed {diagnosis.seed}"
     console.print(Text.assemble((f"{diagnosis.suite}/{diagnosis.task}", "bold"), start), soft_wrap=True)
     for remark in notes:

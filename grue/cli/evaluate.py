@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from grue.api import evaluate as api
 from grue.cli import options
 from grue.cli.console import evaluation_progress, print_json
 from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
-
-if TYPE_CHECKING:
-    from grue.records import Result
+from grue.evaluation.endpoint import Endpoint, checked_url
+from grue.lm.checkpoint import is_checkpoint, seeds_in
+from grue.records import Result
+from grue.runs.request import seeds_of
 
 
 @click.command()
@@ -30,10 +32,8 @@ if TYPE_CHECKING:
     help="Split to evaluate, or a file of rows (.jsonl, .jsonl.gz) in the data set's columns; the result of a file is "
     "never ranked. [default: the task's evaluation split]",
 )
-@options.option(
-    "--limit", type=click.IntRange(min=1), help="Evaluate only the first N examples; such a result is never ranked."
-)
-@options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
+@options.limit
+@options.batch_size
 @options.option(
     "--best-of",
     metavar="N[:BY]",
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @options.option("--system", help="Name of the system of a model. [default: the model's, with +chat or +completions]")
 @options.option("--api-key-env", default="", help="For an address: environment variable that holds the API key.")
 @options.option("--key-over-http", is_flag=True, hidden=True)
-@options.option("--concurrency", type=click.IntRange(min=1), default=4, help="For an address: requests at once.")
+@options.option("--concurrency", type=options.COUNT, default=4, help="For an address: requests at once.")
 @options.option(
     "--price",
     "prices",
@@ -66,13 +66,11 @@ if TYPE_CHECKING:
 )
 @options.option(
     "--frontier",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="What `grue tools frontier -o` wrote of the run's start: the result says which share of it the run gained.",
 )
-@options.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]"
-)
-@options.option("--force", is_flag=True, help="Replace an evaluation that is there.")
+@options.output("Folder to write to. [default: the run's folder]")
+@options.force
 @options.option("--no-search", is_flag=True, help="Leave out the searched answers that the task's [search] asks for.")
 @options.runs
 @options.data
@@ -115,11 +113,13 @@ def evaluate(
     leaves a finished one alone. Several are evaluated one by one, each as if alone; a table ends with each system's
     mean and standard deviation over its seeds.
     """  # noqa: D301 (click reads the escape)
-    from grue.api import evaluate as api
-    from grue.evaluation.endpoint import Endpoint
-    from grue.runs.request import seeds_of
-
-    named = [*subjects, *folders, *_as_subject(model, url), *([] if baseline is None else [api.BASELINE + baseline])]
+    named = [*subjects, *folders]
+    if url is not None:
+        named.append(f"{checked_url(url)}#{model or ''}")
+    elif model is not None:
+        named.append(model)
+    if baseline is not None:
+        named.append(api.BASELINE + baseline)
     evaluations: list[tuple[str, int]] = []
     for subject in dict.fromkeys(run for each in named for run in _runs_in(each)):
         _, checkpoint = api.locate(subject, task_name, suite)  # refuses a wrong one before any is evaluated
@@ -188,21 +188,8 @@ def evaluate(
         click.echo(f"`grue view{where}` shows this beside the board's rows.", err=True)
 
 
-def _as_subject(model: str | None, url: str | None) -> list[str]:
-    """Return --model and --endpoint as a SUBJECT."""
-    if url is None:
-        return [] if model is None else [model]
-    from grue.evaluation.endpoint import checked_url
-
-    return [f"{checked_url(url)}#{model or ''}"]
-
-
 def _parse_best_of(text: str | None) -> dict[str, Any]:
-    """Read `--best-of N[:BY]`.
-
-    Raises:
-        ConfigError: N is not a number.
-    """
+    """Read `--best-of N[:BY]`."""
     if text is None:
         return {}
     n, colon, pick_by = text.partition(":")
@@ -213,8 +200,6 @@ def _parse_best_of(text: str | None) -> dict[str, Any]:
 
 def _runs_in(subject: str) -> list[str]:
     """Return the runs in a folder of several seeds, in order; any other subject is returned as it is."""
-    from grue.lm.checkpoint import is_checkpoint, seeds_in
-
     folder = Path(subject)
     seeds = [] if is_checkpoint(folder) else seeds_in(folder)
     runs = [str(seed) for seed in seeds if is_checkpoint(seed)]
@@ -224,7 +209,7 @@ def _runs_in(subject: str) -> list[str]:
     return runs or [subject]
 
 
-def over_seeds(results: Sequence["Result"]) -> Iterator[str]:
+def over_seeds(results: Sequence[Result]) -> Iterator[str]:
     """Yield a table with a line for each system on each task: mean and standard deviation of its axes over seeds."""
     by_system: dict[tuple[str, str], list[Result]] = {}
     for result in results:
@@ -249,7 +234,7 @@ def _mean(values: Sequence[float | None]) -> str:
     return f"{fmean(stated):.1f}" + (f" ± {stdev(stated):.1f}" if len(stated) > 1 else "")
 
 
-def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
+def summary(result: Result, folder: Path, places: Mapping[str, str]) -> str:
     """Return a result as a small table; `places` has the place of each axis on the board."""
     counts = result.counts
     scored = f"{counts['scored']} examples" + (f" × {counts['samples']} samples" if "samples" in counts else "")
@@ -262,7 +247,7 @@ def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
     return f"{head}\n{table}{_searched(result)}{_usage(result)}\n→ {folder / 'result.json'}"
 
 
-def _searched(result: "Result") -> str:
+def _searched(result: Result) -> str:
     """Return the scores of answers by search, as a line; empty if there are none."""
     searched = result.searched
     if searched is None:
@@ -273,7 +258,7 @@ def _searched(result: "Result") -> str:
     return f"\n  searched, {f'{beams} beams' if beams != 1 else 'the likeliest tokens'}, outside the score: {reached}"
 
 
-def _usage(result: "Result") -> str:
+def _usage(result: Result) -> str:
     """Return the usage of an endpoint, as a line; empty for a local model."""
     usage = result.system.get("endpoint")
     if not isinstance(usage, Mapping):

@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 import click
 
+from grue.api import exchange as api
 from grue.cli import options
 from grue.exchange.formats import FORMATS
 
@@ -15,17 +16,15 @@ def _warn(message: str) -> None:
     click.echo(f"Warning: {message}", err=True)
 
 
-def _benchmark(function: options.F) -> options.F:
-    return options.option(
-        "--benchmark",
-        default="",
-        show_default=False,
-        help="OWNER/NAME of the data set on the hub whose leaderboard the scores are for. [default: the task's own]",
-    )(function)
+_benchmark = options.option(
+    "--benchmark",
+    default="",
+    help="OWNER/NAME of the data set on the hub whose leaderboard the scores are for. [default: the task's own]",
+)
 
 
 @click.command()
-@click.argument("folder", metavar="RUN_OR_CHECKPOINT", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="RUN_OR_CHECKPOINT", type=options.PATH)
 @options.option("--to", required=True, metavar="OWNER/NAME", help="The model's repository; made if it is not there.")
 @options.option("--private", is_flag=True, help="Make it private; a public one that is there is refused.")
 @options.option("--samples", is_flag=True, help="Upload the predictions, their scores and the result, too.")
@@ -33,7 +32,6 @@ def _benchmark(function: options.F) -> options.F:
 @options.option(
     "--endpoint-url",
     default="",
-    show_default=False,
     help="The hub's address. [default: HF_ENDPOINT, or huggingface.co]",
 )
 @options.option("--force", is_flag=True, help="Push to a repository that holds something else.")
@@ -45,8 +43,6 @@ def push(folder: Path, to: str, **arguments: Any) -> None:
     sends only what has changed. The card tells the scores of validation and of the evaluation, and
     .eval_results/ those that the hub shows on leaderboards.
     """
-    from grue.api import exchange as api
-
     pushed = api.push(folder, to, warn=_warn, **arguments)
     for path, size in pushed.sizes.items():
         click.echo(f"{size:>15,}  {path}")
@@ -61,16 +57,14 @@ def push(folder: Path, to: str, **arguments: Any) -> None:
 
 
 @click.command()
-@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("results", nargs=-1, required=True, type=options.PATH)
 @options.option("--format", "form", required=True, type=click.Choice(FORMATS.built_in()))
-@options.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="File to write.")
-@options.option(
-    "--model", default="", show_default=False, metavar="OWNER/NAME", help="The model's id on the hub, if it is there."
-)
-@options.option("--organization", default="", show_default=False, help="Who evaluated, for every-eval-ever.")
+@options.output("File to write.", required=True)
+@options.option("--model", default="", metavar="OWNER/NAME", help="The model's id on the hub, if it is there.")
+@options.option("--organization", default="", help="Who evaluated, for every-eval-ever.")
 @_benchmark
-@options.option("--source-url", default="", show_default=False, help="Where outputs or logs can be seen.")
-@options.option("--force", is_flag=True, help="Replace a file that is there.")
+@options.option("--source-url", default="", help="Where outputs or logs can be seen.")
+@options.force
 def export(results: tuple[Path, ...], form: str, output: Path, **arguments: Any) -> None:
     """Write a system's results in a format of others.
 
@@ -80,22 +74,20 @@ def export(results: tuple[Path, ...], form: str, output: Path, **arguments: Any)
     \b
     grue tools export runs/mini/commongen/ppo --format every-eval-ever -o ppo.json
     """  # noqa: D301 (click reads the escape)
-    from grue.api import exchange as api
-
     api.export(results, form, output, **arguments)
     click.echo(str(output))
 
 
 @click.command("import")
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=options.PATH)
 @options.option("--from", "source", required=True, type=click.Choice(get_args(Source)), help="Whose log it is.")
 @options.option("--task", "task_name", required=True, help="Task that was answered.")
 @options.suite
 @options.option("--split", help="Split that was answered, or a file of rows. [default: the task's evaluation split]")
-@options.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="File to write.")
+@options.output("File to write.", required=True)
 @options.option("--filter", help="Whose answers to take, where lm-eval applied several filters.")
-@options.option("--epoch", type=click.IntRange(min=1), help="Which answers to take, where inspect ran several epochs.")
-@options.option("--force", is_flag=True, help="Replace a file that is there.")
+@options.option("--epoch", type=options.COUNT, help="Which answers to take, where inspect ran several epochs.")
+@options.force
 @options.data
 def import_log(log: Path, output: Path, task_name: str, source: Source, **arguments: Any) -> None:
     """Take predictions for a task from the log of another harness, to score them with `grue score`.
@@ -107,8 +99,6 @@ def import_log(log: Path, output: Path, task_name: str, source: Source, **argume
     grue tools import samples_commongen_2026.jsonl --from lm-eval --task commongen -o predictions.jsonl
     grue score predictions.jsonl --task commongen
     """  # noqa: D301 (click reads the escape)
-    from grue.api import exchange as api
-
     matched = api.import_predictions(log, output, task_name, source, warn=_warn, **arguments)
     ways = ", ".join(f"{count} by {way}" for way, count in matched.ways.most_common())
     click.echo(f"{output}: {len(matched.predictions)} predictions, matched {ways}")

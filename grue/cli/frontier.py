@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.text import Text
 
 from grue import files
+from grue.api import evaluate as api
 from grue.cli import options
 from grue.cli.console import data_console, evaluation_progress, print_json, table
+from grue.data.load import few_of, load_examples
 from grue.render.figures import figure
+from grue.stats.frontier import reward_at
 
 if TYPE_CHECKING:
     from grue.evaluation.frontier import Frontier, Placed
@@ -25,9 +28,9 @@ SHOWN = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats
 )
 @options.option("--task", "task_name", help="Task. [default: the checkpoint's]")
 @options.suite
-@options.option("--reward", help="As for training. [default: the task's]")
+@options.reward
 @options.option("--split", default="validation", help="Split of the prompts; runs log reward and KL on validation.")
-@options.option("--limit", type=click.IntRange(min=1), default=100, help="How many prompts, drawn by a hash.")
+@options.option("--limit", type=options.COUNT, default=100, help="How many prompts, drawn by a hash.")
 @options.option(
     "--samples",
     type=click.IntRange(min=8),
@@ -35,10 +38,8 @@ SHOWN = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats
     help="How many samples to each; 16 at least where one reference is compared with.",
 )
 @options.option("--temperature", type=click.FloatRange(min=0, min_open=True), default=1.0, help="Sampling temperature.")
-@options.option(
-    "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="A run from this start; repeat for several."
-)
-@options.option("-o", "--output", type=click.Path(path_type=Path), help="File to write the curves to, as JSON.")
+@options.option("--run", "runs", multiple=True, type=options.PATH, help="A run from this start; repeat for several.")
+@options.output("File to write the curves to, as JSON.")
 @options.data
 @options.as_json
 def frontier(
@@ -52,9 +53,8 @@ def frontier(
     temperature: float,
     runs: Sequence[Path],
     output: Path | None,
-    data_dir: Path | None,
-    offline: bool,
     as_json: bool,
+    **places: Any,
 ) -> None:
     """Show what training from a start could gain at each KL, and what runs gained of it.
 
@@ -67,22 +67,20 @@ def frontier(
     grue tools frontier --checkpoint runs/mini/imdb/supervised/seed-1 --run runs/mini/imdb/supervised+ppo/seed-1
     grue tools frontier --checkpoint runs/mini/imdb/supervised/seed-1 -o imdb.json
     """  # noqa: D301 (click reads the escape)
-    from grue.api import evaluate as api
-    from grue.data.load import few_of, load_examples
     from grue.evaluation.frontier import check_places_runs, measure, place
 
     if runs:
         check_places_runs(split, temperature)
     subject = api.subject(checkpoint, task_name, suite=suite)
     task = subject.task
-    examples = few_of(load_examples(task, split, data_dir, offline).examples, limit)
+    examples = few_of(load_examples(task, split, **places).examples, limit)
     with evaluation_progress(f"Sampling {subject.system.name} on {task.suite}/{task.name}") as progress:
         measured = measure(
             task,
             subject.system,
             examples,
             split,
-            train=load_examples(task, task.data.reward_split, data_dir, offline).examples,
+            train=load_examples(task, task.data.reward_split, **places).examples,
             reward=reward or task.reward,
             samples=samples,
             temperature=temperature,
@@ -101,8 +99,6 @@ def frontier(
 
 def show(measured: "Frontier", runs: Sequence["Placed"], console: Console) -> None:
     """Print the curves at some KLs, best-of-k, and the runs' shares of the possible gain."""
-    from grue.stats.frontier import reward_at
-
     samples = f"{measured.samples} samples each at temperature {measured.temperature:g}"
     drawn = f"{measured.prompts} prompts of {measured.split}, {samples}"
     head = Text.assemble((f"{measured.suite}/{measured.task}", "bold"), f"  reward {measured.reward}, {drawn}")
@@ -112,13 +108,10 @@ def show(measured: "Frontier", runs: Sequence["Placed"], console: Console) -> No
             f"the start has {measured.optimal[0].reward:.3f} ± {measured.error:.3f} (standard error over prompts)"
         )
     headers = ["KL, nats", "oracle" if measured.oracle else "reward", *([measured.how] if measured.how else [])]
-    rows = table(*headers, left=())
     curves = [measured.optimal, *([measured.attainable] if measured.attainable else [])]
-    for kl in (0.0, *SHOWN):
-        values = [reward_at(curve, kl) for curve in curves]
-        if any(value is not None for value in values):
-            rows.add_row(f"{kl:g}", *(figure(value, ".3f") for value in values))
-    console.print(rows)
+    known = {kl: [reward_at(curve, kl) for curve in curves] for kl in (0.0, *SHOWN)}
+    rows = [(f"{kl:g}", *(figure(value, ".3f") for value in at)) for kl, at in known.items() if {*at} != {None}]
+    console.print(table(*headers, rows=rows, left=()))
     picked = "  ".join(f"{k}: {point.reward:.3f} (≤ {point.kl:.2f})" for k, point in measured.best_of.items())
     console.print(f"best of k, and its KL  {picked}", soft_wrap=True)
     for run in runs:

@@ -5,7 +5,9 @@ from typing import Any
 
 import click
 
+from grue.api import evaluate as api
 from grue.cli import options
+from grue.cli.console import evaluation_progress
 from grue.errors import ConfigError
 
 
@@ -17,16 +19,16 @@ from grue.errors import ConfigError
 )
 @options.option("--task", "task_name", help="Task to answer. [default: the checkpoint's]")
 @options.suite
-@options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="File to write.")
+@options.output("File to write.", required=True)
 @options.option(
     "--split",
     help="Split to answer, or a file of rows. [default: the task's evaluation split, with --samples rl or train]",
 )
-@options.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
-@options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
+@options.limit
+@options.batch_size
 @options.option("--seed", type=int, help="Seed of the sampling. [default: the checkpoint's, or 1]")
 @options.option(
-    "--samples", type=click.IntRange(min=1), help="Draw N responses to each prompt, as in rollouts; requires --score."
+    "--samples", type=options.COUNT, help="Draw N responses to each prompt, as in rollouts; requires --score."
 )
 @options.option("--score", is_flag=True, help="Score each of the samples, to learn from them.")
 @options.option("--reward", help="Reward that scores them, as for training. [default: the task's]")
@@ -42,9 +44,6 @@ def generate(checkpoint: str, output: Path, task_name: str | None, score: bool, 
     grue generate --checkpoint runs/mini/imdb/ppo/seed-1 --output predictions.jsonl
     grue generate --checkpoint runs/mini/imdb/supervised/seed-1 --samples 8 --score --output samples.jsonl
     """  # noqa: D301 (click reads the escape)
-    from grue.api import evaluate as api
-    from grue.cli.console import evaluation_progress
-
     samples = arguments["samples"]
     if samples is not None and not score:
         raise ConfigError(

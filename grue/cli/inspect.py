@@ -3,6 +3,15 @@
 import click
 
 from grue.cli.console import print_json
+from grue.data.scored_lines import scored_schema
+from grue.doctor import examine
+from grue.leaderboard.board import Board
+from grue.records import Example, Prediction, Result
+from grue.shapes import json_schema
+from grue.submissions.folder import Submission
+from grue.submissions.entries import Recomputed
+from grue.submissions.reported import Reported
+from grue.task_files import task_schema
 
 
 @click.command()
@@ -14,15 +23,6 @@ from grue.cli.console import print_json
 )
 def schema(kind: str) -> None:
     """Print the JSON Schema of a kind of file; submission and task are in TOML."""
-    from grue.data.scored_lines import scored_schema
-    from grue.leaderboard.board import Board
-    from grue.records import Example, Prediction, Result
-    from grue.shapes import json_schema
-    from grue.submissions.entries import Recomputed
-    from grue.submissions.folder import Submission
-    from grue.submissions.reported import Reported
-    from grue.task_files import task_schema
-
     classes = {
         **{"result": Result, "submission": Submission, "example": Example, "prediction": Prediction},
         **{"board": Board, "reported": Reported, "recomputed": Recomputed},
@@ -34,8 +34,6 @@ def schema(kind: str) -> None:
 @click.command()
 def doctor() -> None:
     """Check what grue runs on, what is installed, and what is missing."""
-    from grue.doctor import examine
-
     problems = 0
     for finding in examine():
         click.echo(f"  {'ok ' if finding.fine else '-- '} {finding.subject:<30}{finding.state}")

@@ -5,29 +5,28 @@ Commands import what they need when they run, so that `grue --help` is fast.
 
 import codecs
 import io
+import json
 import os
 import sys
 import warnings
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import click
 
 from grue import __version__
-from grue.errors import GrueError, of_the_system
+from grue.errors import GrueError, did_you_mean, of_the_system
 
 # Command → module, help and attribute; a module is imported when its command is used.
 COMMANDS = {
     "train": ("grue.cli.train", "Train a model on a task.", "train"),
-    "diagnose": ("grue.cli.diagnose", "Measure before a run whether there is a signal to learn from.", "diagnose"),
     "evaluate": ("grue.cli.evaluate", "Generate and score: a checkpoint, a model or a baseline.", "evaluate"),
     "bench": ("grue.cli.bench", "Compare methods fairly: plan, train, evaluate, decide.", "bench"),
     "sweep": ("grue.cli.sweep", "Run a grid of tasks, algorithms and seeds.", "sweep"),
     "generate": ("grue.cli.generate", "Write predictions, or scored samples to learn from.", "generate"),
     "score": ("grue.cli.score", "Score a predictions file.", "score"),
     "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),
-    "view": ("grue.cli.view", "Open the board, or a comparison's report, in a browser.", "view"),
+    "view": ("grue.cli.board", "Open the board, or a comparison's report, in a browser.", "view"),
     "plot": ("grue.cli.plot", "Draw learning curves, the frontier and the board.", "plot"),
     "compare": ("grue.cli.compare", "Compare two systems, task by task.", "compare"),
     "submit": ("grue.cli.submit", "Pack runs into a submission, and check submissions.", "submit"),
@@ -35,9 +34,10 @@ COMMANDS = {
     "algorithms": ("grue.cli.algorithms", "List algorithms, and show their settings.", "algorithms"),
     "metrics": ("grue.cli.metrics", "List and show metrics.", "metrics"),
     "tasks": ("grue.cli.tasks", "List, show and validate tasks.", "tasks"),
-    "tools": ("grue.cli.main", "What is needed less often: preferences, studies, exchange, checks.", "tools"),
+    "tools": ("grue.cli.main", "What is needed less often: signals, preferences, studies, exchange, checks.", "tools"),
 }
 TOOLS = {
+    "diagnose": ("grue.cli.diagnose", "Measure before a run whether there is a signal to learn from.", "diagnose"),
     "frontier": ("grue.cli.frontier", "Show what training could gain at each KL from a start.", "frontier"),
     "card": ("grue.cli.card", "Say whether a task can be learnt or hacked.", "card"),
     "pairs": ("grue.cli.pairs", "Make pairs of texts of which one is better.", "pairs"),
@@ -58,10 +58,10 @@ class Commands(click.Group):
     """A group that loads its commands late and turns GRUE's errors into one message and an exit code.
 
     Args:
-        late: Name → module, help and attribute.
+        late: Name → module, help and attribute. Those of `TOOLS` can be called from any such group.
     """
 
-    def __init__(self, *args: Any, late: Mapping[str, tuple[str, str, str]], **settings: Any) -> None:
+    def __init__(self, *args: Any, late: dict[str, tuple[str, str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.late = late
 
@@ -83,9 +83,10 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import and return a command."""
-        if name not in self.late:
+        known = TOOLS | self.late
+        if name not in known:
             return None
-        module, _, attribute = self.late[name]
+        module, _, attribute = known[name]
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
@@ -96,12 +97,9 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Find a command, or suggest the nearest spelling."""
-        from grue.errors import did_you_mean
-
-        name = args[0]
-        if name not in self.late and not name.startswith("-"):
-            cure = f" It is `grue tools {name}`." if name in TOOLS else did_you_mean(name, self.late)
-            ctx.fail(f"There is no command {name!r}.{cure}")
+        name, known = args[0], TOOLS | self.late
+        if name not in known and not name.startswith("-"):
+            ctx.fail(f"There is no command {name!r}.{did_you_mean(name, known)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -125,17 +123,16 @@ class Commands(click.Group):
 def _as_setting(error: click.NoSuchOption) -> click.UsageError:
     """Return an error about an unknown option; if it is an algorithm's setting, it suggests --set."""
     command = error.ctx
-    if command is None or command.parent is None or command.parent.parent is not None:
+    if command is None or command.parent is None or not isinstance(command.parent.command, Commands):
         return error
     if command.info_name not in ("train", "sweep", "diagnose"):
         return error
     from grue.runs.recipes import settings_called
 
     settings = settings_called(error.option_name.lstrip("-").replace("-", "_"))
-    if not settings:
-        return error
     written = " or ".join(f"--set {name}=VALUE" for name in settings)
-    return click.UsageError(f"No such option {error.option_name!r}. For the setting, write {written}.", command)
+    told = f"No such option {error.option_name!r}. For the setting, write {written}."
+    return click.UsageError(told, command) if settings else error
 
 
 def prepare_output() -> None:
@@ -153,19 +150,13 @@ def prepare_output() -> None:
 def _escape(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    import json
-
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 @click.group(
     cls=Commands,
     late=COMMANDS,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "max_content_width": 110,
-        "show_default": True,
-    },
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
 )
 @click.version_option(__version__, prog_name="grue")
 def main() -> None:
@@ -179,4 +170,7 @@ def main() -> None:
 
 @click.group(cls=Commands, late=TOOLS)
 def tools() -> None:
-    """Pairs and reward models, studies with people, exchange with the hub and other harnesses, checks, the machine."""
+    """Signals before training, pairs and reward models, studies with people, exchange, checks, the machine.
+
+    Each can be called without the word tools, too.
+    """

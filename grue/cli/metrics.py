@@ -2,16 +2,14 @@
 
 import inspect
 from math import isinf
-from typing import TYPE_CHECKING
 
 import click
 
 from grue.cli import completion, options
 from grue.cli.console import print_json
 from grue.errors import UnknownName, did_you_mean
-
-if TYPE_CHECKING:
-    from grue.metrics.card import Card
+from grue.metrics.card import CARDS, FAMILIES, Card
+from grue.metrics.registry import METRICS, is_metric, metric_parameters
 
 
 @click.group()
@@ -23,9 +21,6 @@ def metrics() -> None:
 @options.as_json
 def list_metrics(as_json: bool) -> None:
     """List all metrics, with their ranges."""
-    from grue.metrics.card import CARDS, FAMILIES
-    from grue.metrics.registry import METRICS
-
     plugins = [name for name in METRICS.names() if name not in CARDS]
     if as_json:
         records = [*(_record(name, card) for name, card in CARDS.items()), *({"name": name} for name in plugins)]
@@ -45,13 +40,10 @@ def list_metrics(as_json: bool) -> None:
 
 
 @metrics.command()
-@click.argument("name", shell_complete=completion.whole(completion.metrics))
+@click.argument("name", shell_complete=completion.METRIC)
 @options.as_json
 def show(name: str, as_json: bool) -> None:
     """Show one metric: definition, range, source, what it needs, and its options."""
-    from grue.metrics.card import CARDS
-    from grue.metrics.registry import is_metric, metric_parameters
-
     if not is_metric(name) and ":" not in name:
         raise UnknownName(f"There is no metric {name!r}.{did_you_mean(name, CARDS)} `grue metrics list` lists them.")
     parameters = [
@@ -78,7 +70,7 @@ def show(name: str, as_json: bool) -> None:
             click.echo(f"    {option['name']}: {option['type']}{default}")
 
 
-def _record(name: str, card: "Card | None") -> dict[str, object]:
+def _record(name: str, card: Card | None) -> dict[str, object]:
     if card is None:
         return {"name": name}
     return {

@@ -16,6 +16,8 @@ from grue.cli.completion import OF_OPTIONS
 from grue.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+COUNT = click.IntRange(min=1)
 
 
 def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
@@ -41,6 +43,110 @@ def _refuse_beyond(context: click.Context, parameter: click.Parameter, value: fl
     return value
 
 
+def together(*shared: Callable[[F], F]) -> Callable[[F], F]:
+    """Return options as one decorator, which adds them in this order."""
+
+    def add(function: F) -> F:
+        for each in reversed(shared):
+            function = each(function)
+        return function
+
+    return add
+
+
+def given(context: click.Context, *left_out: str) -> list[str]:
+    """Return the options that the command line, not the environment, names, but for parameters that are left out."""
+    named = {str(parameter.name): parameter.opts[0] for parameter in context.command.params}
+    return [
+        flag
+        for name, flag in named.items()
+        if name not in left_out and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+
+
+# --- shared options --------------------------------------------------------------------------------------------------
+
+
+def _go_offline(context: click.Context, parameter: click.Parameter, offline: bool) -> bool:
+    """Set the variable that the hub's library reads when it is imported, which is later."""
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    return offline
+
+
+def _use_threads(context: click.Context, parameter: click.Parameter, threads: int | None) -> None:
+    if _refuse_beyond(context, parameter, threads):
+        import torch
+
+        torch.set_num_threads(int(threads or 1))
+
+
+as_json = option("--json", "as_json", is_flag=True, help="Print as JSON.")
+suite = option("--suite", default="mini", help="mini, grue, that of an installed package, or a folder of task files.")
+seeds = option("--seeds", "--seed", multiple=True, help="3, 1-5 or 1,2,7; repeat for several. [default: 1]")
+"""`grue.runs.request.seeds_of` reads it."""
+reward = option("--reward", help="As for training. [default: the task's]")
+limit = option("--limit", type=COUNT, help="Take only the first N examples; a result of them is never ranked.")
+batch_size = option("--batch-size", type=COUNT, default=64, help="Prompts decoded at once.")
+threads = option(
+    "--threads",
+    type=COUNT,
+    callback=_use_threads,
+    expose_value=False,
+    help="CPU threads of torch. [default: torch's choice]",
+)
+runs = option("--runs", type=PATH, default=Path("runs"), help="Folder of all runs.")
+no_local = option("--no-local", is_flag=True, help="Leave out the results under --runs.")
+submissions = option(
+    "--submissions",
+    type=PATH,
+    default=Path("submissions"),
+    help="Folder of submitted results; if it is missing, the rows that ship with grue.",
+)
+offline = option("--offline", is_flag=True, callback=_go_offline, help="Use only local files; open no connection.")
+data_dir = option(
+    "--data-dir", type=PATH, help="Folder with the data set in its original layout, instead of the task's sources."
+)
+data = together(offline, data_dir)
+force = option("--force", is_flag=True, help="Replace what is there.")
+per_run = together(
+    option("--jobs", type=COUNT, help="Runs at a time. [default: one per GPU, else cores / threads]"),
+    option("--threads", type=COUNT, default=1, help="CPU threads per run."),
+    option(
+        "--gpus",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        show_default=False,
+        help="GPUs per run: 0.25 lets four runs share one. [default: one per run; with Ray none]",
+    ),
+)
+settings = together(
+    option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="One setting; repeat for several. none turns it off.",
+    ),
+    option(
+        "--config", "config_path", type=PATH, help="TOML file with settings (`grue algorithms show NAME` lists them)."
+    ),
+    option(
+        "--mask",
+        type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
+        help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
+    ),
+)
+
+
+def output(explained: str, **settings: Any) -> Callable[[F], F]:
+    """Return --output, a path."""
+    return option("-o", "--output", type=PATH, help=explained, **settings)
+
+
+# --- the options of a run --------------------------------------------------------------------------------------------
+
+
 class GroupedCommand(click.Command):
     """A command whose help lists its options by group.
 
@@ -62,18 +168,6 @@ class GroupedCommand(click.Command):
             formatter.write_dl(list(records.values()))
 
 
-def as_json(function: F) -> F:
-    """Add --json."""
-    return option("--json", "as_json", is_flag=True, help="Print as JSON.")(function)
-
-
-def suite(function: F) -> F:
-    """Add --suite."""
-    return option(
-        "--suite", default="mini", help="mini, grue, that of an installed package, or a folder of task files."
-    )(function)
-
-
 RUN_GROUPS = {
     "What to train": ("task_name", "suite", "algorithm", "reward", "seeds", "seed", "system"),
     "What it starts from": ("init", "backbone", "warm_start"),
@@ -81,6 +175,12 @@ RUN_GROUPS = {
     "Data and folders": ("runs", "data_dir", "offline"),
 }
 """The options of a run in a command's help."""
+_TYPES: Mapping[Any, Mapping[str, Any]] = {
+    **{Path: {"type": PATH}, Path | None: {"type": PATH}},
+    **{str | None: {}, int: {"type": int}},
+    bool: {"is_flag": True},
+}
+"""The type of a request's field → that of its option."""
 
 
 def run(*left_out: str) -> Callable[[F], Callable[..., Any]]:
@@ -97,105 +197,34 @@ def run(*left_out: str) -> Callable[[F], Callable[..., Any]]:
 
         @wraps(function)
         def command(task_name: str, suite: str, algorithm: str, **values: Any) -> Any:
-            parts = values.pop("config_path"), values.pop("mask"), values.pop("settings")
+            config, mask, changed = (values.pop(name) for name in ("config_path", "mask", "settings"))
+            chosen = read_settings(config) | ({"mask": mask} if mask else {}) | parse_settings(changed)
             arguments = {name: values.pop(name) for name in ARGUMENTS if name in values}
-            request = RunRequest(
-                task=load_task(task_name, suite), algorithm=algorithm, settings=all_settings(*parts), **arguments
-            )
+            task = load_task(task_name, suite)
+            request = RunRequest(task=task, algorithm=algorithm, settings=chosen, **arguments)
             return function(request, **values)
 
         types, helps = get_type_hints(RunRequest), meanings(RunRequest)
-        decorated = offline(settings(command))
-        for name in reversed(ARGUMENTS):
-            if name not in (*left_out, "offline"):
-                flag, default = f"--{name.replace('_', '-')}", RunRequest.__dataclass_fields__[name].default
-                decorated = option(flag, default=default, help=helps[name], **_TYPES[types[name]])(decorated)
-        decorated = option("--algo", "algorithm", required=True, help=helps["algorithm"])(decorated)
-        return option("--task", "task_name", required=True, help=helps["task"])(suite(decorated))
+        own = [
+            option(
+                f"--{name.replace('_', '-')}",
+                default=RunRequest.__dataclass_fields__[name].default,
+                help=helps[name],
+                **_TYPES[types[name]],
+            )
+            for name in ARGUMENTS
+            if name not in (*left_out, "offline")
+        ]
+        task_option = option("--task", "task_name", required=True, help=helps["task"])
+        algorithm_option = option("--algo", "algorithm", required=True, help=helps["algorithm"])
+        return together(task_option, suite, algorithm_option, *own, offline, settings)(command)
 
     return add
 
 
-_A_PATH = click.Path(path_type=Path)
-_TYPES: Mapping[Any, Mapping[str, Any]] = {
-    **{Path: {"type": _A_PATH}, Path | None: {"type": _A_PATH}},
-    **{str | None: {}, int: {"type": int}},
-    bool: {"is_flag": True},
-}
-"""The type of a request's field → that of its option."""
-
-
-def settings(function: F) -> F:
-    """Add --mask, --config and --set, the settings of an algorithm."""
-    function = option(
-        "--mask",
-        type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
-        help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
-    )(function)
-    explained = "TOML file with settings (`grue algorithms show NAME` lists them)."
-    function = option("--config", "config_path", type=_A_PATH, help=explained)(function)
-    return option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="One setting; repeat for several. none turns it off.",
-    )(function)
-
-
-def runs(function: F) -> F:
-    """Add --runs."""
-    return option("--runs", type=_A_PATH, default=Path("runs"), help="Folder of all runs.")(function)
-
-
-def submissions(function: F) -> F:
-    """Add --submissions."""
-    explained = "Folder of submitted results; if it is missing, the rows that ship with grue."
-    return option("--submissions", type=_A_PATH, default=Path("submissions"), help=explained)(function)
-
-
-def per_run(function: F) -> F:
-    """Add --jobs, --threads and --gpus: how many runs there are at a time, and what each gets."""
-    explained = "GPUs per run: 0.25 lets four runs share one. [default: one per run; with Ray none]"
-    gpus = click.FloatRange(min=0)
-    function = option("--gpus", type=gpus, default=0.0, show_default=False, help=explained)(function)
-    function = option("--threads", type=click.IntRange(min=1), default=1, help="CPU threads per run.")(function)
-    explained = "Runs at a time. [default: one per GPU, else cores / threads]"
-    return option("--jobs", type=click.IntRange(min=1), help=explained)(function)
-
-
-def data(function: F) -> F:
-    """Add --data-dir and --offline."""
-    explained = "Folder with the data set in its original layout, instead of the task's sources."
-    return offline(option("--data-dir", type=_A_PATH, help=explained)(function))
-
-
-def offline(function: F) -> F:
-    """Add --offline."""
-    explained = "Use only local files; open no connection."
-    return option("--offline", is_flag=True, callback=_go_offline, help=explained)(function)
-
-
-def _go_offline(context: click.Context, parameter: click.Parameter, offline: bool) -> bool:
-    """Set the variable that the hub's library reads when it is imported, which is later."""
-    if offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
-    return offline
-
-
-def seeds(function: F) -> F:
-    """Add --seeds, which may be written --seed and repeated; `grue.runs.request.seeds_of` reads it."""
-    explained = "3, 1-5 or 1,2,7; repeat for several. [default: 1]"
-    return option("--seeds", "--seed", multiple=True, help=explained)(function)
-
-
-def all_settings(path: Path | None, mask: str | None, settings: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of a file, overridden by --mask and --set.
-
-    Raises:
-        ConfigError: The file cannot be read, or --set has no `=`.
-    """
-    return {**read_settings(path), **({"mask": mask} if mask else {}), **parse_settings(settings)}
+def names_of(text: str | None) -> tuple[str, ...]:
+    """Return names that commas separate."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:

@@ -1,20 +1,15 @@
 """`grue tools pairs`: preference pairs from samples, predictions or people's answers."""
 
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
+from grue.api import preferences as api
 from grue.cli import options
-from grue.data.pairs import PARTS
+from grue.data.pairs import PARTS, PairsHeader
 from grue.errors import ConfigError
-
-if TYPE_CHECKING:
-    from grue.data.pairs import PairsHeader
-
-F = TypeVar("F", bound=Callable[..., Any])
+from grue.preferences.answers import PEOPLE
 
 
 @click.group()
@@ -25,34 +20,29 @@ def pairs() -> None:
     """
 
 
-def _choice(function: F) -> F:
-    """Add the options that all three commands share."""
-
-    @wraps(function)
-    def command(*, shares: str, **arguments: Any) -> Any:
-        return function(shares=parse_shares(shares), **arguments)
-
-    for decorate in (
-        options.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="File to write."),
-        options.option("--pairs", type=click.IntRange(min=1), help="How many. [default: all]"),
-        options.option("--seed", type=int, default=1, help="Seed of the choice of pairs, the annotator and the parts."),
-        options.option(
-            "--ties", type=click.Choice(["drop", "keep"]), default="drop", help="Leave ties out, or record them."
-        ),
-        options.option("--shares", default="0.6,0.2,0.2", help="Shares of the prompts: train, validation and test."),
-    ):
-        command = decorate(command)
-    return command  # type: ignore[return-value]  # click calls it with what the options say
+_choice = options.together(  # of all three commands
+    options.option(
+        "--shares",
+        default="0.6,0.2,0.2",
+        callback=lambda context, parameter, text: parse_shares(text),
+        help="Shares of the prompts: train, validation and test.",
+    ),
+    options.option(
+        "--ties", type=click.Choice(["drop", "keep"]), default="drop", help="Leave ties out, or record them."
+    ),
+    options.option("--seed", type=int, default=1, help="Seed of the choice of pairs, the annotator and the parts."),
+    options.option("--pairs", type=options.COUNT, help="How many. [default: all]"),
+    options.output("File to write.", required=True),
+)
 
 
-def _noise(function: F) -> F:
-    return options.option(
-        "--noise", default="none", help="Errors of the synthetic annotator: none, flip:P or bradley-terry:TEMPERATURE."
-    )(function)
+_noise = options.option(
+    "--noise", default="none", help="Errors of the synthetic annotator: none, flip:P or bradley-terry:TEMPERATURE."
+)
 
 
 @pairs.command()
-@click.argument("samples", type=click.Path(path_type=Path))
+@click.argument("samples", type=options.PATH)
 @options.option("--task", "task_name", help="Task. [default: the file's]")
 @options.suite
 @options.option("--split", help="Split or file of rows that was answered. [default: the file's]")
@@ -66,14 +56,12 @@ def from_samples(samples: Path, output: Path, task_name: str | None, **arguments
     grue generate --checkpoint RUN --samples 4 --score --output samples.jsonl
     grue tools pairs from-samples samples.jsonl --pairs 1000 --noise bradley-terry:0.1 --output pairs.jsonl
     """  # noqa: D301 (click reads the escape)
-    from grue.api import preferences as api
-
     _report(output, api.pairs_from_samples(samples, output, task_name, **arguments))
 
 
 @pairs.command(short_help="Make pairs of two systems' predictions.")
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
+@click.argument("a", type=options.PATH)
+@click.argument("b", type=options.PATH)
 @options.option("--task", "task_name", required=True, help="Task.")
 @options.suite
 @options.option(
@@ -92,13 +80,11 @@ def from_predictions(a: Path, b: Path, output: Path, task_name: str, **arguments
     grue generate --checkpoint RUN_B --split rl --output b.jsonl
     grue tools pairs from-predictions a.jsonl b.jsonl --task imdb --output pairs.jsonl
     """  # noqa: D301 (click reads the escape)
-    from grue.api import preferences as api
-
     _report(output, api.pairs_from_predictions(a, b, output, task_name, **arguments))
 
 
 @pairs.command(short_help="Make pairs of people's answers in a study.")
-@click.argument("answers", type=click.Path(path_type=Path))
+@click.argument("answers", type=options.PATH)
 @options.option("--task", "task_name", required=True, help="Task.")
 @options.suite
 @options.option("--split", help="Split of the study. [default: the task's evaluation split]")
@@ -111,9 +97,6 @@ def from_study(answers: Path, output: Path, task_name: str, **arguments: Any) ->
     grue tools study analyse DIR --answers answers.jsonl
     grue tools pairs from-study answers.jsonl --task imdb --output pairs.jsonl
     """  # noqa: D301 (click reads the escape)
-    from grue.api import preferences as api
-    from grue.preferences.answers import PEOPLE
-
     header = api.pairs_from_study(answers, output, task_name, **arguments)
     _report(output, header)
     if header.noise != PEOPLE:
@@ -121,11 +104,7 @@ def from_study(answers: Path, output: Path, task_name: str, **arguments: Any) ->
 
 
 def parse_shares(text: str) -> dict[str, float]:
-    """Return "0.6,0.2,0.2" as part → share.
-
-    Raises:
-        ConfigError: It is not three numbers.
-    """
+    """Return "0.6,0.2,0.2" as part → share; a ConfigError if it is not three numbers."""
     try:
         values = [float(value) for value in text.split(",")]
         return dict(zip(PARTS, values, strict=True))
@@ -133,7 +112,7 @@ def parse_shares(text: str) -> dict[str, float]:
         raise ConfigError(f"--shares {text}: give three numbers, such as 0.6,0.2,0.2.") from error
 
 
-def _report(output: Path, header: "PairsHeader") -> None:
+def _report(output: Path, header: PairsHeader) -> None:
     click.echo(str(output))
     click.echo(
         f"{header.pairs:,} pairs of {header.prompts:,} prompts, {header.ties:,} of them ties; {header.dropped_ties:,} "

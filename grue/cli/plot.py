@@ -6,19 +6,20 @@ from typing import Any, TypeVar
 
 import click
 
+from grue import files
 from grue.cli import options
+from grue.cli.board import board_of
+from grue.plots.curves import CURVES, logged, panels_of, read_logs
+from grue.plots.tradeoff import points_of
+from grue.task_files import is_named, load_task
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _output(function: F) -> F:
-    explained = "File to write: .png, .svg or .pdf."
-    return options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help=explained)(function)
-
-
-def _systems(function: F) -> F:
-    explained = "Only this system; repeat for several. [default: all]"
-    return options.option("--system", "systems", metavar="NAME", multiple=True, help=explained)(function)
+_output = options.output("File to write: .png, .svg or .pdf.", required=True)
+_systems = options.option(
+    "--system", "systems", metavar="NAME", multiple=True, help="Only this system; repeat for several. [default: all]"
+)
 
 
 @click.group()
@@ -47,9 +48,7 @@ def curves(
     task_name: str, suite: str, runs: Path, systems: tuple[str, ...], figures: tuple[str, ...], output: Path
 ) -> None:
     """Draw learning curves: the mean over seeds, with a band from the lowest to the highest seed."""
-    from grue.plots.curves import CURVES, logged, panels_of, read_logs
     from grue.plots.drawing import draw_curves
-    from grue.task_files import load_task
 
     task = load_task(task_name, suite)
     logs, notes = read_logs(runs / task.suite / task.name, systems)
@@ -72,17 +71,13 @@ def _report(notes: Iterable[str]) -> None:
 
 
 @plot.command(short_help="What could be gained at each KL, and what runs gained.")
-@click.argument("frontier", type=click.Path(path_type=Path))
-@options.option(
-    "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="A run from this start; repeat for several."
-)
+@click.argument("frontier", type=options.PATH)
+@options.option("--run", "runs", multiple=True, type=options.PATH, help="A run from this start; repeat for several.")
 @_output
 def frontier(frontier: Path, runs: tuple[Path, ...], output: Path) -> None:
     """Draw what `grue tools frontier -o FRONTIER` wrote, with runs on it."""
-    from grue import files
     from grue.evaluation.frontier import Frontier, place
     from grue.plots.drawing import draw_frontier
-    from grue.task_files import is_named, load_task
 
     measured = files.load_json(frontier, Frontier)
     name = load_task(measured.task, measured.suite).title if is_named(measured.suite) else measured.task
@@ -99,7 +94,7 @@ def frontier(frontier: Path, runs: tuple[Path, ...], output: Path) -> None:
 @options.suite
 @options.runs
 @options.submissions
-@options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
+@options.no_local
 @_systems
 @_output
 @click.pass_context
@@ -113,9 +108,7 @@ def tradeoff(
     **places: Any,
 ) -> None:
     """Draw the systems and references of the board, preference over naturalness, with 95 % intervals."""
-    from grue.cli.board import board_of
     from grue.plots.drawing import draw_tradeoff
-    from grue.plots.tradeoff import points_of
 
     board, out = board_of(context, suite, task_name, **places)
     _report(left_out.note for left_out in out)

@@ -4,27 +4,18 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
 
 from grue import files
 from grue.cli.console import clock, error_console, printable
 from grue.records import Example
-
-if TYPE_CHECKING:
-    from grue.runs.plan import Plan
+from grue.runs.plan import Plan
 
 EVERY = 10.0  # seconds between two lines without a bar
 FIGURES = (
@@ -41,7 +32,7 @@ class TrainingProgress:
     """Shows a run: a bar on a terminal, else a line every few seconds; everywhere a line at a validation or warning.
 
     Args:
-        over: Called with the plan of each run that is over.
+        over: Called with the plan of each run that is over, unless the console is silent.
         now: Returns the seconds of a clock.
         beside: Further options of `grue evaluate --checkpoint`, a space before them: the file of the user's own task.
     """
@@ -49,7 +40,7 @@ class TrainingProgress:
     def __init__(
         self,
         console: Console | None = None,
-        over: "Callable[[Plan], None]" = lambda plan: None,
+        over: Callable[[Plan], None] = lambda plan: None,
         now: Callable[[], float] = time.monotonic,
         beside: str = "",
     ) -> None:
@@ -66,19 +57,17 @@ class TrainingProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close()
 
-    def planned(self, plan: "Plan") -> None:
+    def planned(self, plan: Plan) -> None:
         """Print the stage that starts."""
         self._ran = False
         facts = f"suite {plan.task.suite}, reward {plan.reward_label}, {plan.validation_label}"
         where = escape(f"{facts} → {plan.folder}")
         self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 
-    def finished(self, plan: "Plan") -> None:
+    def finished(self, plan: Plan) -> None:
         """Print that a stage is finished, and which update it kept."""
         self._close()
         if not self._ran:
@@ -92,7 +81,8 @@ class TrainingProgress:
             for reason in choice(plan, kept_update, lines, self._beside):
                 self.console.print(f"  {escape(reason)}", soft_wrap=True)
         self._finished.append(plan)
-        self._over(plan)
+        if not self.console.quiet:
+            self._over(plan)
 
     def suggest(self) -> None:
         """Print how to evaluate the finished runs, except those that others started from."""
@@ -102,7 +92,7 @@ class TrainingProgress:
                 command = f"grue evaluate --checkpoint {shlex.quote(str(plan.checkpoint))}{self._beside}"
                 self.console.print(f"  next: {escape(command)}", soft_wrap=True)
 
-    def started(self, plan: "Plan", done: int, total: int) -> None:
+    def started(self, plan: Plan, done: int, total: int) -> None:
         """Open the bar."""
         self._close()
         self._ran, self._chooses, self._sample = True, plan.config.keep == "best", None
@@ -153,9 +143,8 @@ class TrainingProgress:
 
     def warned(self, done: int, message: str) -> None:
         """Print a warning."""
-        self.console.print(
-            Text.assemble(("  warning:", "yellow"), printable(f" update {done}: {message}")), soft_wrap=True
-        )
+        told = printable(f" update {done}: {message}")
+        self.console.print(Text.assemble(("  warning:", "yellow"), told), soft_wrap=True)
 
     def _close(self) -> None:
         if self._bar is not None:

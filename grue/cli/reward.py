@@ -5,8 +5,10 @@ from typing import Any
 
 import click
 
+from grue.api import preferences as api
 from grue.cli import options
-from grue.cli.console import error_console, print_json
+from grue.cli.console import error_console, print_json, stop_on_signal
+from grue.preferences.card import bins, figures
 
 
 @click.group()
@@ -15,8 +17,8 @@ def reward() -> None:
 
 
 @reward.command()
-@click.argument("pairs", type=click.Path(path_type=Path))
-@options.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@click.argument("pairs", type=options.PATH)
+@options.output("Folder to write.", required=True)
 @options.option("--backbone", help="A folder, a hub id, or mini:encoder, say. [default: the task's]")
 @options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's]")
 @options.suite
@@ -35,10 +37,6 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
     grue tools reward train pairs.jsonl --backbone mini:causal -o reward-model
     grue train --task imdb --algo ppo --reward model:reward-model
     """  # noqa: D301 (click reads the escape)
-    from grue.api import preferences as api
-    from grue.cli.stopping import stop_on_signal
-    from grue.preferences.card import figures
-
     console = error_console()
 
     def progress(done: int, total: int, validation: str) -> None:
@@ -64,8 +62,8 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
 
 
 @reward.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.argument("pairs", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=options.PATH)
+@click.argument("pairs", type=options.PATH)
 @options.option(
     "--part",
     type=click.Choice(["train", "validation", "test", "all"]),
@@ -78,9 +76,6 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
 @options.as_json
 def evaluate(folder: Path, pairs: Path, task_name: str | None, as_json: bool, **arguments: Any) -> None:
     """Judge a reward model by the pairs of a file: accuracy, log-loss and calibration."""
-    from grue.api import preferences as api
-    from grue.preferences.card import bins, figures
-
     evaluation = api.evaluate_reward(folder, pairs, task_name, **arguments)
     if as_json:
         print_json(evaluation)

@@ -2,22 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from grue import files
+from grue.api import score as api
 from grue.cli import options
 from grue.cli.console import evaluation_progress, print_json
+from grue.data.load import hash_ids
 from grue.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from grue.records import Score
-    from grue.tasks import Task
+from grue.leaderboard.neighbours import board_folder, neighbours, read_document
+from grue.metrics.registry import is_metric, metric_parameters
+from grue.records import Score
+from grue.task_files import load_task
+from grue.tasks import Task
 
 
 @click.command()
-@click.argument("predictions", type=click.Path(path_type=Path))
+@click.argument("predictions", type=options.PATH)
 @options.option("--task", "task_name", help="Task to score against.")
 @options.suite
 @options.option("--split", help="Split of the task, or a file of rows. [default: its evaluation split]")
@@ -25,19 +28,18 @@ if TYPE_CHECKING:
 @options.option(
     "--examples",
     "own_examples",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help='Instead of a task: one {"id": …, "references": […], "prompt": …, "meta": {…}} per line.',
 )
 @options.option(
     "--references",
     "references",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     multiple=True,
     help="Instead of a task: plain text, one reference per line, as PREDICTIONS then is too; repeat for several.",
 )
 @options.option(
-    "--metrics",
-    help="Comma-separated: any metrics, or your own module:function. [default: the task's, and diversity]",
+    "--metrics", help="Comma-separated: any metrics, or your own module:function. [default: the task's, and diversity]"
 )
 @options.option(
     "--set",
@@ -47,9 +49,7 @@ if TYPE_CHECKING:
     help="Option of a metric, such as bertscore.model=PATH; repeat for several.",
 )
 @options.option(
-    "--per-example",
-    type=click.Path(path_type=Path),
-    help="Write the values of each example to this file, one JSON object per line.",
+    "--per-example", type=options.PATH, help="Write the values of each example to this file, one JSON object per line."
 )
 @options.as_json
 def score(
@@ -71,14 +71,11 @@ def score(
     grue score predictions.jsonl --examples mine.jsonl --metrics bertscore \\
         --set bertscore.model=PATH --set bertscore.layer=17
     """  # noqa: D301 (click reads the escape)
-    from grue.api import score as api
-    from grue.task_files import load_task
-
     if per_example is not None:
         inputs = (predictions, source["own_examples"], *source["references"], task_name, source["split"])
         files.refuse_input(per_example, [Path(path) for path in inputs if path])
-    names = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
-    if names == []:
+    names = None if metrics is None else options.names_of(metrics)
+    if names == ():
         raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
     task = None if task_name is None else load_task(task_name, suite)
     with evaluation_progress(f"metrics of {predictions.name}") as progress:
@@ -114,27 +111,21 @@ def score(
     click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places, [*scored.notes, *notes]))
 
 
-def has_all(task: "Task", ids: Sequence[str]) -> bool:
+def has_all(task: Task, ids: Sequence[str]) -> bool:
     """Whether examples with these ids can be the whole evaluation split, not a part of it in the user's folder."""
-    from grue.data.load import hash_ids
-
     return task.data.splits[task.data.evaluation].fits(len(ids), hash_ids(ids))
 
 
 def places_of(
-    task: "Task", preference: float | None, naturalness: float | None, hashes: Mapping[str, str]
+    task: Task, preference: float | None, naturalness: float | None, hashes: Mapping[str, str]
 ) -> dict[str, str]:
     """Return axis → the rows of the package's board next to a score of the evaluation split.
 
     Args:
         hashes: Of the scored examples, as in a result.
-
-    Raises:
-        DataError: The board is damaged, or of another version of grue.
     """
     if preference is None and naturalness is None:
         return {}
-    from grue.leaderboard.neighbours import board_folder, neighbours, read_document
 
     path = board_folder() / f"{task.suite}.json"
     if not path.is_file():
@@ -152,13 +143,7 @@ def places_of(
 
 
 def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Read `--set metric.option=value` into metric → option → value.
-
-    Raises:
-        ConfigError: There is no `=`, or no `.` before it.
-    """
-    from grue.metrics.registry import is_metric, metric_parameters
-
+    """Read `--set metric.option=value` into metric → option → value."""
     parsed: dict[str, dict[str, Any]] = {}
     for key, value in options.parse_settings(tuple(settings)).items():
         metric, dot, option = key.rpartition(".")
@@ -175,7 +160,7 @@ def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def score_table(
-    scores: Sequence["Score"],
+    scores: Sequence[Score],
     preference: float | None,
     naturalness: float | None,
     places: Mapping[str, str],

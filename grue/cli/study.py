@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from grue import files
+from grue.api import study as api
 from grue.cli import options
-from grue.cli.console import data_console, print_json, printable, table
+from grue.cli.console import data_console, evaluation_progress, print_json, printable, table
 from grue.errors import ConfigError
 from grue.render.figures import UNKNOWN, ends, figure, p_value
-
-if TYPE_CHECKING:
-    from grue.study.agreement import Agreement
-    from grue.study.analysis import PairsAnalysis, Reliability, ScaleAnalysis, StudyAnalysis
+from grue.render.questionnaire import PAGES
+from grue.study.agreement import Agreement
+from grue.study.analysis import PairsAnalysis, Reliability, ScaleAnalysis, StudyAnalysis
+from grue.study.answers import answer_files, preference_lines, read_answers
+from grue.study.key import read_key
 
 
 @click.group()
@@ -33,8 +34,8 @@ def study() -> None:
     required=True,
     help="Comma-separated: names as for `grue compare`, NAME@SEED for one seed, or NAME=FILE for predictions.",
 )
-@options.option("--items", type=click.IntRange(min=1), default=50, help="How many examples, the same for all systems.")
-@options.option("--annotators", type=click.IntRange(min=1), default=3, help="How many people; each judges everything.")
+@options.option("--items", type=options.COUNT, default=50, help="How many examples, the same for all systems.")
+@options.option("--annotators", type=options.COUNT, default=3, help="How many people; each judges everything.")
 @options.option("--template", help="Questionnaire, by name or a file .toml. [default: that of the task and kind]")
 @options.option(
     "--kind",
@@ -45,7 +46,7 @@ def study() -> None:
 @options.runs
 @options.submissions
 @options.data
-@options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New folder to write.")
+@options.output("New folder to write.", required=True)
 def make(output: Path, task_name: str, systems: str, items: int, annotators: int, **arguments: Any) -> None:
     """Write one page an annotator, which needs no network and names no system, and the key to all of them.
 
@@ -55,12 +56,8 @@ def make(output: Path, task_name: str, systems: str, items: int, annotators: int
     grue tools study make --task commongen --systems supervised,supervised+ppo -o study
     grue tools study make --task imdb --systems ours=mine.jsonl,theirs=theirs.jsonl --kind pairs -o study
     """  # noqa: D301 (click reads the escape)
-    from grue.api import study as api
-    from grue.cli.console import evaluation_progress
-    from grue.render.questionnaire import PAGES
-
     with evaluation_progress("Reading systems") as progress:
-        names = [name.strip() for name in systems.split(",") if name.strip()]
+        names = options.names_of(systems)
         key = api.make_study(
             output, task_name, names, items=items, annotators=annotators, progress=progress, **arguments
         )
@@ -73,17 +70,17 @@ def make(output: Path, task_name: str, systems: str, items: int, annotators: int
 
 
 @study.command(short_help="Say what the answers mean.")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("answers", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("folder", type=options.PATH)
+@click.argument("answers", nargs=-1, type=options.PATH)
 @options.option("--draws", type=click.IntRange(min=100), default=2000, help="Draws of each bootstrap and test.")
 @options.option("--seed", type=int, default=0, help="Seed of those draws.")
 @options.option("--complete", is_flag=True, help="Refuse answers that are not complete.")
-@options.option("-o", "--output", type=click.Path(path_type=Path), help="Picture to write: .png, .svg or .pdf.")
+@options.output("Picture to write: .png, .svg or .pdf.")
 @options.option(
     "--answers",
     "lines",
     metavar="NEW_FILE",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Output, of pairs: a new file to write each choice with its texts to, as JSON lines; nothing is read from it.",
 )
 @options.as_json
@@ -100,8 +97,6 @@ def analyse(
     grue tools study analyse study alice.json bob.json --complete -o study.png
     grue tools study analyse study --answers preferences.jsonl --json
     """  # noqa: D301 (click reads the escape)
-    from grue.api import study as api
-
     choices = None if lines is None else choices_for(lines, folder, answers)
     analysis = api.analyse_study(folder, answers, **how)
     if output is not None:
@@ -126,9 +121,6 @@ def choices_for(path: Path, folder: Path, answers: Sequence[Path]) -> str:
         ConfigError: The file exists and has other content: perhaps somebody's answers, or the key.
         DataError: As for `analyse_study`; or the study asked for ratings.
     """
-    from grue.study.answers import answer_files, preference_lines, read_answers
-    from grue.study.key import read_key
-
     key = read_key(folder)
     lines = preference_lines(key, read_answers(answers or answer_files(folder), key))
     text = "".join(f"{files.canonical_json(line)}\n" for line in lines)
@@ -143,7 +135,7 @@ def choices_for(path: Path, folder: Path, answers: Sequence[Path]) -> str:
 # --- printing --------------------------------------------------------------------------------------------------------
 
 
-def show(analysis: "StudyAnalysis", console: Console) -> None:
+def show(analysis: StudyAnalysis, console: Console) -> None:
     """Print an analysis: each question's systems, tests and agreement, then the metrics."""
     console.print(
         Text(f"GRUE study {analysis.study}: {analysis.suite}/{analysis.task}, {printable(analysis.title)}", "bold"),
@@ -162,13 +154,14 @@ def show(analysis: "StudyAnalysis", console: Console) -> None:
     if analysis.agreement:
         console.print()
         console.print(Text("Metrics and people", "bold"), "(rank correlation, + is agreement)")
-        console.print(_metrics(analysis.agreement))
+        headers = ("question", "metric", "texts: τ", "95 %", "texts: ρ", "95 %", "systems: τ", "95 %")
+        console.print(table(*headers, rows=map(_correlations, analysis.agreement), left=(0, 1)))
     console.print()
     for line in (*_legend(analysis), *analysis.notes):
         console.print(Text(f"· {printable(line)}", "dim"))
 
 
-def _show_scale(scale: "ScaleAnalysis", console: Console) -> None:
+def _show_scale(scale: ScaleAnalysis, console: Console) -> None:
     console.print()
     console.print(Text(printable(scale.question), "bold"), f"(1–{scale.points})")
     rows = table("system", "mean", "95 % interval", "answers", "texts", "α ordinal", "α interval")
@@ -193,7 +186,7 @@ def _show_scale(scale: "ScaleAnalysis", console: Console) -> None:
         console.print(rows)
 
 
-def _show_pairs(pairs: "PairsAnalysis", console: Console) -> None:
+def _show_pairs(pairs: PairsAnalysis, console: Console) -> None:
     console.print()
     console.print(Text(printable(pairs.question), "bold"), "(A's share of the choices, a tie is half)")
     headers = ("A", "B", "A wins", "ties", "B wins", "items", "same", "share of A", "95 % interval", "Holm p")
@@ -207,23 +200,20 @@ def _show_pairs(pairs: "PairsAnalysis", console: Console) -> None:
         console.print(f"Krippendorff's α, {reliability.level}: {_alpha(reliability)}")
 
 
-def _metrics(agreement: Sequence["Agreement"]) -> Table:
-    rows = table("question", "metric", "texts: τ", "95 %", "texts: ρ", "95 %", "systems: τ", "95 %", left=(0, 1))
-    for metric in agreement:
-        correlations = (metric.kendall, metric.spearman, metric.systems)
-        cells = (cell for of in correlations for cell in (figure(of.value, "+.2f"), ends(of.interval, "+.2f")))
-        rows.add_row(printable(metric.question), printable(metric.metric), *cells)
-    return rows
+def _correlations(metric: Agreement) -> tuple[str, ...]:
+    found = (metric.kendall, metric.spearman, metric.systems)
+    cells = (cell for of in found for cell in (figure(of.value, "+.2f"), ends(of.interval, "+.2f")))
+    return printable(metric.question), printable(metric.metric), *cells
 
 
-def _alpha(reliability: "Reliability") -> str:
+def _alpha(reliability: Reliability) -> str:
     if reliability.value is None:
         return f"{UNKNOWN} ({reliability.why})"
     interval = "" if reliability.interval is None else f" {ends(reliability.interval, '.2f')}"
     return f"{reliability.value:.2f}{interval}"
 
 
-def _legend(analysis: "StudyAnalysis") -> Iterator[str]:
+def _legend(analysis: StudyAnalysis) -> Iterator[str]:
     if analysis.kind == "scales":
         yield (
             "Means are over texts, each the mean of its annotators; intervals: other items, the same annotators. "

@@ -2,20 +2,35 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from grue import files
 from grue.cli import options
+from grue.cli.console import error_console, evaluation_progress
+from grue.cli.pack_sweep import pack_sweep
 from grue.cli.trust import retrain, verify
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable
+from grue.provenance import code_version, package_versions
 from grue.records import check_system_name
-
-if TYPE_CHECKING:
-    from grue.submissions.folder import Submission
-    from grue.submissions.packing.collect import PackedRun
-    from grue.submissions.problems import Problem
+from grue.render.problems import REPORTS, summary
+from grue.submissions.checks.changes import changed_since, check_paths, check_regression, rows_at, systems_in
+from grue.submissions.checks.check import check
+from grue.submissions.folder import SUBMISSION, Submission, place_of, systems
+from grue.submissions.packing.collect import (
+    PackedRun,
+    failed_beside,
+    find_predictions,
+    find_runs,
+    parse_failed,
+    read_run,
+    runs_of,
+    score_run,
+)
+from grue.submissions.packing.pack import configurations, describe, pack
+from grue.submissions.problems import Problem
+from grue.task_files import SUITES
 
 SEED = 0  # of the randomisation tests for regressions: equal files give equal reports
 
@@ -29,7 +44,7 @@ def submit() -> None:
 
 
 @submit.command("check", short_help="Check submissions: recompute every score from the predictions.")
-@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=options.PATH)
 @options.option(
     "--against",
     metavar="REF",
@@ -38,9 +53,7 @@ def submit() -> None:
 )
 @options.option("--maintainer", is_flag=True, help="With --against: other files may change.")
 @options.option("--report", type=click.Choice(["text", "json", "github"]), default="text", help="Format of the report.")
-@options.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it."
-)
+@options.output("File to write the report to instead of printing it.")
 @options.option(
     "--sample",
     metavar="TEXT",
@@ -59,8 +72,6 @@ def check_submissions(
 
     PATH is `submissions` (the default), a suite's folder in it, or a system's.
     """
-    from grue.submissions.folder import systems
-
     if sample is not None and against is not None:
         raise ConfigError("--sample is for submissions that stand; of what is handed in (--against) all is recomputed.")
     for path in paths:
@@ -79,20 +90,14 @@ def check_submissions(
 
 def _spelled_out(path: Path) -> Path:
     """Return a path that ends in its system, suite or `submissions`; absolute if the given one does not, as `.`."""
-    from grue.submissions.folder import place_of, systems
-
     place, parts = place_of(path), 2 if systems(path) == [path] else 1
     return path if path.parts[-parts:] == place.parts[-parts:] else place
 
 
 def _check(
     paths: Sequence[Path], before: Path | None = None, sample: str | None = None
-) -> "tuple[list[Path], list[Problem]]":
+) -> tuple[list[Path], list[Problem]]:
     """Check the submissions in some folders; return their folders, and the problems."""
-    from grue.cli.console import error_console
-    from grue.submissions.checks.check import check
-    from grue.submissions.folder import systems
-
     checked = list(dict.fromkeys(system for path in paths for system in systems(path)))
     if not checked:
         return [], []
@@ -100,13 +105,9 @@ def _check(
         return checked, check(paths, others=before, sample=sample)
 
 
-def _check_against(paths: Sequence[Path], ref: str, maintainer: bool) -> "tuple[list[Path], list[Problem]]":
+def _check_against(paths: Sequence[Path], ref: str, maintainer: bool) -> tuple[list[Path], list[Problem]]:
     """Check submissions, the other changes, and whether a row got worse."""
     import numpy as np
-
-    from grue.cli.console import error_console
-    from grue.submissions.checks.changes import changed_since, check_paths, check_regression, rows_at, systems_in
-    from grue.submissions.folder import place_of
 
     home = _home(paths[0]) if paths else Path("submissions")
     changed = changed_since(home, ref)
@@ -126,23 +127,13 @@ def _check_against(paths: Sequence[Path], ref: str, maintainer: bool) -> "tuple[
 
 def _home(path: Path) -> Path:
     """Return the folder `submissions/` of a path, which is that folder, a suite's or a system's."""
-    from grue.submissions.folder import SUBMISSION
-    from grue.task_files import SUITES
-
     if (path / SUBMISSION).is_file():
         return path.parent.parent
     return path.parent if path.name in SUITES else path
 
 
-def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str, output: Path | None) -> None:
-    """Print or write the report.
-
-    Raises:
-        SubmissionError: There is an error among the problems.
-        Unavailable: There is no error, but this machine could not check everything.
-    """
-    from grue.render.problems import REPORTS, summary
-
+def _report(problems: Sequence[Problem], checked: Sequence[Path], report: str, output: Path | None) -> None:
+    """Print or write the report; raise a SubmissionError if there is an error, Unavailable if not all was checked."""
     text = REPORTS[report](problems, checked)
     if output is None:
         click.echo(text, nl=False)
@@ -160,11 +151,11 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 
 
 @submit.command("pack", short_help="Pack runs, or predictions made elsewhere, into a submission.")
-@click.argument("run_paths", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("run_paths", metavar="[RUN]...", nargs=-1, type=options.PATH)
 @options.option(
     "--sweep",
     metavar="RUNS",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Instead of RUN: every system of the sweep in this folder, each as its own submission; with --system "
     "one of them.",
 )
@@ -172,7 +163,7 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 @options.runs
 @options.option(
     "--predictions",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Instead of RUN: a folder of predictions made elsewhere, <task>/seed-<n>.jsonl. Needs --name.",
 )
 @options.suite
@@ -197,7 +188,7 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 @options.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     default=Path("submissions"),
     help="Folder of submissions; the pack is written into SUITE/NAME in it.",
 )
@@ -228,17 +219,17 @@ def pack_runs(
         --budget "3 hours, one GPU" --authors "A. Author" --licence CC-BY-4.0 --training-data none
     grue submit pack --sweep runs --authors "A. Author" --licence CC-BY-4.0 --training-data none
     """  # noqa: D301 (click reads the escape)
-    from grue.submissions.packing.pack import describe
-
     for given_name in (system, details["name"]):
         if given_name is not None:
             check_system_name(given_name)
     named = system is not None and sweep is None
     if sum([bool(run_paths), named, predictions is not None, sweep is not None]) != 1:
         raise ConfigError("Choose what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.")
-    details["authors"] = [name.strip() for name in (details["authors"] or "").split(",") if name.strip()]
+    details["authors"] = [*options.names_of(details["authors"])]
     if sweep is not None:
-        packed = _packed_sweep(sweep, system, failed, details)
+        if failed:
+            raise ConfigError(f"--failed {failed[0]}: the sweep records which of its runs failed; leave it out.")
+        packed = pack_sweep(sweep, system, details, _made())
     else:
         if predictions is not None:
             collected = _score(predictions, suite, details, offline)
@@ -252,22 +243,8 @@ def pack_runs(
         _report(problems, checked, "text", None)
 
 
-def _packed_sweep(
-    sweep: Path, system: str | None, failed: Sequence[str], details: Mapping[str, Any]
-) -> "list[tuple[list[PackedRun], Submission]]":
-    """Return the runs and the submission.toml of every system of a sweep."""
-    from grue.cli.pack_sweep import describe_each, runs_of_sweep
-
-    if failed:
-        raise ConfigError(f"--failed {failed[0]}: the sweep records which of its runs failed; leave it out.")
-    systems = runs_of_sweep(sweep, system, _made())
-    return [(runs, content) for (_, runs), content in zip(systems, describe_each(systems, details), strict=True)]
-
-
-def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path, force: bool) -> list[Path]:
+def _write(packed: Sequence[tuple[list[PackedRun], Submission]], output: Path, force: bool) -> list[Path]:
     """Write submissions, and print the size of each."""
-    from grue.submissions.packing.pack import pack
-
     folders = []
     for runs, submission in packed:
         folder = pack(runs, submission, output, force)
@@ -281,10 +258,8 @@ def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path,
     return folders
 
 
-def _print_withheld(runs: "Sequence[PackedRun]") -> None:
+def _print_withheld(runs: Sequence[PackedRun]) -> None:
     """Print which trained tasks are submitted without a configuration."""
-    from grue.submissions.packing.pack import configurations
-
     for task, configuration in configurations(runs).items():
         why = [run.withheld for run in runs if run.result.task == task and run.withheld]
         trained = any(run.configuration for run in runs if run.result.task == task)
@@ -295,10 +270,8 @@ def _print_withheld(runs: "Sequence[PackedRun]") -> None:
 
 def _collect(
     paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]
-) -> "list[PackedRun]":
+) -> list[PackedRun]:
     """Read runs; a run that is declared failed need not have a result."""
-    from grue.submissions.packing.collect import find_runs, read_run, runs_of
-
     folders = find_runs(paths) if system is None else runs_of(system, runs, suite)
     declared = {folder: f"{folder.parent.parent.name}:{folder.name.removeprefix('seed-')}" for folder in folders}
     return [
@@ -306,11 +279,8 @@ def _collect(
     ]
 
 
-def _score(folder: Path, suite: str, details: Mapping[str, Any], offline: bool) -> "list[PackedRun]":
+def _score(folder: Path, suite: str, details: Mapping[str, Any], offline: bool) -> list[PackedRun]:
     """Score predictions made elsewhere."""
-    from grue.cli.console import evaluation_progress
-    from grue.submissions.packing.collect import find_predictions, score_run
-
     missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not details[key]]
     if missing:
         raise ConfigError(f"--predictions: name the system that wrote them: {', '.join(missing)}.")
@@ -327,14 +297,8 @@ def _score(folder: Path, suite: str, details: Mapping[str, Any], offline: bool) 
     return scored
 
 
-def _failed(failed: Sequence[str], finished: "Sequence[PackedRun]") -> "list[PackedRun]":
-    """Return the results of failed runs, of the same system as the other runs.
-
-    Raises:
-        ConfigError: There is no other run to name the system.
-    """
-    from grue.submissions.packing.collect import failed_beside, parse_failed
-
+def _failed(failed: Sequence[str], finished: Sequence[PackedRun]) -> list[PackedRun]:
+    """Return the results of failed runs, of the same system as the other runs, of which there must be one."""
     if not finished:
         raise ConfigError("Every run failed: there is no result to submit.")
     results = [run.result for run in finished]
@@ -343,8 +307,6 @@ def _failed(failed: Sequence[str], finished: "Sequence[PackedRun]") -> "list[Pac
 
 def _made() -> dict[str, Any]:
     """Return the versions that a result records."""
-    from grue.provenance import code_version, package_versions
-
     return {"grue": code_version(), "packages": package_versions()}
 
 

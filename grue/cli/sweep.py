@@ -3,26 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from grue import files
 from grue.cli import options
-from grue.cli.console import print_json
+from grue.cli.console import error_console, print_json, stop_on_signal
+from grue.cli.sweep_view import SweepView, dry_run_text, status_text, summary
 from grue.errors import ConfigError
 from grue.records import BASELINES
-
-if TYPE_CHECKING:
-    from grue.sweep.grid import SweepGrid
-    from grue.sweep.work import JobContext
+from grue.sweep import run
+from grue.sweep.grid import GridEntry, SweepGrid, read_grid
+from grue.sweep.jobs import plan_jobs, refuse_other_runs
+from grue.sweep.record import Record
+from grue.sweep.schedule import Sweep
+from grue.sweep.status import rows_of
+from grue.sweep.work import JobContext
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@options.option(
-    "--config", "config_path", type=click.Path(path_type=Path), help="TOML file of the grid; flags override it."
-)
+@options.option("--config", "config_path", type=options.PATH, help="TOML file of the grid; flags override it.")
 @options.option("--tasks", help="Names or task files, separated by commas. [default: all of the suite]")
 @options.option(
     "--algos", help="Algorithms and baselines, separated by commas: zero-shot,supervised,ppo,supervised+nlpo."
@@ -74,7 +76,6 @@ def sweep(
     """  # noqa: D301 (click reads the escape)
     if context.invoked_subcommand is not None:
         return
-    from grue.sweep.work import JobContext
 
     grid = _grid(**grid_flags)
     place = JobContext(runs=runs.absolute(), data_dir=data_dir, offline=offline, threads=threads)
@@ -87,42 +88,24 @@ def sweep(
 
 
 def plan_text(
-    grid: "SweepGrid", place: "JobContext", executor: str = "local", jobs: int | None = None, gpus: float = 0.0
+    grid: SweepGrid, place: JobContext, executor: str = "local", jobs: int | None = None, gpus: float = 0.0
 ) -> str:
-    """Return which runs of a grid are left, and how long they may take; nothing is started.
-
-    Raises:
-        ConfigError: A folder holds a run of another configuration.
-    """
-    from grue.cli.sweep_view import dry_run_text
-    from grue.sweep.jobs import plan_jobs, refuse_other_runs
-    from grue.sweep.record import Record
-    from grue.sweep.run import at_a_time, device_count
-
+    """Return which runs of a grid are left, and how long they may take; nothing is started."""
     planned, record = plan_jobs(grid), Record(place.runs)
     refuse_other_runs(planned, place.runs, place.data_dir, record.finished)
-    return dry_run_text(record, planned, at_a_time(executor, jobs, place.threads, gpus, device_count()))
+    return dry_run_text(record, planned, run.at_a_time(executor, jobs, place.threads, gpus, run.device_count()))
 
 
 def run_grid(
-    grid: "SweepGrid",
-    place: "JobContext",
+    grid: SweepGrid,
+    place: JobContext,
     executor: str = "local",
     jobs: int | None = None,
     gpus: float = 0.0,
     address: str | None = None,
     retries: int = 1,
 ) -> bool:
-    """Carry out what is left of a grid, with a live view; return whether every run is finished.
-
-    Errors are those of `grue.sweep.run`.
-    """
-    from grue.cli.console import error_console
-    from grue.cli.stopping import stop_on_signal
-    from grue.cli.sweep_view import SweepView, summary
-    from grue.sweep import run
-    from grue.sweep.schedule import Sweep
-
+    """Carry out what is left of a grid, with a live view; return whether every run is finished."""
     with run.claimed(grid, place) as (planned, record):
         workers = run.executor_for(record, place, executor, jobs, gpus, address)
         with (
@@ -146,27 +129,21 @@ def _grid(
     settings: tuple[str, ...],
     vary: tuple[str, ...],
     no_evaluate: bool,
-) -> "SweepGrid":
+) -> SweepGrid:
     """Return the grid of the file, overridden by the flags."""
-    from grue.sweep.grid import GridEntry, SweepGrid, read_grid
-
     grid = read_grid(config_path) if config_path else SweepGrid()
-    overrides: dict[str, Any] = {}
-    if suite is not None:
-        overrides["suite"] = suite
-    if algos is not None:
-        overrides["algorithms"] = names_of(algos)
-    if seed_range is not None:
-        overrides["seeds"] = seed_range
-    if settings:
-        overrides["set"] = {**grid.set, **options.parse_settings(settings)}
-    if no_evaluate:
-        overrides["evaluate"] = False
-    grid = replace(grid, **overrides).located()
+    chosen: dict[str, Any] = {
+        "suite": suite,
+        "algorithms": None if algos is None else options.names_of(algos),
+        "seeds": seed_range,
+        "set": {**grid.set, **options.parse_settings(settings)},
+        "evaluate": False if no_evaluate else None,
+    }
+    grid = replace(grid, **{name: value for name, value in chosen.items() if value is not None}).located()
     if tasks is not None:
-        if not names_of(tasks):
+        if not options.names_of(tasks):
             raise ConfigError(f"--tasks {tasks!r} names no task; leave it out for all.")
-        grid = grid.on_tasks(names_of(tasks))
+        grid = grid.on_tasks(options.names_of(tasks))
     if not vary:
         return grid
     values = _varied(vary)
@@ -180,11 +157,6 @@ def _grid(
     return replace(grid, algorithms=baselines, systems=(*varied, *grid.systems))
 
 
-def names_of(text: str) -> tuple[str, ...]:
-    """Return names that commas separate."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
 def _varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Read `--vary key=v1,v2`."""
     values: dict[str, tuple[Any, ...]] = {}
@@ -192,22 +164,18 @@ def _varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         key, equals, listed = setting.partition("=")
         if key in values:
             raise ConfigError(f"--vary {setting}: {key} is varied already; write all its values in one list.")
-        if not equals or not names_of(listed):
+        if not equals or not options.names_of(listed):
             raise ConfigError(f"--vary {setting}: write KEY=V1,V2, such as --vary gamma=0.95,1.0.")
-        values[key] = tuple(options.parse_settings((f"{key}={value}",))[key] for value in names_of(listed))
+        values[key] = tuple(options.parse_settings((f"{key}={value}",))[key] for value in options.names_of(listed))
     return values
 
 
 @sweep.command("status", short_help="Show the progress of a sweep.")
 @click.pass_context
-@click.argument("folder", metavar="[RUNS]", type=click.Path(path_type=Path), required=False)
+@click.argument("folder", metavar="[RUNS]", type=options.PATH, required=False)
 @options.as_json
 def status(context: click.Context, folder: Path | None, as_json: bool) -> None:
     """Show the state of every run of the sweep in RUNS, the folder of all runs; without it, in --runs."""
-    from grue.cli.sweep_view import status_text
-    from grue.sweep.record import Record
-    from grue.sweep.status import rows_of
-
     assert context.parent is not None
     record = Record((folder or context.parent.params["runs"]).absolute())
     rows = rows_of(record, record.jobs())

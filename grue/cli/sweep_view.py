@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -43,9 +42,7 @@ class SweepView:
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close it."""
         if self.live:
             self.live.stop()

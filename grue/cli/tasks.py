@@ -3,18 +3,26 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from grue import files
 from grue.cli import completion, options
+from grue.cli.check_data import tokenizer_of
 from grue.cli.console import print_json
+from grue.cli.data import remarks_on_prompts
+from grue.data.formats import FORMATS
+from grue.data.load import load_examples, local_path
 from grue.errors import ConfigError, GrueError
-
-if TYPE_CHECKING:
-    from grue.records import Example
-    from grue.tasks import MetricSpec, Task
+from grue.evaluation.rewards import check_reward
+from grue.evaluation.scoring import check_examples
+from grue.metrics.registry import metric_factory
+from grue.records import Example
+from grue.runs.recipes import check_recipes
+from grue.task_files import SUITES, load_task, suite_folder, task_names
+from grue.task_packages import installed_suites
+from grue.task_versions import check_version, freeze_version
+from grue.tasks import Task
 
 WIDTH = 100
 
@@ -31,9 +39,6 @@ def tasks() -> None:
 @options.as_json
 def list_tasks(suite: str | None, as_json: bool) -> None:
     """List the tasks, those of installed packages too."""
-    from grue.task_files import SUITES, load_task, task_names
-    from grue.task_packages import installed_suites
-
     listed: list[Task] = []
     broken: list[GrueError] = []
     try:
@@ -45,24 +50,19 @@ def list_tasks(suite: str | None, as_json: bool) -> None:
             listed += [load_task(name, each) for name in task_names(each)]
         except GrueError as error:
             broken.append(error)
-    _print_tasks(listed, as_json)
+    if as_json:
+        keys = ("name", "suite", "version", "hash", "title")
+        print_json([{key: getattr(task, key) for key in keys} for task in listed])
+    for task in () if as_json else listed:
+        scored = ", ".join(spec.name for spec in task.metrics if spec.axis != "diversity")
+        name = f"{task.suite}/{task.name}"
+        click.echo(f"{name:<22}{task.title}\n{'':<22}{task.backbone.family} · {scored}")
     if broken:
         raise ConfigError("\n  ".join(map(str, broken)))
 
 
-def _print_tasks(tasks: Sequence["Task"], as_json: bool) -> None:
-    if as_json:
-        keys = ("name", "suite", "version", "hash", "title")
-        print_json([{key: getattr(task, key) for key in keys} for task in tasks])
-        return
-    for task in tasks:
-        scored = ", ".join(spec.name for spec in task.metrics if spec.axis != "diversity")
-        name = f"{task.suite}/{task.name}"
-        click.echo(f"{name:<22}{task.title}\n{'':<22}{task.backbone.family} · {scored}")
-
-
 @tasks.command(short_help="Show a task and a few of its examples.")
-@click.argument("name", shell_complete=completion.whole(completion.tasks))
+@click.argument("name", shell_complete=completion.TASK)
 @options.suite
 @options.data
 @options.option("--split", help="Split to take the examples from. [default: the task's evaluation split]")
@@ -72,9 +72,6 @@ def show(
     name: str, suite: str, data_dir: Path | None, offline: bool, split: str | None, count: int, as_json: bool
 ) -> None:
     """Show a task: its settings, a few examples as a model sees them, and how many tokens prompts have."""
-    from grue.data.load import load_examples
-    from grue.task_files import load_task
-
     task = load_task(name, suite)
     if as_json:
         hashes = {"hash": task.hash} | ({"chat_hash": task.chat_hash} if task.chat_hash else {})
@@ -93,7 +90,7 @@ def show(
         click.echo("\n" + length_summary(lengths, task))
 
 
-def settings_of(task: "Task") -> Iterator[str]:
+def settings_of(task: Task) -> Iterator[str]:
     """Yield a task's settings, a line each."""
     start = task.backbone.warm_start and f"; published warm start {task.backbone.warm_start}"
     yield f"{task.title}  ({task.suite}/{task.name}, version {task.version})\n{task.description}\n"
@@ -107,17 +104,13 @@ def settings_of(task: "Task") -> Iterator[str]:
     yield f"  recipes     {', '.join(task.recipes)}"
     yield f"  licence     {task.data.licence}"
     for spec in task.metrics:
-        yield f"  {spec.axis:<12}{spec.name:<20}{scale_of(spec)}"
+        scale = f"100·min(1, {spec.reference}/value)" if spec.reference else "outside the score"
+        if spec.range:
+            scale = f"0–100 from {spec.range[0]:g} to {spec.range[1]:g}"
+        yield f"  {spec.axis:<12}{spec.name:<20}{scale}"
 
 
-def scale_of(spec: "MetricSpec") -> str:
-    """Return how a metric's values are scaled to 0–100."""
-    if spec.range:
-        return f"0–100 from {spec.range[0]:g} to {spec.range[1]:g}"
-    return f"100·min(1, {spec.reference}/value)" if spec.reference else "outside the score"
-
-
-def rendered(example: "Example", tokens: int | None, most: int) -> str:
+def rendered(example: Example, tokens: int | None, most: int) -> str:
     """Return an example as text, with long lines wrapped."""
     cut = "" if tokens is None else f", {tokens} tokens{f', cut to {most}' if tokens > most else ''}"
     lines = [f"[{example.id}]{cut}", folded("prompt", example.prompt)]
@@ -132,20 +125,15 @@ def folded(label: str, text: str) -> str:
     return "\n".join(f"  {label if not index else '':<11}{line}" for index, line in enumerate(lines))
 
 
-def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
+def prompt_lengths(task: Task, examples: Sequence[Example]) -> list[int]:
     """Return each prompt's length in tokens of the task's backbone; empty, with a warning, without its tokenizer."""
     from grue.lm.cuts import token_counts
-    from grue.lm.load import load_tokenizer
 
-    try:
-        tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision, task.backbone.family)
-    except GrueError as error:
-        click.echo(f"Tokens are not counted: {error}", err=True)
-        return []
-    return token_counts(tokenizer, [example.prompt for example in examples])
+    tokenizer = tokenizer_of(task, "Tokens are not counted")
+    return [] if tokenizer is None else token_counts(tokenizer, [example.prompt for example in examples])
 
 
-def length_summary(lengths: Sequence[int], task: "Task") -> str:
+def length_summary(lengths: Sequence[int], task: Task) -> str:
     """Return a sentence on how long prompts are and how many of them the task cuts."""
     ordered, most = sorted(lengths), task.prompt.max_tokens
     middle, high = ordered[len(ordered) // 2], ordered[len(ordered) * 95 // 100]
@@ -157,15 +145,13 @@ def length_summary(lengths: Sequence[int], task: "Task") -> str:
 
 
 @tasks.command(short_help="Check task files.")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=options.PATH)
 def validate(paths: tuple[Path, ...]) -> None:
     """Check task files: keys, types, local files, reward, metrics, recipes; without PATHS those of both suites.
 
     A task of an installed package is named instead of a path: acme/haiku. A task of ours whose hash differs from the
     one recorded for its version has changed in something that affects scores.
     """
-    from grue.task_files import load_task
-
     wrong = []
     for path in paths or _shipped():
         faults = list(dict.fromkeys(_faults(path, ours=not paths)))
@@ -181,14 +167,7 @@ def validate(paths: tuple[Path, ...]) -> None:
 
 def _faults(path: Path, ours: bool) -> Iterator[str]:
     """Yield everything that is wrong with a task file."""
-    from grue.data.formats import FORMATS
-    from grue.data.load import local_path
     from grue.evaluation.needed_models import check_models
-    from grue.evaluation.rewards import check_reward
-    from grue.metrics.registry import metric_factory
-    from grue.runs.recipes import check_recipes
-    from grue.task_files import load_task
-    from grue.task_versions import check_version
 
     try:
         task = load_task(str(path))
@@ -215,7 +194,7 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
             yield f"{path}: {error}"
 
 
-def _local_splits(task: "Task") -> list[str]:
+def _local_splits(task: Task) -> list[str]:
     """Return the splits that have a local file; all if there is no other source."""
     local = [source for source in task.data.sources if source.kind == "local"]
     named = {name for source in local for name in source.files}
@@ -223,15 +202,8 @@ def _local_splits(task: "Task") -> list[str]:
     return [name for name, split in task.data.splits.items() if only or split.source in named]
 
 
-def _read(task: "Task", split: str) -> None:
-    """Read the examples of a split of local files.
-
-    Raises:
-        DataError: A file is missing, a line of it is wrong, or the evaluation split lacks what the metrics need.
-    """
-    from grue.data.load import load_examples, local_path
-    from grue.evaluation.scoring import check_examples
-
+def _read(task: Task, split: str) -> None:
+    """Read the examples of a split of local files; the evaluation split must have what the metrics need."""
     name = task.data.splits[split].source
     for source in task.data.sources:
         if source.kind == "local" and name in source.files:
@@ -241,10 +213,8 @@ def _read(task: "Task", split: str) -> None:
         check_examples(task, loaded.examples)
 
 
-def _remarks(task: "Task") -> Iterator[str]:
+def _remarks(task: Task) -> Iterator[str]:
     """Yield remarks on a user's task file that are not faults."""
-    from grue.cli.data import remarks_on_prompts
-    from grue.data.load import load_examples
     from grue.evaluation.needed_models import absent_models
 
     yield from (f"  {line}" for line in absent_models(task))
@@ -256,9 +226,6 @@ def _remarks(task: "Task") -> Iterator[str]:
 @tasks.command(short_help="Record the versions of our tasks.")
 def freeze() -> None:
     """Record the versions of our tasks, so that `grue tasks validate` detects changes."""
-    from grue.task_files import load_task
-    from grue.task_versions import freeze_version
-
     for path in _shipped():
         task = load_task(str(path))
         state = "recorded" if freeze_version(task) else "already recorded"
@@ -266,6 +233,4 @@ def freeze() -> None:
 
 
 def _shipped() -> list[Path]:
-    from grue.task_files import SUITES, suite_folder
-
     return [path for suite in SUITES for path in sorted(suite_folder(suite).glob("*.toml"))]

@@ -1,20 +1,23 @@
 """`grue train`."""
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
 from grue import files
+from grue.api import train as api
 from grue.cli import options
-
-if TYPE_CHECKING:
-    from grue.lm.distributed import DistributedContext
-    from grue.runs.plan import Plan
-    from grue.runs.request import RunRequest
+from grue.cli.console import error_console, no_console, stop_on_signal
+from grue.cli.progress import TrainingProgress
+from grue.lm.checkpoint import is_checkpoint
+from grue.rl.settings import KL_UNITS, RolloutConfig
+from grue.runs.folder import CONFIG, claim_folder
+from grue.runs.plan import Plan
+from grue.runs.request import RunRequest, seeds_of
+from grue.task_files import SUITES
 
 
 @click.command(cls=options.GroupedCommand, groups=options.RUN_GROUPS)
@@ -27,23 +30,15 @@ if TYPE_CHECKING:
     type=click.Choice(["tensorboard", "wandb", "trackio", "none"]),
     help="Where to show the run; repeat for several. [default: tensorboard, if it is installed]",
 )
-@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
+@options.threads
 @options.option("--dry-run", is_flag=True, help="Print every value the run would use, and do nothing.")
-def train(
-    request: "RunRequest",
-    seeds: tuple[str, ...],
-    trackers: tuple[str, ...],
-    threads: int | None,
-    dry_run: bool,
-) -> None:
+def train(request: RunRequest, seeds: tuple[str, ...], trackers: tuple[str, ...], dry_run: bool) -> None:
     """Train a model on a task and keep the best checkpoint.
 
     A run lies in RUNS/SUITE/TASK/SYSTEM/seed-N. The same command resumes an interrupted run and leaves a finished one
     alone. `--algo supervised+nlpo` trains a supervised model first (once, shared by all that start from it).
     """
     from grue.runs import plan
-    from grue.runs.request import seeds_of
-    from grue.task_files import SUITES
 
     requests = [replace(request, seed=seed) for seed in seeds_of(seeds)]
     stages = [stage for each in requests for stage in plan.stages_of(each)]  # refuses a wrong one before any starts
@@ -51,15 +46,22 @@ def train(
         _check(stages)
         click.echo("\n".join(describe(stage) for stage in stages))
         return
+    from grue.lm.distributed import join_processes, leave_processes
+
     task, suite = (shlex.quote(click.get_current_context().params[name]) for name in ("task_name", "suite"))
     own = f" --task {task}" if task.endswith(".toml") else f" --task {task} --suite {suite}"
-    _train_all(requests, trackers, threads, beside="" if request.task.suite in SUITES else own)
+    beside = "" if request.task.suite in SUITES else own
+    with stop_on_signal() as stop, ExitStack() as at_end:
+        at_end.callback(leave_processes)
+        console = error_console() if join_processes().is_main else no_console()
+        with TrainingProgress(console, lambda plan: click.echo(str(plan.checkpoint)), beside=beside) as progress:
+            for each in requests:
+                api.train(each, trackers=trackers, observer=progress, stop=lambda: bool(stop))
+            progress.suggest()
 
 
-def _check(stages: Sequence["Plan"]) -> None:
+def _check(stages: Sequence[Plan]) -> None:
     """Refuse what the runs would refuse; for a run that starts from a future one, as far as possible before that."""
-    from grue.lm.checkpoint import is_checkpoint
-    from grue.runs.folder import CONFIG, claim_folder
     from grue.runs.train import check
 
     to_come = {stage.checkpoint for stage in stages if not is_checkpoint(stage.checkpoint)}
@@ -72,46 +74,9 @@ def _check(stages: Sequence["Plan"]) -> None:
             claim_folder(stage)  # writes nothing, as a configuration exists
 
 
-def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], threads: int | None, beside: str) -> None:
-    import torch
-
-    from grue.api import train as api
-    from grue.cli.console import error_console, no_console
-    from grue.cli.progress import TrainingProgress
-    from grue.cli.stopping import stop_on_signal
-
-    if threads:
-        torch.set_num_threads(threads)
-
-    def over(plan: "Plan") -> None:
-        if distributed.is_main:
-            click.echo(str(plan.checkpoint))
-
-    with (
-        stop_on_signal() as stop,
-        joined_processes() as distributed,
-        TrainingProgress(error_console() if distributed.is_main else no_console(), over, beside=beside) as progress,
-    ):
-        for request in requests:
-            api.train(request, trackers=trackers, observer=progress, stop=lambda: bool(stop))
-        progress.suggest()
-
-
-@contextmanager
-def joined_processes() -> Iterator["DistributedContext"]:
-    """Yield the processes that train together, and leave them at the end."""
-    from grue.lm.distributed import join_processes, leave_processes
-
-    try:
-        yield join_processes()
-    finally:
-        leave_processes()
-
-
-def describe(stage: "Plan") -> str:
+def describe(stage: Plan) -> str:
     """Return the plan of one stage as text, with the unit of the target KL."""
     from grue.lm.load import is_here
-    from grue.rl.settings import KL_UNITS, RolloutConfig
 
     values = files.plain(stage.config)
     if isinstance(stage.config, RolloutConfig) and stage.config.kl_target is not None:

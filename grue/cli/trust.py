@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from grue import files, provenance
 from grue.cli import options
+from grue.cli.console import error_console, evaluation_progress, stop_on_signal
+from grue.cli.progress import TrainingProgress
 from grue.errors import ConfigError, SubmissionError
+from grue.submissions.folder import CONFIG, read_submission
+from grue.submissions.trust.record import record_of
 
 if TYPE_CHECKING:
     from grue.submissions.trust.models import Place, Target
@@ -17,26 +22,22 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _of_a_row(function: F) -> F:
-    """Add SUBMISSION, --task, --threads, --runs, --at-most, --allow-download and --offline."""
-    for add in (
-        options.offline,
-        options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]"),
-        options.option("--allow-download", is_flag=True, help="Load a model of the hub that the configuration names."),
-        options.option(
-            "--at-most",
-            type=click.IntRange(min=1),
-            callback=None,  # no library takes this number, which may be beyond 32 bits
-            help="Texts that a training may take. [default: 2,000,000]",
-        ),
-        click.option(  # no variable: GRUE_RUNS is the folder of one's own runs
-            "--runs", type=click.Path(path_type=Path), default=Path("runs/retrained"), help="Folder of what is trained."
-        ),
-        options.option("--task", "tasks", multiple=True, help="Only this task; repeat for several."),
-        click.argument("submission", type=click.Path(path_type=Path)),
-    ):
-        function = add(function)
-    return function
+_of_a_row = options.together(
+    click.argument("submission", type=options.PATH),
+    options.option("--task", "tasks", multiple=True, help="Only this task; repeat for several."),
+    click.option(  # no variable: GRUE_RUNS is the folder of one's own runs
+        "--runs", type=options.PATH, default=Path("runs/retrained"), help="Folder of what is trained."
+    ),
+    options.option(
+        "--at-most",
+        type=options.COUNT,
+        callback=None,  # no library takes this number, which may be beyond 32 bits
+        help="Texts that a training may take. [default: 2,000,000]",
+    ),
+    options.option("--allow-download", is_flag=True, help="Load a model of the hub that the configuration names."),
+    options.option("--threads", type=options.COUNT, help="CPU threads of torch. [default: the row's]"),
+    options.offline,
+)
 
 
 @click.command(short_help="Run a row's checkpoints on a test split that did not exist when it was handed in.")
@@ -80,12 +81,8 @@ def verify(
     \b
     grue submit verify submissions/mini/my-ppo --checkpoint runs
     """  # noqa: D301 (click reads the escape)
-    from grue import files
-    from grue.cli.console import evaluation_progress
-    from grue.submissions.folder import CONFIG, read_submission
     from grue.submissions.trust import verify as verifying
     from grue.submissions.trust.models import find_models, targets
-    from grue.submissions.trust.record import record_of
 
     when = _date(record, by, day)
     if record and (tasks or seeds):
@@ -128,9 +125,6 @@ def _trained(picked: "Sequence[Target]", runs: Path, download: bool, at_most: in
 
 
 def _train(planned: "Retraining") -> None:
-    from grue.cli.console import error_console
-    from grue.cli.progress import TrainingProgress
-    from grue.cli.stopping import stop_on_signal
     from grue.submissions.trust.retrain import train_again
 
     with stop_on_signal() as stopped, TrainingProgress(error_console()) as watching:
@@ -160,7 +154,6 @@ def retrain(
     \b
     grue submit retrain submissions/mini/my-ppo --task imdb --seed 1
     """  # noqa: D301 (click reads the escape)
-    from grue.cli.console import evaluation_progress
     from grue.cli.train import describe
     from grue.submissions.trust.models import targets
     from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining
@@ -194,16 +187,10 @@ def _use_threads(threads: int | None, runs: "Sequence[Target]") -> None:
 
 
 def _date(record: bool, by: str, day: str | None) -> str:
-    """Return the date of a record.
-
-    Raises:
-        ConfigError: A record would not say who made it, when, or with which code.
-    """
-    from grue.provenance import code_is_changed
-
+    """Return the date of a record, which must say who made it, when, and with which code."""
     if record and not by.strip():
         raise ConfigError("--record: say who runs it, with --by NAME.")
-    if record and code_is_changed():
+    if record and provenance.code_is_changed():
         raise ConfigError("--record: the code has uncommitted changes, so that no commit would name it; commit first.")
     try:
         return (date.fromisoformat(day) if day else date.today()).isoformat()

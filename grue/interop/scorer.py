@@ -97,17 +97,15 @@ class Scorer:
         TrainingError.
         """
         rewards = self.rewards(examples, texts)
-        values = [self._applied(*pair, trainer) for pair in zip(examples, rewards.sums, strict=True)]
+        values = [math.nan if value is None else value for value in rewards.sums]
+        for example, value in zip(examples, rewards.sums, strict=True):
+            if value is None:
+                raise TrainingError(
+                    f"The reward {self.name!r} does not apply to the example {example.id!r}, but {trainer} wants a "
+                    "number for every response; add a term that applies to all."
+                )
         terms = {name: [math.nan if value is None else value for value in term] for name, term in rewards.terms.items()}
         return values, terms
-
-    def _applied(self, example: Example, value: float | None, trainer: str) -> float:
-        if value is None:
-            raise TrainingError(
-                f"The reward {self.name!r} does not apply to the example {example.id!r}, but {trainer} wants a number "
-                "for every response; add a term that applies to all."
-            )
-        return value
 
 
 def make_scorer(
