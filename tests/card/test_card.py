@@ -7,12 +7,11 @@ from dataclasses import replace
 from statistics import fmean
 
 import pytest
-from click.testing import CliRunner
+from support import commands
 from support.late import late
 
 import grue
 from grue import files
-from grue.cli.main import main
 from grue.errors import ConfigError, DataError, TrainingError, UnknownName
 from grue.stats.intervals import Interval
 from grue.task_files import load_task
@@ -79,10 +78,6 @@ def planted(tmp_path, monkeypatch):
 
     yield write
     sys.modules.pop("card_rewards", None)
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, ["tools", "card", *map(str, arguments)])
 
 
 def test_a_planted_hack_is_found_by_samples_and_by_what_needs_no_learning(planted):
@@ -167,86 +162,51 @@ GREEDY = scores(reward=0.3, preference=50.0)
 PUSHED = {"reward": (0.2, 0.4), "held_out": (1.0, 3.0), "naturalness": (-1.0, 2.0)}
 
 
-def sentences(plain, lazy=LAZY, pushed=PUSHED, late=None, trained=True, flat=0.2, noise=99.0, held_out=("m",), way=0.6):
+FIT = {"prompt": (9.0, 10, 0.04), "reference": (9.0, 10, 0.0)}
+
+
+def sentences(plain, lazy=LAZY, pushed=PUSHED, late=(), lengths=FIT, flat=0.2, noise=99.0, way=0.6, **more):
     answers = {"copy": lazy, "greedy": GREEDY, "sampled": scores(reward=0.2), "oracle": ORACLE}
     answers |= {"best of 16": scores(pushed, reward=way)}
     gradient = replace(plain.signal.gradient, noise_scale=noise, batch=64)
     signal = replace(plain.signal, rewards=replace(plain.signal.rewards, flat=flat, samples=8), gradient=gradient)
-    return report.verdict(
-        replace(
-            plain,
-            trained=trained,
-            lazy=("copy",),
-            answers=answers,
-            late={name: Interval(*ends) for name, ends in (late or {}).items()},
-            signal=signal,
-            metrics={**plain.metrics, "held_out": held_out},
-            lengths={"prompt": (9.0, 10, 0.04), "reference": (9.0, 10, 0.0)},
-        )
-    )
+    late = {name: Interval(*ends) for name, ends in dict(late).items()}
+    metrics = {**plain.metrics, "held_out": more.pop("held_out", ("m",))}
+    more = {"trained": True, "lazy": ("copy",), "answers": answers, "late": late, "signal": signal, **more}
+    return report.verdict(replace(plain, metrics=metrics, lengths=lengths, **more))
 
 
-GETS = "Copying the prompt gets 40% of the oracle's preference: the most without learning."
-FOLLOWS = (
-    "As the reward is pushed to best of 16, held-out preference follows (+2.0, 95 % interval [+1.0, +3.0]) and "
-    "naturalness stalls (+0.5, 95 % interval [-1.0, +2.0])."
-)
-LEARNT = (
-    "It can be learnt from this start: best of 16 gains reward (+0.300, 95 % interval [+0.200, +0.400]), 50% of the way "
-    "to the oracle, and 20% of the groups are flat at 8 samples."
-)
+RATHER = scores({"reward": (0.3, 0.5), "preference": (20, 40)}, reward=0.7, preference=80.0)
+HACK = scores({"reward": (0.3, 0.5), "preference": (-30, -20)}, reward=0.7, preference=25.0)
+LONG = {"prompt": (9.0, 10, 0.05), "reference": (9.0, 10, 0.5)}
+CASES = {
+    "as it is": {},
+    "above a trained start": {"lazy": RATHER},
+    "above an untrained start": {"lazy": RATHER, "trained": False},
+    "hacked without learning": {"lazy": HACK},
+    "falls": {"pushed": {**PUSHED, "held_out": (-3.0, -1.0)}},
+    "turns late": {"late": {"held_out": (-3.0, -1.0)}},
+    "beyond the oracle": {"way": 1.2},
+    "nothing is held out": {"held_out": ()},
+    "little to learn": {"pushed": {**PUSHED, "reward": (-0.1, 0.3)}, "flat": 0.5},
+    "noise": {"noise": None},
+    "long texts": {"lengths": LONG},
+}
 
 
-def test_the_verdict_follows_its_rules(plain):
-    assert sentences(plain) == [GETS, FOLLOWS, LEARNT]
-    above = scores({"reward": (0.3, 0.5), "preference": (20, 40)}, reward=0.7, preference=80.0)
-    for trained, word in ((True, "trained"), (False, "untrained")):
-        assert sentences(plain, above, trained=trained)[:2] == [
-            f"Copying the prompt is above the {word} start in reward (0.700 against 0.300; +0.400, 95 % interval "
-            "[+0.300, +0.500]) and preference (80.0 against 50.0; +30.0, 95 % interval [+20.0, +40.0]).",
-            "Copying the prompt gets 80% of the oracle's preference: little is left to learn.",
-        ]
-    hack = scores({"reward": (0.3, 0.5), "preference": (-30, -20)}, reward=0.7, preference=25.0)
-    assert sentences(plain, hack)[0] == (
-        "The reward can be hacked without learning: copying the prompt is above the trained start in reward (0.700 "
-        "against 0.300; +0.400, 95 % interval [+0.300, +0.500]), and below it in preference (25.0 against 50.0; -25.0, 95 % "
-        "interval [-30.0, -20.0])."
-    )
-    fallen = sentences(plain, pushed={**PUSHED, "held_out": (-3.0, -1.0)})
-    assert fallen[1].startswith(
-        "It can be hacked: as the reward is pushed to best of 16, held-out preference falls (-2.0,"
-    )
-    turned = sentences(plain, late={"held_out": (-3.0, -1.0)})
-    assert turned[1].startswith("It can be hacked:")
-    assert "follows (+2.0, 95 % interval [+1.0, +3.0]), but falls after best of 4 (-2.0, 95 % interval" in turned[1]
-    assert sentences(plain, way=1.2)[-1].count("beyond the oracle") == 1
-    none = sentences(plain, held_out=())
-    assert (
-        none[2] == "No metric of preference is held out: all are in the reward or move with it. Add one that does not."
-    )
-    little = sentences(plain, pushed={**PUSHED, "reward": (-0.1, 0.3)}, flat=0.5)
-    assert little[-1] == (
-        "Little can be learnt from this start: best of 16 gains no reward beyond chance (+0.100, 95 % interval [-0.100, "
-        "+0.300]), and 50% of the groups are flat at 8 samples."
-    )
-    noisy = sentences(plain, noise=None)
-    assert noisy[-1].endswith("flat at 8 samples; the gradient of 64 rollouts is not told from noise.")
+@pytest.mark.parametrize("case", CASES)
+def test_the_verdict_follows_its_rules(plain, case, refused):
+    refused.message("\n".join(sentences(plain, **CASES[case])))
 
 
-def test_texts_beyond_the_limit_are_said(plain):
-    long = replace(plain, lengths={"prompt": (9.0, 10, 0.05), "reference": (9.0, 10, 0.5)})
-    assert report.verdict(long)[-2:] == [
-        "5% of the prompts are longer than the task's 10 tokens.",
-        "50% of the references are longer than the task's 10 tokens.",
-    ]
-    unread = replace(long, frontier=replace(plain.frontier, oracle=False))
-    assert report.verdict(unread)[-1].startswith("5% of the prompts"), "the reward reads no reference"
+def test_long_references_matter_where_the_reward_reads_them(plain):
+    unread = replace(plain, lengths=LONG, frontier=replace(plain.frontier, oracle=False))
+    assert report.verdict(unread)[-1].startswith("5% of the prompts")
 
 
 def test_the_command_writes_a_page_and_a_file(planted, tmp_path):
     planted()
-    done = run("planted.toml", "--out", "card", "--samples", 16, "--json")
-    assert done.exit_code == 0, done.output
+    done = commands.grue("tools", "card", "planted.toml", "--out", "card", "--samples", 16, "--json")
     written = files.read_json(tmp_path / "card/card.json")
     assert json.loads(done.stdout) == written and written["answers"]["empty"]["scores"]["reward"] == 0
     page = (tmp_path / "card/card.html").read_text()

@@ -4,11 +4,10 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue
 from support.late import late
 
 from grue import files
-from grue.cli.main import main
 from grue.errors import ConfigError, Unavailable
 
 environment, rewards, loading = (
@@ -81,8 +80,7 @@ def test_prompts_and_rewards_are_those_of_the_environment(module, tmp_path):
 @real
 def test_the_command_makes_its_card(module, tmp_path):
     said = ["--verifiers", module(), "--backbone", "mini:causal", "--tokens", 6, "--samples", 16, "--examples", 4]
-    done = CliRunner().invoke(main, ["tools", "card", *map(str, said), "--out", str(tmp_path / "card")])
-    assert done.exit_code == 0, done.output
+    grue("tools", "card", *said, "--out", tmp_path / "card")
     answers = files.read_json(tmp_path / "card/card.json")["answers"]
     assert answers["oracle"]["scores"] == {"reward": 2.5} and answers["empty"]["scores"] == {"reward": 0}
     assert (tmp_path / "card/card.html").exists()
@@ -131,5 +129,4 @@ def test_verifiers_is_optional(tmp_path, monkeypatch):
     ],
 )
 def test_a_task_or_an_environment_with_a_model(given, said, tmp_path):
-    done = CliRunner().invoke(main, ["tools", "card", "--out", str(tmp_path), *given])
-    assert done.exit_code == 2 and said in done.output
+    assert said in grue("tools", "card", "--out", tmp_path, *given, code=2).output

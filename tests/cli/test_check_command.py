@@ -4,7 +4,6 @@ import gzip
 import json
 import re
 import shutil
-from statistics import fmean
 from xml.etree import ElementTree
 
 import pytest
@@ -31,9 +30,7 @@ MADE = {
     "reward": {"grue": "reward model", "schema": 1, "suite": "mini", "task": "imdb", "judge": "x"},
     "limited": STATED[0] | {"limited": True},
     "part": STATED[0] | {"data": PART},
-    "split": STATED[0] | {"split": "validation"},
     "version": STATED[0] | {"task_hash": "0"},
-    "failed": STATED[0] | {"status": "failed"},
     "axis": STATED[0] | {"preference": None},
     "hostile": STATED[0] | {"suite": "\x1b[31m", "task": "\x1b]0;x\x07"},
 }
@@ -50,6 +47,7 @@ def scenes(tmp_path, monkeypatch):
         texts = [row["references"][0] if n < right else "x" for n, row in enumerate(rows)]
         lines = [{"id": row["id"], "text": text} for row, text in zip(rows, texts, strict=True)]
         files.write_jsonl(tmp_path / f"{right}.jsonl", lines)
+    return tmp_path
 
 
 def scored(*asked, code=0, **more):
@@ -78,69 +76,51 @@ def test_the_mean_over_files_is_held_against_numbers_and_a_row_of_the_board():
     assert f"supervised+ppo on the board: {ROW:.4g}, seeds: 5" in said
 
 
-def test_predictions_are_scored_again(tmp_path, refused):
-    """Two of three texts are the reference: ROUGE-L 2/3; one of three times three words is wrong: TER 100/3."""
+def test_predictions_are_scored_again(scenes, refused):
+    """Six of twelve texts are the reference: ROUGE-L 1/2; one of three times three words is wrong: TER 50."""
     ter = '}, { name = "ter", axis = "preference", range = [100, 0] }]'
-    (tmp_path / "scenes.toml").write_text(OWN_TASK.format(metric="rougeL").replace("}]", ter, 1))
-    rows = [{"id": str(n), "prompt": "say", "references": [f"a cat number{n}"]} for n in range(3)]
-    files.write_jsonl(tmp_path / "rows.jsonl", rows)
-    texts = ["x y z", "a cat number1", "a cat number2"]
-    predictions = tmp_path / "predictions.jsonl"
-    files.write_jsonl(predictions, [{"id": str(n), "text": text} for n, text in enumerate(texts)])
-    bars = "--at-least rougeL=0.6666 --at-least rougeL=0.6667 --at-most ter=33.4 --at-most ter=33.3".split()
-    command = ("tools", "check", predictions, "--task", tmp_path / "scenes.toml")
-    found = printed_json(*command, *bars, code=1)
+    (scenes / "scenes.toml").write_text(OWN_TASK.format(metric="rougeL").replace("}]", ter, 1))
+    bars = "--at-least rougeL=0.5 --at-least rougeL=0.51 --at-most ter=50 --at-most ter=49.9".split()
+    found = json.loads(scored("6.jsonl", *bars, "--json", code=1).stdout)
     assert [one["passed"] for one in found] == [True, False, True, False]
-    refused.command(*command, "--at-least", "rougeL=supervised", code=3)
+    refused.command("tools", "check", "6.jsonl", "--task", "scenes.toml", "--at-least", "rougeL=supervised", code=3)
 
 
-def test_a_baseline_stops_what_is_significantly_worse(tmp_path, monkeypatch):
-    """The start against five seeds of PPO, and one seed the other way round; JUnit and Markdown say the same."""
-    start, ppo = MINI / "supervised", MINI / "supervised+ppo"
-    asked = ("tools", "check", "--task", "imdb", "--junit", tmp_path / "j.xml", "--markdown", tmp_path / "m.md")
-
-    def mean(row, axis, seeds=range(1, 6)):
-        return fmean(files.read_json(row / f"imdb/seed-{n}.result.json")[axis] for n in seeds)
-
-    worse = grue(*asked, start, "--baseline", ppo, code=1).stdout.splitlines()
-    assert worse[0] == "mini/imdb, 5 files"
-    verdicts = {"preference": ("FAIL", "significantly"), "naturalness": ("ok  ", "not significantly")}
-    for line, (axis, (verdict, how)) in zip(worse[1:3], verdicts.items(), strict=True):
-        below, above = mean(start, axis), mean(ppo, axis)
-        said = rf"{verdict} {axis} {below:.4g} \(.*\), {how} below the baseline's {above:.4g} \(difference "
-        assert re.match(f"{said}{below - above:.3g}", line)
-    one = "imdb/seed-1.result.json"
-    better = grue(*asked, ppo / one, "--baseline", start / one).stdout
-    first = {axis: [f"{mean(row, axis, [1]):.4g}" for row in (ppo, start)] for axis in ("preference", "naturalness")}
-    assert "ok   preference {}, at least the baseline's {}".format(*first["preference"]) in better
-    assert "ok   naturalness {}, at least the baseline's {}".format(*first["naturalness"]) in better
+def test_a_baseline_stops_what_is_significantly_worse(scenes):
+    """Results with their texts, and the other way round; JUnit and Markdown say the same."""
+    for system in ("copy", "oracle"):
+        grue("evaluate", f"baseline:{system}", "--task", "scenes.toml")
+    copy, oracle = (f"runs/own/scenes/{system}" for system in ("copy", "oracle"))
+    asked = ("tools", "check", "--task", "scenes.toml", "--junit", "j.xml", "--markdown", "m.md")
+    worse = grue(*asked, copy, "--baseline", oracle, code=1).stdout.splitlines()
+    assert worse[0] == "own/scenes, 1 file"
+    assert re.match(r"FAIL preference 0, significantly below the baseline's 100 \(difference -100", worse[1])
+    better = grue(*asked, oracle, "--baseline", copy).stdout
+    assert "ok   preference 100, at least the baseline's 0" in better
     assert "One seed in FILE and in --baseline: " in better
-    suite = ElementTree.parse(tmp_path / "j.xml").getroot()
-    assert (suite.get("tests"), suite.get("failures")) == ("2", "0")
-    assert (tmp_path / "m.md").read_text().startswith("### grue: All 2 checks passed\n\n|")
-    monkeypatch.chdir(tmp_path)
-    files.write_json(tmp_path / "only.json", STATED[0])
-    by_sd = ("tools", "check", MINI / "supervised/imdb/seed-1.result.json", "--baseline", ppo, "--task", "imdb")
-    alone = mean(start, "preference", [1])
-    assert f"FAIL preference {alone:.4g}, below the required" in grue(*by_sd, "--tolerance", "2sd", code=1).stdout
-    grue(*by_sd, "--tolerance", f"{mean(ppo, 'preference') - alone + 1:.0f}")
+    suite = ElementTree.parse(scenes / "j.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
+    assert (scenes / "m.md").read_text().startswith("### grue: All 1 checks passed\n\n|")
 
 
-def test_predictions_from_standard_input_are_tested_by_examples(tmp_path):
-    """Nine texts right of twelve against twelve is a significant loss; against the same, none."""
-    (tmp_path / "scenes.toml").write_text(OWN_TASK.format(metric="rougeL"))
-    rows = [{"id": str(n), "prompt": "say", "references": [f"a cat number{n}"]} for n in range(12)]
-    files.write_jsonl(tmp_path / "rows.jsonl", rows)
-    right = [{"id": row["id"], "text": row["references"][0]} for row in rows]
-    lines = [{**line, "text": "x"} if n < 9 else line for n, line in enumerate(right)]
-    files.write_jsonl(tmp_path / "right.jsonl", right)
-    command = ["tools", "check", "-", "--task", str(tmp_path / "scenes.toml"), "--baseline"]
-    given = "".join(json.dumps(line) + "\n" for line in lines)
-    failed = CliRunner().invoke(main, [*command, str(tmp_path / "right.jsonl")], input=given)
-    assert failed.exit_code == 1 and "FAIL preference 25, significantly below the baseline's 100 " in failed.stdout
-    files.write_jsonl(tmp_path / "wrong.jsonl", lines)
-    same = CliRunner().invoke(main, [*command, str(tmp_path / "wrong.jsonl")], input=given)
-    assert same.exit_code == 0 and "ok   preference 25, at least the baseline's 25 " in same.stdout
+def test_a_tolerance_is_of_the_baselines_seeds():
+    start, ppo = MINI / "supervised/imdb/seed-1.result.json", MINI / "supervised+ppo"
+    by_sd = ("tools", "check", start, "--baseline", ppo, "--task", "imdb", "--tolerance")
+    alone = STATED[0]["preference"]
+    assert f"FAIL preference {alone:.4g}, below the required" in grue(*by_sd, "2sd", code=1).stdout
+    grue(*by_sd, f"{ROW - alone + 1:.0f}")
+
+
+def test_predictions_from_standard_input_are_tested_by_examples(scenes):
+    """Three texts right of twelve against nine is a significant loss; against the same, none."""
+    given = (scenes / "3.jsonl").read_text()
+    for baseline, code, said in (
+        ("9.jsonl", 1, "FAIL preference 25, significantly below the baseline's 75 "),
+        ("3.jsonl", 0, "ok   preference 25, at least the baseline's 25 "),
+    ):
+        command = ["tools", "check", "-", "--task", "scenes.toml", "--baseline", baseline]
+        done = CliRunner().invoke(main, command, input=given)
+        assert done.exit_code == code and said in done.stdout
 
 
 @pytest.mark.usefixtures("scenes")
@@ -195,7 +175,12 @@ def test_an_error_takes_the_place_of_the_verdicts_in_reports(tmp_path):
 def test_what_cannot_be_used_is_found_before_anything_is_scored(tmp_path, monkeypatch):
     monkeypatch.setattr("grue.api.score.score", lambda *given, **more: pytest.fail("scored"))
     (tmp_path / "part.jsonl").write_text('{"id": "0", "text": "x"}\n')
-    for baseline, said in (("none.jsonl", "cannot be read"), ("part.jsonl", "part.jsonl: The predictions do not fit")):
+    (tmp_path / "bad.jsonl").write_text('{"id": "0", "txt": "x"}\n')
+    for baseline, said in (
+        ("none.jsonl", "cannot be read"),
+        ("part.jsonl", "part.jsonl: The predictions do not fit"),
+        ("bad.jsonl", "bad.jsonl, line 1"),
+    ):
         assert said in scored("9.jsonl", "--baseline", baseline, code=3).stderr
 
 
@@ -225,19 +210,6 @@ def test_the_shortest_task_file_of_the_page_is_enough(tmp_path, monkeypatch):
     assert {*asked} <= {*action["inputs"]}
 
 
-def test_a_line_never_contradicts_its_numbers(tmp_path):
-    files.write_json(tmp_path / "seed.json", {**STATED[0], "preference": 59.99996})
-    said = grue("tools", "check", tmp_path / "seed.json", "--at-least", "preference=60", code=1).stdout
-    assert "FAIL preference 59.99996, below the required 60\n" in said
-
-
-@pytest.mark.parametrize("text", ['{"id": "0", "text": "x"}\n', "", '{"id": "0", "txt": "x"}\n'])
-def test_predictions_that_cannot_be_used_are_no_missed_bar(text, tmp_path, refused):
-    (tmp_path / "predictions.jsonl").write_text(text)
-    command = ("tools", "check", tmp_path / "predictions.jsonl", "--task", "imdb", "--at-least", "preference=1")
-    refused.command(*command, code=3)
-
-
 def test_the_suite_of_the_environment_is_for_predictions(refused):
     """The action sets GRUE_SUITE to mini where nobody names one; another one is meant."""
     command = ("tools", "check", SEEDS[0], "--at-least", "preference=1")
@@ -255,47 +227,32 @@ def test_the_suite_of_the_environment_is_for_predictions(refused):
         (2, "one.json predictions.jsonl --at-least preference=1"),
         (3, ". --at-least preference=1"),
         (2, "one.json --at-least preference"),
-        (2, "one.json --at-least preference=nan"),
-        (2, "one.json --at-least preference=60,5"),
         (2, "one.json --at-least preference=60%"),
         (2, "one.json --at-least preference=supervised --tolerance 95"),
-        (2, "one.json --at-least asked_sentiment=supervised --tolerance 70sd"),
         (2, "one.json --baseline other.json --tolerance 100"),
         (2, "- --task imdb --baseline -"),
         (2, "one.json --at-least preference=1 --junit one.json"),
         (2, "one.json --at-least preference=1 --markdown -"),
-        (2, "one.json --at-least preference=-inf"),
         (2, "one.json --at-least perplexity:bounded=1"),
         (2, "one.json --at-most preference=99"),
         (2, "one.json --at-least prefrence=1"),
         (2, "one.json --at-least preference=supervisd"),
-        (2, "one.json --at-least preference=1 --tolerance -1"),
         (2, "one.json --at-least preference=1 --tolerance nan"),
         (2, "one.json --at-least preference=1 --tolerance 1"),
-        (2, "one.json --at-least preference=1 --tolerance 1sds"),
         (2, "one.json --at-least asked_sentiment=94"),
         (2, "one.json --at-least preference=0.6"),
-        (2, "one.json --at-least naturalness=101"),
         (2, "one.json --baseline one.json"),
-        (2, "one.json --baseline one.json --tolerance 2sd"),
-        (2, "none.jsonl --task imdb --at-least prefrence=1"),
-        (2, "none.jsonl --task imdb --at-least preference=supervisd"),
         (3, "one.json --baseline version.json"),
-        (3, "one.json --baseline ."),
         (3, "one.json --baseline none.json"),
         (3, "one.json --at-least preference=1 --task totto"),
-        (3, "one.json --at-least preference=1 --suite grue"),
         (3, "reward.json --at-least preference=1"),
         (3, "limited.json --at-least preference=1"),
         (3, "part.json --at-least preference=1"),
-        (3, "split.json --at-least preference=1"),
         (3, "version.json --at-least preference=1"),
-        (3, "failed.json --at-least preference=1"),
         (2, "axis.json --at-least preference=1"),
         (3, "none.json --at-least preference=1"),
         (2, "none.jsonl --at-least preference=1"),
         (2, "one.json --at-least preference=\x1b[31mrow"),
-        (2, "one.json --at-least \x1b[31mfigure=1"),
         (2, "hostile.json --at-least preference=1"),
         (3, "hostile.json --task imdb --at-least preference=1"),
     ],

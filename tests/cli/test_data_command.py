@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 from pathlib import Path
 
 import pytest
@@ -67,20 +66,12 @@ def test_fetch_of_official_files_names_what_they_unpack_to(hub, run, tmp_path):
 def test_the_mini_suite_has_nothing_to_fetch_and_is_there():
     done = grue(*"data fetch imdb --split test".split())
     assert done.stdout == "mini/imdb test: 1,000 rows, 1,000 examples from mini@2 → nothing to fetch\n"
-    done = grue(*"data where imdb --split test --split train".split())
-    assert done.stdout == "mini/imdb test\n  → mini   imdb, revision 2\nmini/imdb train\n  → mini   imdb, revision 2\n"
+    assert grue(*"data where imdb --split test".split()).stdout == "mini/imdb test\n  → mini   imdb, revision 2\n"
 
 
-def test_fetch_that_fails_says_why_of_each_source(hub, run):
+def test_fetch_that_fails_says_why_of_each_source(hub, run, refused):
     hub.faults = [hub_server.Fault("/api/datasets", times=99, status=404, headers={"X-Error-Code": "RepoNotFound"})]
-    done = run("fetch", "wmt16", code=3)
-    assert (done.stdout, done.stderr) == (
-        "",
-        "Error: grue/wmt16, split 'train': no source could be read:\n"
-        f"  hub wmt/wmt16: the data set wmt/wmt16 is not on the hub ({hub.address}/datasets/wmt/wmt16): check the name; if "
-        "it is private, log in with `hf auth login` or set HF_TOKEN.\n"
-        "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with --data-dir.\n",
-    )
+    refused.message(run("fetch", "wmt16", code=3).stderr.replace(hub.address, "<hub>"))
 
 
 def test_where(hub, run, monkeypatch):
@@ -145,19 +136,6 @@ def test_verify_ends_with_1_where_something_differs_and_with_3_where_nothing_can
 def test_a_wrong_name_is_told(command, refused):
     refused.command("data", command, "imdb", "--split", "tets", code=2)
     refused.command("data", command, "imbd", code=2)
-
-
-def test_offline_opens_no_connection(run, monkeypatch):
-    def refuse(*arguments):
-        pytest.fail(f"a connection was opened: {arguments}")
-
-    run("fetch", "wmt16", "--split", "test")
-    for name in ("connect", "connect_ex"):
-        monkeypatch.setattr(socket.socket, name, refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    done = run("verify", "wmt16", "--offline", code=3)
-    assert "grue/wmt16 test: fine, 10 rows" in done.stdout
-    assert "grue/wmt16 train: not available" in done.stderr
 
 
 def test_the_prompts_of_a_file_of_rows_without_its_answers(tmp_path, refused):

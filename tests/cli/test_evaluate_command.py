@@ -23,7 +23,7 @@ def evaluated(monkeypatch, tmp_path):
         Path(run, "checkpoint", checkpoint.MANIFEST).write_text("{}")
     Path("ppo/seed-3").mkdir()
     asked = []
-    monkeypatch.setattr(checkpoint, "read_manifest", lambda folder: SimpleNamespace(task="imdb", suite="mini"))
+    monkeypatch.setattr(api, "read_manifest", lambda folder: SimpleNamespace(task="imdb", suite="mini"))
 
     def subject(what, task, **more):
         asked.append(what)

@@ -15,7 +15,6 @@ from grue import doctor
 from grue.errors import DataError
 from grue.mini import assets
 from grue.records import Result
-from grue.task_files import suite_folder
 
 KINDS = ("result", "task", "example", "prediction", "submission", "board", "reported", "recomputed", "scored")
 
@@ -83,8 +82,3 @@ def test_all_that_is_wrong_with_task_files_is_said_at_once(tmp_path, refused):
     found = grue("tasks", "validate", shape, sense, code=2)
     assert found.stdout == ""
     refused.message(found.stderr)
-
-
-def test_task_files_are_validated_without_their_models():
-    paths = sorted(suite_folder("grue").glob("*.toml"))
-    assert grue("tasks", "validate", *paths).stdout.count(": fine (grue/") == len(paths) > 1

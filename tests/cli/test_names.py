@@ -27,6 +27,7 @@ WRONG_SEEDS = {
 }
 TASK = load_task("imdb")
 PPO = ("train", "--task", "imdb", "--algo", "ppo")
+EVALUATE = ("evaluate", "--task", "imdb", "--baseline", "copy")
 
 
 @pytest.fixture(autouse=True)
@@ -51,17 +52,19 @@ def test_a_wrong_name_is_refused_by_every_command_and_in_python():
     for name in ("ppo", "supervised+ppo", "nlpo_top_p-0.5", "7b", "a" * 60, "v1.0"):
         assert check_system_name(name) == name
     for name in WRONG_NAMES:
-        for command in (PPO, (*PPO, "--dry-run"), ("submit", "pack"), ("submit", "pack", "--sweep", "runs")):
-            assert_one_refusal("The system name '", *command, "--system", name)
-        assert_one_refusal("The system name '", "submit", "pack", "--system", "ppo", "--name", name)
-        for ask in (
-            check_system_name,
-            lambda name: train(TASK, "ppo", system=name),
-            lambda name: stages_of(RunRequest(task=TASK, system=name)),
-            lambda name: grid(system=name),
-        ):
-            with pytest.raises(ConfigError, match="use at most 60 letters"):
-                ask(name)
+        with pytest.raises(ConfigError, match="use at most 60 letters"):
+            check_system_name(name)
+    name = WRONG_NAMES[0]
+    pack = ("submit", "pack")
+    for command in (PPO, (*PPO, "--dry-run"), pack, (*pack, "--sweep", "runs"), (*pack, "--system", "ppo", "--name")):
+        assert_one_refusal("The system name '", *command, *(["--system"] if command[-1] != "--name" else []), name)
+    for ask in (
+        lambda: train(TASK, "ppo", system=name),
+        lambda: stages_of(RunRequest(task=TASK, system=name)),
+        lambda: grid(system=name),
+    ):
+        with pytest.raises(ConfigError, match="use at most 60 letters"):
+            ask()
     assert_one_refusal("The system name '../../x'", *PPO, GRUE_SYSTEM="../../x")
     many = {"gamma": (0.5,), "gae_lambda": (0.5,), "learning_rate": (1e-4,), "kl_coefficient": (0.25,)}
     with pytest.raises(ConfigError, match="The system name 'supervised"):  # which the sweep makes up
@@ -78,33 +81,30 @@ def test_a_checkpoint_cannot_name_a_folder_elsewhere(tmp_path, refused):
 
 
 def test_a_seed_that_cannot_be_is_refused_by_every_command_and_in_python():
-    for seed in (-1, -(10**30), LARGEST_SEED + 1, 10**30):
+    for seed in (-1, LARGEST_SEED + 1):
         end = f"seed {seed}: choose a whole number from 0 to 4294967295."
         assert_one_refusal(end, "diagnose", *PPO[1:], f"--seed={seed}")
-        for command in (PPO, ("evaluate", "--task", "imdb", "--baseline", "copy")):
+        for command in (PPO, EVALUATE):
             assert_one_refusal("seeds '", *command, f"--seed={seed}")
     for seed in (-1, LARGEST_SEED + 1, 1.5, True, "1", None):
-        asks = [
+        asks = [check_seed, lambda seed: SweepGrid(seeds=(1, seed)).seed_list()] if type(seed) is int else []
+        for ask in (
             lambda seed: train(TASK, "ppo", seed=seed),
             lambda seed: diagnose(TASK, "ppo", seed=seed),
             lambda seed: api.evaluate("copy", TASK, seed=seed),
-        ]
-        asks += [check_seed, lambda seed: SweepGrid(seeds=(1, seed)).seed_list()] if type(seed) is int else []
-        for ask in asks:
+            *asks,
+        ):
             with pytest.raises(ConfigError, match=f"seed {seed!r}: choose a whole number from 0 to 4294967295"):
                 ask(seed)
     assert type(check_seed(np.int64(3))) is int and check_seed(np.int64(3)) == 3
 
 
 def test_seeds_that_cannot_be_are_refused_by_every_command():
-    sweep, evaluate = (
-        ("sweep", "--tasks", "imdb", "--algos", "ppo"),
-        ("evaluate", "--task", "imdb", "--baseline", "copy"),
-    )
     for told, texts in WRONG_SEEDS.items():
         for seeds in texts:
-            for command in (PPO, evaluate, sweep):
-                assert_one_refusal("seeds '", *command, f"--seeds={seeds}", end=f": {told}")
+            assert_one_refusal("seeds '", *PPO, f"--seeds={seeds}", end=f": {told}")
+        for command in (EVALUATE, ("sweep", "--tasks", "imdb", "--algos", "ppo")):
+            assert_one_refusal("seeds '", *command, f"--seeds={texts[0]}", end=f": {told}")
     assert parse_seeds("0-9999") == list(range(10_000))
     assert seeds_of(["0", str(LARGEST_SEED), f"1,{LARGEST_SEED}"]) == [0, LARGEST_SEED, 1]
 

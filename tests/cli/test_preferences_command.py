@@ -87,29 +87,16 @@ def test_pairs_of_predictions_are_of_the_prompts_that_policies_learn_from(tmp_pa
     assert header["split"] == "rl"
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"shares": (0.5, 0.5)},
-        {"shares": (0.5, 0.5, 0.5)},
-        {"shares": {"train": 1.0}},
-        {"ties": "foo"},
-        {"pairs": 0},
-        {"noise": "foo"},
-    ],
-    ids=str,
-)
-def test_in_python_what_cannot_be_chosen_is_refused(choice, samples, tmp_path, refused):
-    with refused(ConfigError):
-        api.pairs_from_samples(samples, tmp_path / "p", "imdb", **choice)
-
-
 def test_choices_of_python_are_those_of_the_command(samples, tmp_path, refused):
-    with pytest.raises(TypeError, match="pears"):
-        api.pairs_from_samples(samples, tmp_path / "p", "imdb", pears=3)
+    for make in (api.pairs_from_samples, lambda *given, **more: api.pairs_from_predictions("a", *given, **more)):
+        with pytest.raises(TypeError, match="pears"):
+            make(samples, tmp_path / "p", "imdb", pears=3)
     made = api.pairs_from_samples(samples, tmp_path / "p", "imdb", shares=(0.5, 0.5, 0))
     assert made.shares == {"train": 0.5, "validation": 0.5, "test": 0}
-    for shares in ("0.5", "a,b,c", "1,2"):
+    for choice in ({"shares": (0.5, 0.5)}, {"shares": {"train": 1.0}}, {"ties": "foo"}, {"pairs": 0}):
+        with refused(ConfigError):
+            api.pairs_from_samples(samples, tmp_path / "q", "imdb", **choice)
+    for shares in ("0.5", "a,b,c"):
         with refused(ConfigError):
             parse_shares(shares)
 

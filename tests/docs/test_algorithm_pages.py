@@ -98,12 +98,3 @@ def test_a_page_has_the_means_of_the_board_and_every_figure(written):
     assert needs["dpo"] == ["yes", "–", "yes", "2 or more", "yes"]
     assert needs["pro"] == ["yes", "–", "–", "2 or more", "yes"]
     assert needs["alol"] == ["yes", "–", "yes", "any", "yes"]
-
-
-def test_a_row_of_one_seed_or_without_an_axis_has_no_interval_and_every_preset_s_row_is_listed():
-    cell = {"seeds": [1], "preference": {"mean": 40.0, "by_seed": {"1": 40.0}}, "naturalness": None}
-    row = {"system": "supervised+ppo", "about": {"algorithm": "supervised+ppo"}, "preference": 40.0, "interval": None}
-    row |= {"cells": {"imdb": cell}, "naturalness": None, "naturalness_interval": None}
-    board = {"level": 0.95, "rows": [row, {**row, "system": "own"}]}
-    said = next(algorithms_page.results("ppo", board))
-    assert [line.split(": ", 1)[1] for line in said.splitlines()[2:]] == ["preference 40.0, naturalness –"] * 2

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from support.paths import ROOT
-from support.shell import bash
 
+from grue.cli.main import main
 from grue.records import BASELINES
 from grue.task_files import task_names
 
@@ -20,13 +21,10 @@ PAGE = (ROOT / "docs/how-to/submitting.md").read_text(encoding="utf-8")
 
 
 def test_the_page_names_no_option_that_is_not_there() -> None:
-    known = set()
     commands = ["train", "evaluate", "leaderboard", "data export", "compare"]
-    for command in (
-        *commands,
-        *(f"submit {verb}" for verb in ("pack", "check", "verify", "retrain")),
-    ):
-        known |= set(re.findall(r"--[a-z][a-z-]+", bash(ROOT, f"grue {command} --help")))
+    commands += [f"submit {verb}" for verb in ("pack", "check", "verify", "retrain")]
+    shown = "".join(CliRunner().invoke(main, [*command.split(), "--help"]).output for command in commands)
+    known = set(re.findall(r"--[a-z][a-z-]+", shown))
     of_others = {"--check"}  # sha256sum's
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - of_others <= known
 
@@ -138,19 +136,16 @@ ACTION = yaml.safe_load((ROOT / ".github/actions/grue-check/action.yml").read_te
 @pytest.mark.parametrize(
     ("given", "status", "printed"),
     [
-        ({"files": "seed-*.json", "at-least": "preference=60 naturalness=60"}, 0, "2 files"),
         ({"files": "seed-*.json", "at-least": "preference=60\nasked_sentiment=1"}, 1, "FAIL asked_sentiment"),
         ({"files": "seed-1.json", "at-least": "preference=supervised+ppo", "tolerance": "20"}, 0, "tolerance 20"),
         ({"files": "seed-1.json", "baseline": "seed-2.json:seed-1.json", "tolerance": "9"}, 0, "seeds: 2"),
         ({"files": "seed-1.json", "at-least": "preference=60", "junit": "grue/check.xml"}, 0, "1 file"),
-        ({"files": "seed-1.json"}, 2, "Nothing to check"),
         ({"files": "--help"}, 2, "Nothing to check"),  # a name is no option
         (
             {"files": "$(touch run) `touch run`; touch run", "at-least": "preference=1"},
             2,
             "need --task",
         ),  # nor a command
-        ({"files": "seed-none.json", "at-least": "preference=$(touch run)"}, 2, "write FIGURE=VALUE"),
     ],
 )
 def test_the_action_checks_what_it_is_given(given: dict[str, str], status: int, printed: str, tmp_path: Path) -> None:

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from support.commands import printed_json
 from support.paths import REAL
-
-from grue.cli.main import main
 
 WMT = REAL / "wmt16"
 TOTTO = REAL / "totto" / "official_eval_sample"
@@ -17,14 +15,10 @@ def here(folder):
     return pytest.mark.skipif(not folder.is_dir(), reason=f"the slices of real data are not here: no folder {folder}")
 
 
-def score(*arguments):
-    result = CliRunner().invoke(main, ["score", *map(str, arguments), "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
-def value(scored, metric):
-    return next(score["value"] for score in scored["scores"] if score["metric"] == metric)
+def scored(*arguments):
+    """Return what `grue score` says of predictions, and metric → value."""
+    found = printed_json("score", *arguments)
+    return found, {score["metric"]: score["value"] for score in found["scores"]}
 
 
 @here(WMT)
@@ -33,9 +27,8 @@ def test_wmt16_bleu_of_two_systems(commit, published):
     """BLEU that Mozilla published beside the outputs of its models."""
     system = WMT / "system_outputs" / f"newstest2016.bergamot-base-memory.{commit}.de"
     assert float(Path(f"{system}.bleu").read_text()) == published
-    scored = score(system, "--references", WMT / "newstest2016.de", "--metrics", "sacrebleu")
-    assert scored["counts"]["scored"] == 2999
-    assert round(value(scored, "sacrebleu"), 1) == published
+    found, values = scored(system, "--references", WMT / "newstest2016.de", "--metrics", "sacrebleu")
+    assert found["counts"]["scored"] == 2999 and round(values["sacrebleu"], 1) == published
 
 
 @pytest.fixture
@@ -74,9 +67,9 @@ def test_totto_bleu_of_the_official_sample(totto):
     predictions, examples = totto
     names = ("sacrebleu", "sacrebleu_overlap", "sacrebleu_nonoverlap")
     lower = [part for name in names for part in ("--set", f"{name}.lowercase=true")]
-    scored = score(predictions, "--examples", examples, "--metrics", ",".join(names), *lower)
-    assert [round(value(scored, name), 2) for name in names] == [45.55, 37.15, 58.26]
-    assert [each["n"] for each in scored["scores"]] == [5, 3, 2]
+    found, values = scored(predictions, "--examples", examples, "--metrics", ",".join(names), *lower)
+    assert [round(values[name], 2) for name in names] == [45.55, 37.15, 58.26]
+    assert [each["n"] for each in found["scores"]] == [5, 3, 2]
 
 
 @here(TOTTO)
@@ -86,9 +79,8 @@ def test_totto_parent_of_the_official_unit_test(totto, tmp_path):
     names = ("parent_precision", "parent_recall", "parent")
     blanks = [part for name in names for part in ("--set", f"{name}.tokenizer=whitespace")]
     rows = tmp_path / "rows.jsonl"
-    scored = score(
-        predictions, "--examples", examples, "--metrics", ",".join(names), *blanks, "--per-example", rows
-    )  # fmt: skip
-    assert [round(100 * value(scored, name), 1) for name in names] == [66.1, 40.4, 48.1]
+    asked = ("--examples", examples, "--metrics", ",".join(names), *blanks, "--per-example", rows)
+    _, values = scored(predictions, *asked)
+    assert [round(100 * values[name], 1) for name in names] == [66.1, 40.4, 48.1]
     found = [json.loads(line)["parent"] for line in rows.read_text().splitlines()]
     assert [round(100 * each, 1) for each in found] == [68.4, 63.2, 51.9, 7.8, 48.9]

@@ -45,13 +45,9 @@ SCORED = {"preference", "held_out", "naturalness", "reward"}
 
 
 def task_file(folder, family="causal"):
-    files.write_jsonl(
-        folder / "rows.jsonl",
-        [
-            {"id": one.id, "prompt": one.prompt, "references": list(one.references), "meta": dict(one.meta)}
-            for one in tiny.examples()
-        ],
-    )
+    rows = [(one.id, one.prompt, list(one.references), dict(one.meta)) for one in tiny.examples()]
+    keys = ("id", "prompt", "references", "meta")
+    files.write_jsonl(folder / "rows.jsonl", [dict(zip(keys, row, strict=True)) for row in rows])
     (folder / "words.toml").write_text(TASK.replace("FAMILY", family))
     return folder / "words.toml"
 
@@ -91,6 +87,7 @@ def weights(model):
 def test_what_is_logged_kept_and_left_as_it_was(tmp_path, family):
     task = task_file(tmp_path, family)
     plain, watched = trainer_of(tmp_path, family), trainer_of(tmp_path, family)
+    watched.processing_class.save_pretrained(tmp_path / "before")
     plain.train()
     callback = callbacks.for_trl(watched, task, every=2)
     watched.train()
@@ -111,6 +108,9 @@ def test_what_is_logged_kept_and_left_as_it_was(tmp_path, family):
         line["loss"] for line in plain.state.log_history if "loss" in line
     ]
     assert history[0].figures["kl"] == 0 and history[2].figures["kl"] > history[1].figures["kl"] / 10 > 0
+    assert watched.processing_class.truncation_side == "right"  # the task's prompts are cut on the left
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "trained/grue/best" / name).read_text() == (tmp_path / "before" / name).read_text()
 
 
 def test_the_figures_are_those_of_grue_score(tmp_path, task):
@@ -190,28 +190,25 @@ def test_mixed_precision_does_not_touch_what_is_measured(tmp_path, task):
     assert "forward" in vars(model)
     history = callback.watch.history
     assert history[0].figures["kl"] == 0 and history[2].figures["kl"] > 0.1
-    again = callbacks.watch(task).measure((tiny_copy(model), trainer.processing_class), 4)
+    copy = type(model)(model.config).eval()
+    copy.load_state_dict(model.state_dict())
+    again = callbacks.watch(task).measure((copy, trainer.processing_class), 4)
     assert again.figures["preference"] == history[2].figures["preference"]
 
 
-def tiny_copy(model):
-    plain = type(model)(model.config).eval()
-    plain.load_state_dict(model.state_dict())
-    return plain
+def adapted(folder, **config):
+    """A Trainer of a tiny model with an adapter."""
+    peft, trainer = pytest.importorskip("peft"), trainer_of(folder)
+    torch.manual_seed(0)
+    config |= {"r": 4, "target_modules": ["c_attn"], "fan_in_fan_out": True, "task_type": "CAUSAL_LM"}
+    model = peft.get_peft_model(trainer.model, peft.LoraConfig(**config))
+    given = {"train_dataset": trainer.train_dataset, "processing_class": trainer.processing_class}
+    return transformers.Trainer(model=model, args=trainer.args, **given)
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning")  # peft calls transformers by old names
 def test_an_adapter_is_switched_off_for_the_start(tmp_path, task):
-    peft = pytest.importorskip("peft")
-    trainer = trainer_of(tmp_path)
-    torch.manual_seed(0)
-    config = peft.LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM")
-    trainer = transformers.Trainer(
-        model=peft.get_peft_model(trainer.model, config),
-        args=trainer.args,
-        train_dataset=trainer.train_dataset,
-        processing_class=trainer.processing_class,
-    )
+    trainer = adapted(tmp_path)
     callback = callbacks.for_trl(trainer, task, every=2)
     trainer.train()
     history = callback.watch.history
@@ -224,35 +221,16 @@ def test_an_adapter_is_switched_off_for_the_start(tmp_path, task):
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning")
 def test_more_than_an_adapter_may_be_trained(tmp_path, task):
     """Biases and whole modules beside it, and an adapter that was trained before: the start is what training began from."""
-    peft = pytest.importorskip("peft")
-    trainer = trainer_of(tmp_path)
-    config = peft.LoraConfig(
-        r=4, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM", bias="all", modules_to_save=["ln_f"]
-    )
-    model = peft.get_peft_model(trainer.model, config)
+    trainer = adapted(tmp_path, bias="all", modules_to_save=["ln_f"])
     with torch.no_grad():
-        for value in model.parameters():
+        for value in trainer.model.parameters():
             if value.requires_grad:
                 value.add_(0.05)
-    trainer = transformers.Trainer(
-        model=model, args=trainer.args, train_dataset=trainer.train_dataset, processing_class=trainer.processing_class
-    )
-    before = weights(model)
+    before = weights(trainer.model)
     callback = callbacks.for_trl(trainer, task, every=4, warn=unheard)
     callback.on_train_begin(trainer.args, trainer.state, trainer.control)
     assert callback.watch.history[0].figures["kl"] == 0
-    assert all(torch.equal(value, before[name]) for name, value in weights(model).items())
-
-
-def test_the_tokenizer_is_left_as_it_was(tmp_path, task):
-    """It cuts on the right; the task's prompts are cut on the left."""
-    trainer = trainer_of(tmp_path)
-    trainer.processing_class.save_pretrained(tmp_path / "before")
-    callbacks.for_trl(trainer, task, every=4)
-    trainer.train()
-    assert trainer.processing_class.truncation_side == "right"
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "trained/grue/best" / name).read_text() == (tmp_path / "before" / name).read_text()
+    assert all(torch.equal(value, before[name]) for name, value in weights(trainer.model).items())
 
 
 def test_what_another_run_left_is_replaced(tmp_path, task):
@@ -327,32 +305,26 @@ def test_a_model_behind_an_address(task):
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning")
-def test_bad_input(tmp_path, task, refused, monkeypatch):
-    trainer = trainer_of(tmp_path)
-    with refused(ConfigError):
-        callbacks.for_trl(trainer, task, every=0)
-    with refused(ConfigError):
-        callbacks.for_trl(trainer, task, examples=0)
-    with refused(UnknownName):
-        callbacks.for_trl(trainer, "commongenn")
-    with refused(UnknownName):
-        callbacks.for_trl(trainer, task, reward="rouge7")
+def test_bad_input(tmp_path, task, refused):
+    trainer, prompted, sharded, misspelt = (trainer_of(tmp_path) for _ in range(4))
+    for error, of_task, more in (
+        (ConfigError, task, {"every": 0}),
+        (ConfigError, task, {"examples": 0}),
+        (UnknownName, "commongenn", {}),
+        (UnknownName, task, {"reward": "rouge7"}),
+    ):
+        with refused(error):
+            callbacks.for_trl(trainer, of_task, **more)
     trainer.processing_class = None
-    with refused(ConfigError):
-        callbacks.for_trl(trainer, task)
+    sharded.is_fsdp_enabled = True
     peft = pytest.importorskip("peft")
-    prompted = trainer_of(tmp_path)
     config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
     prompted.model = peft.get_peft_model(prompted.model, config)
-    with refused(ConfigError):
-        callbacks.for_trl(prompted, task)
+    for one in (trainer, prompted, sharded):
+        with refused(ConfigError):
+            callbacks.for_trl(one, task)
     with refused(ConfigError):
         callbacks.watch(task).ask(grue.Endpoint("http://localhost:1/v1"), 0)
-    sharded = trainer_of(tmp_path)
-    sharded.is_fsdp_enabled = True
-    with refused(ConfigError):
-        callbacks.for_trl(sharded, task)
-    misspelt = trainer_of(tmp_path)
     callbacks.for_trl(misspelt, task, best="preferense")
     with refused(ConfigError):
         misspelt.train()
@@ -366,30 +338,20 @@ def test_trl(tmp_path, task, method):
     trl = late("trl")
     for part in (tiny.tokenizer("causal"), tiny.model("causal")):
         part.save_pretrained(tmp_path / "model")
-    rows = [{"prompt": one.prompt, "id": one.id} for one in tiny.examples()]
-    more = {}
-    if method in ("GRPO", "RLOO"):
-        more = {"num_generations": 4, "max_completion_length": 8}
-    elif method == "SFT":
-        rows = [{"prompt": one.prompt, "completion": f" {one.references[0]}"} for one in tiny.examples()]
-    else:
-        rows = [
-            {"prompt": one.prompt, "chosen": f" {one.references[0]}", "rejected": " cat cat"} for one in tiny.examples()
-        ]
-    settings = {
-        "max_steps": 2,
-        "per_device_train_batch_size": 4,
-        "report_to": "none",
-        "use_cpu": True,
-        "logging_steps": 2,
-    }
-    arguments = getattr(trl, f"{method}Config")(
-        str(tmp_path / "trl"), disable_tqdm=True, learning_rate=1e-2, **settings, **more
-    )
-    given = {"reward_funcs": grue.rewards.for_trl("rouge1", task=task)} if "num_generations" in more else {}
-    trainer = getattr(trl, f"{method}Trainer")(
-        model=str(tmp_path / "model"), args=arguments, train_dataset=as_dataset(rows), **given
-    )
+    rows = [
+        {"prompt": one.prompt, "id": one.id, "completion": f" {one.references[0]}", "rejected": " cat cat"}
+        for one in tiny.examples()
+    ]
+    wanted = {"SFT": ("prompt", "completion"), "DPO": ("prompt", "chosen", "rejected")}.get(method, ("prompt", "id"))
+    rows = [{name: (row | {"chosen": row["completion"]})[name] for name in wanted} for row in rows]
+    drawn = {"num_generations": 4, "max_completion_length": 8} if method in ("GRPO", "RLOO") else {}
+    settings = {"max_steps": 2, "per_device_train_batch_size": 4, "report_to": "none", "use_cpu": True}
+    settings |= {"logging_steps": 2, "disable_tqdm": True, "learning_rate": 1e-2, **drawn}
+    arguments = getattr(trl, f"{method}Config")(str(tmp_path / "trl"), **settings)
+    given = {"reward_funcs": grue.rewards.for_trl("rouge1", task=task)} if drawn else {}
+    data = late("datasets").Dataset.from_list(rows)
+    model = str(tmp_path / "model")
+    trainer = getattr(trl, f"{method}Trainer")(model=model, args=arguments, train_dataset=data, **given)
     callback = callbacks.for_trl(trainer, task, every=1, warn=unheard)
     trainer.train()
     assert [one.step for one in callback.watch.history] == [0, 1, 2]
@@ -398,9 +360,3 @@ def test_trl(tmp_path, task, method):
     if given:  # TRL's own figures cover all steps since they were last logged
         (line,) = [line for line in trainer.state.log_history if "reward" in line]
         assert line["step"] == 2 and json.dumps(line)
-
-
-def as_dataset(rows):
-    from datasets import Dataset
-
-    return Dataset.from_list(rows)

@@ -10,7 +10,6 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from support.late import late
 
-import grue
 from grue.errors import ConfigError, DataError, TrainingError, Unavailable, UnknownName
 
 tiny, rewards, queries = late("support.tiny"), late("grue.rewards"), late("grue.interop.queries")
@@ -337,8 +336,8 @@ def test_openrlhf_asks_the_reward_about_a_batch_at_once(animals, tokenizer):
         sizes.append(len(texts))
         return number(examples, texts)
 
-    prompts, labels = ["the dog", "the cat", "the bird"], ["a1", "a2", "a7"]
-    batch = [f"{prompt} x<eos>" for prompt in prompts], prompts, labels
+    prompts = ["the dog", "the cat", "the bird"]
+    batch = [f"{prompt} x<eos>" for prompt in prompts], prompts, ["a1", "a2", "a7"]
     given = rewards.for_openrlhf(sized, task=animals, tokenizer=tokenizer)(*batch)
     assert given["rewards"].tolist() == given["extra_logs"]["reward/sized"].tolist() == [1, 2, 7] and sizes == [3]
     cats = "def cats(examples, texts): return [2.0 if 'cat' in example.prompt else None for example in examples]\n"
@@ -362,7 +361,7 @@ def test_a_query_begins_with_its_prompt_as_decoding_spells_it():
 
 
 def test_a_taskset_of_verifiers(animals, monkeypatch):
-    """Against a double with what is used of verifiers 0.4.0; tests/docs/test_other_trainers.py uses the real one."""
+    """Against a double with what is used of verifiers 0.4.0; tests/walkthroughs uses the real one."""
 
     class Base:
         def __class_getitem__(cls, of):
@@ -396,11 +395,12 @@ def test_a_taskset_of_verifiers(animals, monkeypatch):
         assert asyncio.run(one.reward(trace)) == worth and metrics == {"reward/rouge1": worth}
 
 
-def test_a_taskset_needs_verifiers(animals, monkeypatch):
-    monkeypatch.setitem(sys.modules, "verifiers", None)
-    monkeypatch.setitem(sys.modules, "verifiers.v1", None)
-    with pytest.raises(Unavailable, match="pip install verifiers"):
-        grue.rewards.for_verifiers(task=animals)
+@pytest.mark.parametrize("package", ["verifiers", "openenv"])
+def test_a_package_that_is_not_installed_is_named(animals, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, f"{package}.v1", None)
+    with pytest.raises(Unavailable, match=f"pip install {package}"):
+        getattr(rewards, f"for_{package}")(task=animals)
 
 
 # --- OpenEnv ---------------------------------------------------------------------------------------------------------
@@ -438,9 +438,3 @@ def test_an_environment_of_openenv(animals, monkeypatch):
     for split, index, refused in (("dev", 0, "not one of train and validation"), ("train", 99, "has the prompts 0 to")):
         with pytest.raises(ConfigError, match=refused):
             environment.reset(split=split, index=index)
-
-
-def test_an_environment_needs_openenv(animals, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openenv", None)
-    with pytest.raises(Unavailable, match="pip install openenv"):
-        rewards.for_openenv(task=animals)

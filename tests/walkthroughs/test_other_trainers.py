@@ -87,43 +87,6 @@ print(json.dumps({"changed": any(bool((before[key] != after[key]).any()) for key
 """
 
 
-@needs("verl", "tensordict", "omegaconf")
-def test_verl_reads_our_rows_and_calls_our_reward(tmp_path):
-    follow("verl", tmp_path)
-    (said,) = [json.loads(line) for line in run(tmp_path, "-c", ASK_VERL).splitlines() if line.startswith('{"reward')]
-    assert said["reward_score"] == said["reward_extra_info"]["score"] == pytest.approx(1, abs=0.01)
-    assert said["reward_extra_info"]["reward/coverage"] == 1
-
-
-ASK_VERL = """
-import asyncio, json
-import numpy, torch
-from omegaconf import OmegaConf
-from verl import DataProto
-from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
-from verl.trainer.ppo.reward import get_custom_reward_fn
-from verl.utils.dataset.rl_dataset import RLHFDataset
-from grue.lm.load import load_tokenizer
-
-config = OmegaConf.create({"reward": {"custom_reward_function": {"path": "verl_reward.py", "name": "compute_score"}}})
-tokenizer = load_tokenizer("mini:causal")
-tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-settings = {"max_prompt_length": 64, "filter_overlong_prompts_workers": 1, "cache_dir": "cache"}
-row = RLHFDataset("validation.parquet", tokenizer, OmegaConf.create(settings))[0]
-assert row["raw_prompt"][0]["role"] == "user", row
-
-async def ask():
-    manager = NaiveRewardManager(config, tokenizer, get_custom_reward_fn(config))
-    manager.loop = asyncio.get_running_loop()
-    answer = tokenizer(row["reward_model"]["ground_truth"][0], return_tensors="pt")["input_ids"]
-    asked = {key: numpy.array([row[key]], dtype=object) for key in ("data_source", "reward_model", "extra_info")}
-    tensors = {"responses": answer, "attention_mask": torch.ones_like(answer)}
-    return await manager.run_single(DataProto.from_dict(tensors=tensors, non_tensors=asked))
-
-print(json.dumps(asyncio.run(ask())))
-"""
-
-
 @needs("verifiers")
 def test_verifiers_loads_our_taskset_and_scores_a_trace(tmp_path):
     follow("verifiers", tmp_path)
