@@ -70,24 +70,27 @@ def pairs_from_predictions(
     reward: str | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
-    **choice: Any,
+    pairs: int | None = None,
+    noise: str = "none",
+    ties: Ties = "drop",
+    seed: int = 1,
+    shares: Shares | None = None,
 ) -> PairsHeader:
     """Write preference pairs of two predictions files, judged by a reward, as `grue tools pairs from-predictions` does.
 
     Args:
         split: The split that was answered. [default: what policies learn from: rl if the task has it, else train]
         reward: As for training. [default: the task's]
-        choice: pairs, noise, ties, seed and shares, as for `pairs_from_samples`.
 
     Other arguments and errors as for `pairs_from_samples`, and SubmissionError if predictions do not fit the split.
     """
-    chosen = _choice(**choice)
+    choice = _choice(pairs, noise, ties, seed, shares)
     of_task = as_task(task, suite)
     learned = of_task.data.reward_split
     split = split or learned
     answered, train = (examples(of_task, name, data_dir=data_dir, offline=offline) for name in (split, learned))
     return from_predictions(
-        Path(a), Path(b), of_task, answered, train, chosen, Path(output), split=split, reward=reward
+        Path(a), Path(b), of_task, answered, train, choice, Path(output), split=split, reward=reward
     )
 
 
@@ -100,27 +103,27 @@ def pairs_from_study(
     split: str | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
-    **choice: Any,
+    pairs: int | None = None,
+    ties: Ties = "drop",
+    seed: int = 1,
+    shares: Shares | None = None,
 ) -> PairsHeader:
     """Write preference pairs of people's answers in a study, as `grue tools pairs from-study` does.
 
     Args:
         answers: File by `grue tools study analyse DIR --answers FILE`.
         split: The split of the study. [default: the task's evaluation split]
-        choice: pairs, ties, seed and shares, as for `pairs_from_samples`.
 
     Other arguments and errors as for `pairs_from_samples`.
     """
-    chosen = _choice(noise="none", **choice)
+    choice = _choice(pairs, "none", ties, seed, shares)
     of_task = as_task(task, suite)
     split = split or of_task.data.evaluation
     shown = examples(of_task, split, data_dir=data_dir, offline=offline)
-    return from_study(Path(answers), of_task, shown, chosen, Path(output), split=split)
+    return from_study(Path(answers), of_task, shown, choice, Path(output), split=split)
 
 
-def _choice(
-    pairs: int | None = None, noise: str = "none", ties: Ties = "drop", seed: int = 1, shares: Shares | None = None
-) -> Choice:
+def _choice(pairs: int | None, noise: str, ties: Ties, seed: int, shares: Shares | None) -> Choice:
     """Return the choice of pairs and how they are judged, checked."""
     if shares is not None and not isinstance(shares, Mapping):
         if len(shares) != len(PARTS):

@@ -8,8 +8,8 @@ from grue.doctor import examine
 from grue.leaderboard.board import Board
 from grue.records import Example, Prediction, Result
 from grue.shapes import json_schema
-from grue.submissions.folder import Submission
 from grue.submissions.entries import Recomputed
+from grue.submissions.folder import Submission
 from grue.submissions.reported import Reported
 from grue.task_files import task_schema
 
