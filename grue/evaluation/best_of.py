@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from grue.errors import ConfigError
@@ -20,10 +21,10 @@ from grue.lm import distributions
 from grue.lm.forward import encode, forward
 from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id, is_seq2seq
-from grue.lm.sampling import Rollout, sample_responses
+from grue.lm.sampling import Guide, Rollout, sample_responses
 from grue.lm.seeds import example_uniforms, sample_seed
 from grue.lm.stops import find_stops
-from grue.lm.tokens import encode_prompts
+from grue.lm.tokens import Tokens, encode_prompts
 from grue.lookups.consensus import most_central
 from grue.metrics.card import CARDS, MODEL
 from grue.metrics.registry import METRICS, is_metric
@@ -36,6 +37,25 @@ Judge = Callable[[Rollout, Sequence[Example], Sequence[Response]], Sequence[floa
 """A rollout, its examples and its responses → a value for each response; the highest is kept."""
 Worth = Callable[[Sequence[Example], Sequence[Response]], list[float]]
 """Examples and a response to each → their values; −inf where the reward does not apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is answered at once.
+
+    Attributes:
+        prompts: [B, P].
+        encoded: [B, P, H], the encoder's states of the guided model; None if it has no encoder.
+        number: Which of several responses to each prompt is drawn.
+    """
+
+    examples: Sequence[Example]
+    prompts: Tokens
+    encoded: Tensor | None
+    number: int
+
+
+Guides = Callable[[Batch], Guide]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +222,13 @@ def predict_best_of(
 
 @torch.no_grad()
 def draws(
-    loaded: LoadedModel, task: Task, examples: Sequence[Example], settings: Generation, seed: int, n: int
+    loaded: LoadedModel,
+    task: Task,
+    examples: Sequence[Example],
+    settings: Generation,
+    seed: int,
+    n: int,
+    guides: Guides | None = None,
 ) -> Iterator[tuple[Rollout, list[Response]]]:
     """Yield n samples of a batch: its rollout, and the response to each of its prompts.
 
@@ -214,5 +240,6 @@ def draws(
     encoded = encode(model, prompts) if is_seq2seq(model) else None
     for number in range(n):
         uniforms = example_uniforms(sample_seed(seed, number), examples, settings.max_new_tokens)
-        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded, stops=stops)
+        guide = None if guides is None else guides(Batch(examples, prompts, encoded, number))
+        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded, stops=stops, guide=guide)
         yield rollout, as_responses(tokenizer, rollout.responses, rollout.truncated, settings.stop)

@@ -114,17 +114,17 @@ class Client:
         """
         import openai
 
-        requests, unfinished = 0, 0
+        completions, server = self.endpoint.completions, self._server
+        calls, field = (server.completions, "prompt") if completions else (server.chat.completions, "messages")
+        named, requests, unfinished = {"model": self.endpoint.model, field: question}, 0, 0
         while not self.stop.is_set():
             with self._lock:
                 sent = dict(self.settings)
             refusal: Any = None
             try:
-                answer = self._create(question, sent)
+                answer = calls.with_raw_response.create(**named, **sent, extra_headers=self._headers)
             except openai.APIStatusError as error:
-                refusal = (
-                    error.response
-                )  # read below: an error raised here would have this one, with its text, as context
+                refusal = error.response  # read below: an error raised here would have this one's text as context
             except openai.APIConnectionError as error:  # or a timeout
                 raise self._given_up(self._quoted(error.__cause__ or error) or type(error.__cause__).__name__) from None
             if refusal is not None:
@@ -141,12 +141,6 @@ class Client:
                     raise self._given_up(str(fault)) from None
                 self.stop.wait(FIRST_WAIT * 2**unfinished)
         raise GivenUp
-
-    def _create(self, question: Question, sent: Mapping[str, Any]) -> Any:
-        completions, server = self.endpoint.completions, self._server
-        calls, field = (server.completions, "prompt") if completions else (server.chat.completions, "messages")
-        settings = {"model": self.endpoint.model, field: question, **sent}
-        return calls.with_raw_response.create(**settings, extra_headers=self._headers)
 
     def _given_up(self, why: str) -> Unavailable:
         return Unavailable(f"{self._where}: gave up after {ATTEMPTS} requests: {why}.")
@@ -169,9 +163,11 @@ class Client:
         if status in (400, 422):
             if error.get("code") in _FILTERED:
                 return "content_filter"
-            if (setting := _refused_setting(error, text, sent)) is not None:
-                self._do_without(setting)
-                return None
+            for setting in (*RENAMED, *OPTIONAL):
+                named = error.get("param") == setting or re.search(rf"\b{setting}\b", text)
+                if setting in sent and named and _REFUSAL.search(text):
+                    self._do_without(setting)
+                    return None
         raise DataError(f"{self._where}: the server answered {status}: {text}. {self._cure(status)}")
 
     def _do_without(self, setting: str) -> None:
@@ -215,8 +211,11 @@ class Client:
         if choice.get("error") or choice.get("finish_reason") in _FAILED:
             reason = self._quoted(_error_in(choice.get("error")).get("message", ""))
             raise Unfinished(f"the server could not finish its answer: {reason}".rstrip(": "))
-        text = _text_of(choice, self.endpoint.completions)
-        if text is None:
+        message, at = (choice, "text") if self.endpoint.completions else (choice.get("message"), "content")
+        text = message.get(at) if isinstance(message, dict) else None
+        if (text is None and at == "content" and isinstance(message, dict)) or _is_of_parts(text):
+            text = content_text(text)  # a message without content counts as empty
+        if not isinstance(text, str):
             raise DataError(
                 f"{self._where}: the answer has no text where OpenAI's protocol has one: {start}. "
                 "Check the address. Nothing was asked again, since the answer would be the same."
@@ -245,15 +244,6 @@ class Client:
         return text
 
 
-def _refused_setting(error: Mapping[str, Any], text: str, sent: Mapping[str, Any]) -> str | None:
-    """Return the setting that an error refuses, if it can be renamed or left out; else None."""
-    for setting in (*RENAMED, *OPTIONAL):
-        named = error.get("param") == setting or re.search(rf"\b{setting}\b", text)
-        if setting in sent and named and _REFUSAL.search(text):
-            return setting
-    return None
-
-
 def _error_of(content: bytes) -> Mapping[str, Any]:
     """Return a server's description of an error: `error`, an object or a text; or FastAPI's `detail`."""
     answer = _object_of(content) or {}
@@ -272,15 +262,8 @@ def _object_of(content: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _text_of(choice: Mapping[str, Any], completions: bool) -> str | None:
-    """Return the text of a choice; None if it has none. A message without content counts as empty."""
-    message = choice if completions else choice.get("message")
-    text = message.get("text" if completions else "content") if isinstance(message, dict) else None
-    if text is None and isinstance(message, dict) and not completions:
-        return ""
-    if isinstance(text, list) and all(isinstance(part, dict) for part in text):
-        return content_text(text)
-    return text if isinstance(text, str) else None
+def _is_of_parts(text: Any) -> bool:
+    return isinstance(text, list) and all(isinstance(part, dict) for part in text)
 
 
 def _count(value: Any) -> int | None:

@@ -1,15 +1,14 @@
 """The ways to guide decoding by name, and `--decode NAME:KEY=VALUE,…`."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from grue import files
 from grue.errors import ConfigError
 from grue.evaluation import decoders
-from grue.evaluation.best_of import is_oracle
-from grue.evaluation.guided import SEPARATOR, Decoder, Guided, Guides, Place, folder_of, rewards_in
+from grue.evaluation.best_of import Guides, is_oracle
+from grue.evaluation.guided import SEPARATOR, Decoder, Guided, Place, folder_of, rewards_in
 from grue.lm.load import weights_id
 from grue.registry import Registry
 from grue.shapes import from_dict
@@ -52,7 +51,15 @@ def choose_guided(task: Task, text: str) -> Guided:
         raise ConfigError(f"--decode {name}: say {' and '.join(missing)}, as in {name}:{missing[0]}=FOLDER.")
     oracle = any(map(is_oracle, rewards_in(settings)))
     weights = {each: weights_id(folder_of(each)) for each in named}
-    return Guided(name, settings, oracle, weights, f"{name}{_suffix(settings, default, task, oracle)}")
+    changed = [
+        f"-{key}-{settings[key]:g}"
+        for key, value in default.items()
+        if not isinstance(value, str) and settings[key] != value
+    ]
+    reward = settings.get("reward", task.reward)
+    by = "" if reward == task.reward else "-by-" + re.sub(r"[^A-Za-z0-9_.]+", "-", reward).strip("-")
+    suffix = ("-oracle" if oracle else "") + "".join(changed) + by
+    return Guided(name, settings, oracle, weights, name + suffix)
 
 
 def _number(text: str, value: str) -> float | int:
@@ -60,17 +67,6 @@ def _number(text: str, value: str) -> float | int:
         return int(value) if re.fullmatch(r"[+-]?\d+", value) else float(value)
     except ValueError as error:
         raise ConfigError(f"--decode {text}: {value!r} is not a number.") from error
-
-
-def _suffix(settings: Mapping[str, Any], default: Mapping[str, Any], task: Task, oracle: bool) -> str:
-    changed = [f"-{key}-{settings[key]:g}" for key, value in default.items() if _is_other(settings[key], value)]
-    reward = settings.get("reward", task.reward)
-    by = "" if reward == task.reward else "-by-" + re.sub(r"[^A-Za-z0-9_.]+", "-", reward).strip("-")
-    return ("-oracle" if oracle else "") + "".join(changed) + by
-
-
-def _is_other(value: Any, default: Any) -> bool:
-    return not isinstance(value, str) and value != default
 
 
 def make_guides(guided: Guided, place: Place) -> Guides:

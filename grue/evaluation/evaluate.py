@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,117 +92,66 @@ def evaluate(
             changed, or a baseline looks answers up in a training split that has none.
         Unavailable: No metric of the task can be computed on this machine, or an endpoint fails repeatedly.
     """
-    split = split or task.data.evaluation
     if system.record.get(UNFINISHED):
         warn(f"The run of {system.name}, seed {system.seed}, is not finished: this result stands on no board.")
-    cut = _cut(task, system)
-    uncut = [_uncut_note(task)] if cut is _uncut else []
-    identity = _identity(task, system, split, limit, data_dir) | ({"uncut": True} if uncut else {})
-    make_ready = partial(_make_ready, task, system, split, limit, data_dir, offline, cut, warn)
-    ready: _Ready | None = None
-    first: list[KeptReply] = []
+    work = _Work(
+        task, system, folder, split or task.data.evaluation, limit, batch_size, data_dir, offline, progress, warn
+    )
+    identity = work.identity()
     if force:
-        ready = make_ready()
-        if ready.client is not None and ready.questions:
-            name, question = next(iter(ready.questions.items()))  # to make sure that the server answers
-            first = [KeptReply(name, ready.client.ask(question))]
+        work.load()
+        work.try_endpoint()
         discard(folder)
     finished = claim(folder, identity, warn)
-    if finished is None:
-        for note in uncut:
-            warn(f"{note} The result is never ranked.")
+    for note in work.notes if finished is None else ():
+        warn(f"{note} The result is never ranked.")
     plain = system.model is not None and system.best_of is None and system.guided is None and not system.chat
     searches = search and task.search is not None and plain
     if finished is not None and (finished.searched is not None or not searches):
         return _at_prices(finished, system, folder, identity)
     try:
-        ready = ready or make_ready()
+        if not force:
+            work.load()
         started = time.monotonic()
-        system, predictions = _answer(task, ready, first, folder, batch_size, progress, warn)
+        predictions = work.answer_all()
     except GrueError:
         if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
             withdraw(folder)  # an evaluation that produced nothing must not block a new one
         raise
     generated = time.monotonic()
-    score = partial(score_predictions, task, split, ready.examples, prepare=prepared_once(task.folder))
-    if finished is not None:
-        finished = replace(finished, searched=_search(task, ready, folder, batch_size, progress, score))
-        seal(folder, identity, finished)
-        return finished
+    score = partial(score_predictions, task, work.split, work.examples, prepare=prepared_once(task.folder))
+    if finished is None:
+        scored = _scored(work, score, predictions)
+        timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
+        timing |= {f"{key}_per_answer": value for key, value in work.spent.per_answer().items()}
+        searched = None
+        if searches:
+            began = time.monotonic()
+            searched = work.search(score)
+            timing["search_seconds"] = time.monotonic() - began
+        finished = make_result(work, scored, timing, searched)
+        write_per_example(folder / SCORES, scored)
+    else:
+        finished = replace(finished, searched=work.search(score))
+    seal(folder, identity, finished)
+    return finished
+
+
+def _scored(work: "_Work", score: Callable[..., Scored], predictions: Sequence[Prediction]) -> Scored:
+    """Score the answers; they are kept if this fails or gives no metric of the task."""
+    task, path = work.task, work.folder / PREDICTIONS
     try:
         scored = score(predictions)
     except DataError as error:
-        cure = f"The answers are kept: `grue score {folder / PREDICTIONS}` scores them, by --metrics of your choice."
+        cure = f"The answers are kept: `grue score {path}` scores them, by --metrics of your choice."
         raise type(error)(f"{error} {cure}") from error
-    _refuse_unscored(task, scored, folder / PREDICTIONS)
-    scored = replace(scored, notes=(*uncut, *scored.notes))
-    timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
-    timing |= {f"{key}_per_answer": value for key, value in ready.spent.per_answer().items()}
-    searched = None
-    if searches:
-        began = time.monotonic()
-        searched = _search(task, ready, folder, batch_size, progress, score)
-        timing["search_seconds"] = time.monotonic() - began
-    own = is_file(task, split)
-    limited = own or limit is not None or bool(uncut)
-    split = Path(split).name if own else split
-    result = make_result(
-        task, split, scored, ready.loaded, system, timing, limited=limited, batch_size=batch_size, searched=searched
-    )
-    write_per_example(folder / SCORES, scored)
-    seal(folder, identity, result)
-    return result
-
-
-def _search(
-    task: Task, ready: "_Ready", folder: Path, batch_size: int, progress: Progress, score: Callable[..., Scored]
-) -> Searched:
-    """Write and score a model's answers by the task's `[search]`, resuming an interrupted evaluation."""
-    prompted, answer = ready.prompted, ready.search
-    assert answer is not None
-    predictions = predict_file(
-        prompted, folder / SEARCHED, batch_size, answer, lambda done: progress(done, len(prompted))
-    )
-    scored = score(predictions)
-    return Searched(
-        generation=files.plain(task.search),
-        scores={score.metric: score.value for score in scored.scores},
-        preference=scored.preference,
-        naturalness=scored.naturalness,
-        counts=scored.counts,
-        predictions=scored.hashes["predictions"],
-    )
-
-
-def _identity(task: Task, system: System, split: str, limit: int | None, data_dir: Path | None) -> dict[str, Any]:
-    """Return an evaluation's identity: a folder that holds one with another identity is not resumed."""
-    identity = {
-        "task_hash": task.hash,
-        "split": split,
-        "file": file_id(task, split),
-        "weights": system.weights,
-        "seed": system.seed,
-        "limit": limit,
-        "data_dir": None if data_dir is None else str(data_dir.resolve()),
-        "best_of": None if system.best_of is None else files.plain(system.best_of),
-        "frontier": system.record.get("frontier"),
-        "chat": task.chat_hash if system.chat or system.shots else None,
-        "endpoint": None if (at := system.endpoint) is None else f"{at.url}/{at.path} {at.model}",
-    }
-    if system.chat and system.endpoint is not None:
-        identity[ASKED] = asked_hash(task)
-    read = [split, *(["train"] if _reads_training(task, system) else [])]
-    if local := local_data_id(task, data_dir, *read):
-        identity["data_sha256"] = local
-    if system.guided is not None:
-        identity["guided"] = files.plain(system.guided)
-    if code := own_code([spec.name for spec in task.metrics], task.folder):
-        identity[CODE] = code
-    if system.record.get(UNFINISHED):
-        identity[UNFINISHED] = True
-    if (system.best_of or system.guided) and "reward_models" in system.record:
-        identity["reward_models"] = system.record["reward_models"]
-    return identity
+    if scored.errors and not {spec.name for spec in task.metrics} & {score.metric for score in scored.scores}:
+        head = (
+            f"{path}: no metric of {task.suite}/{task.name} can be computed on this machine, and there is no "
+            "result. The answers are kept: once a metric can be computed, the same command scores them."
+        )
+        raise Unavailable("\n  ".join([head, *scored.errors]))
+    return replace(scored, notes=(*work.notes, *scored.notes))
 
 
 def _at_prices(finished: Result, system: System, folder: Path, identity: Mapping[str, Any]) -> Result:
@@ -216,86 +165,188 @@ def _at_prices(finished: Result, system: System, folder: Path, identity: Mapping
     return finished
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """What an evaluation needs to begin: data, and a system that is ready to answer.
+@dataclass(slots=True)
+class _Work:
+    """An evaluation: its arguments, and what `load` makes of them.
 
     Attributes:
+        system: With how it is prompted, once that is loaded, and how it answered, once it has.
+        notes: Caveats: that prompts are not cut, if they should be.
         prompted: The examples as a model reads them, after the shots if it is shown some.
-        answer, search: How a model answers a batch of them: by its decoding, and by the task's `[search]`.
+        by_model, by_search: How a model answers a batch of them: by its decoding, and by the task's `[search]`.
         spent: What answers cost so far that are picked from samples or guided.
+        first: Replies that are not written yet.
     """
 
+    task: Task
     system: System
-    loaded: Loaded
-    examples: Sequence[Example]
-    train: Loaded | None
-    asking: Asking | None
-    prompted: Sequence[Example]
-    answer: Answer | None
-    search: Answer | None
-    client: Client | None
-    questions: Mapping[str, Question]
-    spent: Spent
-
-
-def _make_ready(
-    task: Task,
-    system: System,
-    split: str,
-    limit: int | None,
-    data_dir: Path | None,
-    offline: bool,
-    cut: Cut | None,
-    warn: Callable[[str], None],
-) -> _Ready:
-    loaded = load_examples(task, split, data_dir, offline)
-    examples = loaded.examples[:limit]
-    train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
-    read = () if train is None else train.examples
-    if _looks_up(system) and not any(example.references for example in read):
-        raise DataError(
-            f"No training example of {task.suite}/{task.name} has a reference, and {system.name} answers with those; "
-            "fix the data, or use another baseline, such as copy."
-        )
-    asking = None if cut is None else Asking(cut)
-    if cut is not None and (system.chat or system.shots):
-        asking = by_chat(task, loaded.examples, read, cut, SHOTS if system.shots else CHAT)
-    check_examples(task, examples)
-    _refuse_unscorable(task, warn)
-    prompting = None if asking is None else asking.record()
-    prompted: Sequence[Example] = examples
-    answer: Answer | None = None
-    search: Answer | None = None
+    folder: Path
+    split: str
+    limit: int | None
+    batch_size: int
+    data_dir: Path | None
+    offline: bool
+    progress: Progress
+    warn: Callable[[str], None]
+    notes: list[str] = field(init=False, default_factory=list)
+    loaded: Loaded = field(init=False)
+    examples: Sequence[Example] = field(init=False)
+    train: Loaded | None = None
+    asking: Asking | None = None
+    prompted: Sequence[Example] = ()
+    by_model: Answer | None = None
+    by_search: Answer | None = None
     client: Client | None = None
-    questions: dict[str, Question] = {}
-    spent = Spent()
-    if system.model is not None and system.chat:
-        assert asking is not None and prompting is not None
-        chat = chatting(system.name, *system.loaded, task, asking, system.seed)
-        answer, prompting["prompt_tokens"] = chat.answer, chat.count_tokens(examples)
-    elif system.model is not None:
-        cut_task = task
-        if asking is not None:
-            cut_task, prompted = _after_shots(task, asking, examples)
-        check_lengths(system.model, cut_task)
-        by = partial(predict, system.loaded, cut_task, seed=system.seed)
-        answer = partial(by, settings=task.decoding)
-        search = None if task.search is None else partial(by, settings=task.search)
+    questions: Mapping[str, Question] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
+    first: list[KeptReply] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """A system that reads text gets the part of a prompt that the task shows; its own tokenizer does not cut."""
+        system, prompt, backbone = self.system, self.task.prompt, self.task.backbone.model
+        if system.chat or system.shots or system.endpoint is not None:
+            self.asking = Asking(text_cut(self.task))
+            if self.asking.cut is _uncut:
+                self.notes = [
+                    f"Prompts are not cut to {prompt.max_tokens} tokens: the tokenizer of {backbone}, which cuts "
+                    "them for everybody, is not on this machine."
+                ]
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether the system answers with references of the training split."""
+        return self.system.model is None and self.system.endpoint is None and self.system.name in READING
+
+    @property
+    def reads_training(self) -> bool:
+        """Whether the training split is read, to look up answers or to show examples."""
+        chat = self.task.prompt.chat
+        return self.looks_up or ((self.system.chat or self.system.shots) and chat is not None and chat.shots > 0)
+
+    def identity(self) -> dict[str, Any]:
+        """Return an evaluation's identity: a folder that holds one with another identity is not resumed."""
+        task, system, split, data_dir = self.task, self.system, self.split, self.data_dir
+        identity = {
+            "task_hash": task.hash,
+            "split": split,
+            "file": file_id(task, split),
+            "weights": system.weights,
+            "seed": system.seed,
+            "limit": self.limit,
+            "data_dir": None if data_dir is None else str(data_dir.resolve()),
+            "best_of": None if system.best_of is None else files.plain(system.best_of),
+            "frontier": system.record.get("frontier"),
+            "chat": task.chat_hash if system.chat or system.shots else None,
+            "endpoint": None if (at := system.endpoint) is None else f"{at.url}/{at.path} {at.model}",
+        }
+        read = [split, *(["train"] if self.reads_training else [])]
+        further = {
+            ASKED: asked_hash(task) if system.chat and system.endpoint is not None else None,
+            "data_sha256": local_data_id(task, data_dir, *read),
+            "guided": None if system.guided is None else files.plain(system.guided),
+            CODE: own_code([spec.name for spec in task.metrics], task.folder),
+            UNFINISHED: bool(system.record.get(UNFINISHED)),
+            "reward_models": system.record.get("reward_models") if system.best_of or system.guided else None,
+            "uncut": bool(self.notes),
+        }
+        return identity | {key: value for key, value in further.items() if value}
+
+    def load(self) -> None:
+        """Load the data, and make the system ready to answer."""
+        task, system = self.task, self.system
+        self.loaded = load_examples(task, self.split, self.data_dir, self.offline)
+        self.examples = self.prompted = self.loaded.examples[: self.limit]
+        self.train = load_examples(task, "train", self.data_dir, self.offline) if self.reads_training else None
+        read = () if self.train is None else self.train.examples
+        if self.looks_up and not any(example.references for example in read):
+            raise DataError(
+                f"No training example of {task.suite}/{task.name} has a reference, and {system.name} answers with "
+                "those; fix the data, or use another baseline, such as copy."
+            )
+        if self.asking is not None and (system.chat or system.shots):
+            kind = SHOTS if system.shots else CHAT
+            self.asking = by_chat(task, self.loaded.examples, read, self.asking.cut, kind)
+        check_examples(task, self.examples)
+        _refuse_unscorable(task, self.warn)
+        prompting = None if self.asking is None else self.asking.record()
+        if system.model is not None and system.chat:
+            assert self.asking is not None and prompting is not None
+            chat = chatting(system.name, *system.loaded, task, self.asking, system.seed)
+            self.by_model, prompting["prompt_tokens"] = chat.answer, chat.count_tokens(self.examples)
+        elif system.model is not None:
+            self._make_model_ready()
+        elif system.endpoint is not None:
+            assert self.asking is not None
+            self.client = Client(system.endpoint, settings_for(task, system.seed, system.chat), self.warn)
+            self.questions = {example.id: self.asking.question(example.prompt) for example in self.examples}
+        if prompting is not None:
+            self.system = replace(system, prompting=prompting)
+
+    def _make_model_ready(self) -> None:
+        """Set how a model answers that is not asked by a chat prompt."""
+        task, system, spent = self.task, self.system, self.spent
+        assert system.model is not None
+        if self.asking is not None:
+            task, self.prompted = _after_shots(task, self.asking, self.examples)
+        check_lengths(system.model, task)
+        by = partial(predict, system.loaded, task, seed=system.seed)
+        self.by_model = partial(by, settings=task.decoding)
+        self.by_search = None if task.search is None else partial(by, settings=task.search)
         if system.best_of is not None:
-            judge = make_judge(system.best_of, task, system.model, examples, spent)
-            n = system.best_of.n
-            answer = partial(predict_best_of, system.loaded, task, seed=system.seed, n=n, judge=judge, spent=spent)
+            judge, n = make_judge(system.best_of, task, system.model, self.examples, spent), system.best_of.n
+            best = partial(predict_best_of, system.loaded, task, seed=system.seed, n=n, judge=judge, spent=spent)
+            self.by_model = best
         elif system.guided is not None:
-            place = Place(system.loaded, task, examples, guiding(task), system.seed, spent)
-            answer = partial(predict_guided, place, make_guides(system.guided, place))
-    elif system.endpoint is not None:
-        assert asking is not None
-        client = Client(system.endpoint, settings_for(task, system.seed, system.chat), warn)
-        questions = {example.id: asking.question(example.prompt) for example in examples}
-    if prompting is not None:
-        system = replace(system, prompting=prompting)
-    return _Ready(system, loaded, examples, train, asking, prompted, answer, search, client, questions, spent)
+            place = Place(system.loaded, task, self.examples, guiding(task), system.seed, spent)
+            self.by_model = partial(predict_guided, place, make_guides(system.guided, place))
+
+    def try_endpoint(self) -> None:
+        """Ask the first question, to make sure that the server answers."""
+        if self.client is not None and self.questions:
+            name, question = next(iter(self.questions.items()))
+            self.first = [KeptReply(name, self.client.ask(question))]
+
+    def answer_all(self) -> Sequence[Prediction]:
+        """Write the system's predictions, resuming an interrupted evaluation, and return them."""
+        path, replies_path, examples = self.folder / PREDICTIONS, self.folder / ANSWERS, self.examples
+        if self.by_model is not None:
+            return predict_file(self.prompted, path, self.batch_size, self.by_model, self._report)
+        described: dict[str, Any] = {}
+        if self.client is not None:
+            assert self.asking is not None
+            if self.first:
+                files.append_jsonl(replies_path, self.first)
+            replies = answer_all(self.client, self.questions, replies_path, self._report)
+            described = {"endpoint": summary(self.client.endpoint, replies)}
+            predictions = predictions_of(replies, self.asking, examples, self.client.settings.get("stop", ()))
+            if problem := mostly_empty(predictions, replies):
+                self.warn(f"{replies_path}: {problem}")
+        else:
+            train = self.train
+            predictions = answer_without_model(self.task, self.system, examples, train.examples if train else ())
+            if train is not None:
+                read = {"split": "train", "examples": len(train.examples), "ids_sha256": train.ids_sha256}
+                described = {"read": read}
+        write_predictions(path, predictions)
+        self.system = replace(self.system, record={**self.system.record, **described})
+        return predictions
+
+    def search(self, score: Callable[..., Scored]) -> Searched:
+        """Write and score a model's answers by the task's `[search]`, resuming an interrupted evaluation."""
+        assert self.by_search is not None
+        path = self.folder / SEARCHED
+        scored = score(predict_file(self.prompted, path, self.batch_size, self.by_search, self._report))
+        return Searched(
+            generation=files.plain(self.task.search),
+            scores={score.metric: score.value for score in scored.scores},
+            preference=scored.preference,
+            naturalness=scored.naturalness,
+            counts=scored.counts,
+            predictions=scored.hashes["predictions"],
+        )
+
+    def _report(self, done: int) -> None:
+        self.progress(done, len(self.examples))
 
 
 def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
@@ -311,33 +362,6 @@ def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
         warn(f"Will not be scored by {error}")
 
 
-def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
-    """Refuse scores without any metric of the task."""
-    names = {spec.name for spec in task.metrics}
-    if scored.errors and not any(score.metric in names for score in scored.scores):
-        head = (
-            f"{path}: no metric of {task.suite}/{task.name} can be computed on this machine, and there is no "
-            "result. The answers are kept: once a metric can be computed, the same command scores them."
-        )
-        raise Unavailable("\n  ".join([head, *scored.errors]))
-
-
-def _reads_training(task: Task, system: System) -> bool:
-    """Whether the training split is read, to look up answers or to show examples."""
-    shows = (system.chat or system.shots) and task.prompt.chat is not None and task.prompt.chat.shots > 0
-    return shows or _looks_up(system)
-
-
-def _looks_up(system: System) -> bool:
-    """Whether a system answers with references of the training split."""
-    return system.model is None and system.endpoint is None and system.name in READING
-
-
-def _cut(task: Task, system: System) -> Cut | None:
-    """Return the function that cuts a prompt for a system that reads text; None if its own tokenizer cuts."""
-    return text_cut(task) if system.chat or system.shots or system.endpoint is not None else None
-
-
 def text_cut(task: Task) -> Cut:
     """Return the function that cuts a prompt in text, by the tokenizer of the task's backbone.
 
@@ -348,13 +372,6 @@ def text_cut(task: Task) -> Cut:
     except Unavailable:
         return _uncut
     return partial(cut_text, tokenizer, prompt=task.prompt)
-
-
-def _uncut_note(task: Task) -> str:
-    return (
-        f"Prompts are not cut to {task.prompt.max_tokens} tokens: the tokenizer of {task.backbone.model}, which cuts "
-        "them for everybody, is not on this machine."
-    )
 
 
 def _uncut(text: str) -> str:
@@ -385,45 +402,6 @@ def _generation(task: Task, system: System) -> dict[str, Any]:
     return {**files.plain(sampling(task)), "decoding": system.best_of.name, "best_of": best_of}
 
 
-def _answer(
-    task: Task,
-    ready: _Ready,
-    first: Sequence[KeptReply],
-    folder: Path,
-    batch_size: int,
-    progress: Progress,
-    warn: Callable[[str], None],
-) -> tuple[System, Sequence[Prediction]]:
-    """Write a system's predictions, resuming an interrupted evaluation; `first` are replies that it has already.
-
-    Return the system, with how it answered in its record, and its predictions.
-    """
-    system, path, examples = ready.system, folder / PREDICTIONS, ready.examples
-
-    def report(done: int) -> None:
-        progress(done, len(examples))
-
-    if ready.answer is not None:
-        return system, predict_file(ready.prompted, path, batch_size, ready.answer, report)
-    if ready.client is not None:
-        assert system.endpoint is not None and ready.asking is not None
-        if first:
-            files.append_jsonl(folder / ANSWERS, first)
-        replies = answer_all(ready.client, ready.questions, folder / ANSWERS, report)
-        described = {"endpoint": summary(system.endpoint, replies)}
-        predictions = predictions_of(replies, ready.asking, examples, ready.client.settings.get("stop", ()))
-        if problem := mostly_empty(predictions, replies):
-            warn(f"{folder / ANSWERS}: {problem}")
-    else:
-        described, train = {}, ready.train
-        predictions = answer_without_model(task, system, examples, train.examples if train else ())
-        if train is not None:
-            read = {"split": "train", "examples": len(train.examples), "ids_sha256": train.ids_sha256}
-            described = {"read": read}
-    write_predictions(path, predictions)
-    return replace(system, record={**system.record, **described}), predictions
-
-
 def answer_without_model(
     task: Task, system: System, examples: Sequence[Example], train: Sequence[Example]
 ) -> list[Prediction]:
@@ -448,19 +426,9 @@ def lead(example: Example) -> str:
     return "\n".join(sentences(str(example.meta.get("document", example.prompt)))[:LEAD_SENTENCES])
 
 
-def make_result(
-    task: Task,
-    split: str,
-    scored: Scored,
-    loaded: Loaded,
-    system: System,
-    timing: Mapping[str, float],
-    *,
-    limited: bool,
-    batch_size: int,
-    searched: Searched | None = None,
-) -> Result:
+def make_result(work: _Work, scored: Scored, timing: Mapping[str, float], searched: Searched | None = None) -> Result:
     """Return the content of `result.json`."""
+    task, system, own = work.task, work.system, is_file(work.task, work.split)
     of_scored = ("scores", "preference", "naturalness", "hashes", "counts", "errors", "notes")
     return Result(
         schema=SCHEMA_VERSION,
@@ -470,15 +438,15 @@ def make_result(
         task=task.name,
         task_version=task.version,
         task_hash=task.hash,
-        split=split,
+        split=Path(work.split).name if own else work.split,
         seed=system.seed,
         system={**system.record, "weights": system.weights},
-        data=loaded.provenance(),
+        data=work.loaded.provenance(),
         generation=_generation(task, system),
-        determinism=_determinism(task, system, batch_size),
+        determinism=_determinism(task, system, work.batch_size),
         timing=timing,
         packages=package_versions(),
-        limited=limited,
+        limited=own or work.limit is not None or bool(work.notes),
         searched=searched,
         **{name: getattr(scored, name) for name in of_scored},
     )

@@ -45,7 +45,8 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         return None
     saved = _read_claim(folder)
     changed = {key for key in identity if key != ASKED and saved.get(key) != identity[key]}
-    if "endpoint" in changed and _has_moved(saved.get("endpoint"), identity["endpoint"]):
+    places = [re.sub(r"^https?://[^/]+", "", str(of.get("endpoint"))) for of in (saved, identity)]
+    if "endpoint" in changed and places[0] == places[1] != "None":  # the same model at another host or port
         changed.remove("endpoint")
         warn(
             f"{folder}: holds answers of {saved['endpoint']}; they are kept, and only those that are missing are asked "
@@ -92,12 +93,6 @@ def _begin(folder: Path, identity: Mapping[str, Any]) -> None:
     if folder.is_dir():
         discard(folder)
     files.write_json(folder / CLAIM, identity)
-
-
-def _has_moved(saved: Any, current: Any) -> bool:
-    """Whether two endpoints are the same model at the same path, at another host or port."""
-    paths = [re.sub(r"^https?://[^/]+", "", address) for address in (saved, current) if isinstance(address, str)]
-    return len(paths) == 2 and paths[0] == paths[1]
 
 
 def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from grue.errors import ConfigError
-from grue.evaluation.best_of import Worth, is_oracle, make_worth
+from grue.evaluation.best_of import Batch, Guides, Worth, draws, is_oracle, make_worth
 from grue.evaluation.predict import Response, Spent, as_predictions, as_responses
 from grue.lm import checkpoint
 from grue.lm.constraints import end_ids
@@ -22,10 +21,10 @@ from grue.lm.forward import Steps, encode
 from grue.lm.load import LoadedModel, family_of, load_language_model
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.reward_folder import REWARD
-from grue.lm.sampling import Begun, Guide, sample_responses
-from grue.lm.seeds import derived_seed, example_uniforms, sample_seed
-from grue.lm.stops import Stops, find_stops
-from grue.lm.tokens import Tokens, encode_prompts
+from grue.lm.sampling import Begun, sample_responses
+from grue.lm.seeds import derived_seed, example_uniforms
+from grue.lm.stops import find_stops
+from grue.lm.tokens import Tokens
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
 
@@ -75,25 +74,6 @@ class Place:
             raise ConfigError(f"{name}: has another tokenizer than the model that it guides, so their tokens differ.")
         other.to(scoring_device())  # type: ignore[arg-type]  # a decorated method that the checker cannot read
         return other.eval(), its_tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What is answered at once.
-
-    Attributes:
-        prompts: [B, P].
-        encoded: [B, P, H], the encoder's states of the guided model; None if it has no encoder.
-        number: Which of several responses to each prompt is drawn.
-    """
-
-    examples: Sequence[Example]
-    prompts: Tokens
-    encoded: Tensor | None
-    number: int
-
-
-Guides = Callable[[Batch], Guide]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +153,12 @@ def reach(length: int, place: Place) -> int:
 @torch.no_grad()
 def predict_guided(place: Place, guides: Guides, examples: Sequence[Example]) -> list[Prediction]:
     """Answer a batch of examples; an answer depends only on the seed and its example, as with plain sampling."""
-    model, tokenizer = place.loaded
-    settings = place.generation
-    eos, stops = eos_id(model, tokenizer), find_stops(tokenizer, settings.stop)
-    prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], place.task.prompt)
-    encoded = encode(model, prompts) if is_seq2seq(model) else None
+    settings, spent = place.generation, place.spent
     drawn: list[list[Response]] = []
-    for number in range(settings.samples):
-        uniforms = example_uniforms(sample_seed(place.seed, number), examples, settings.max_new_tokens)
-        guide = guides(Batch(examples, prompts, encoded, number))
-        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded, stops=stops, guide=guide)
-        place.spent.answers += len(examples)
-        place.spent.tokens += int(rollout.responses.mask.sum())
-        drawn.append(as_responses(tokenizer, rollout.responses, rollout.truncated, settings.stop))
+    for rollout, responses in draws(place.loaded, place.task, examples, settings, place.seed, settings.samples, guides):
+        spent.answers += len(examples)
+        spent.tokens += int(rollout.responses.mask.sum())
+        drawn.append(responses)
     return as_predictions(examples, *drawn)
 
 
@@ -288,51 +261,35 @@ class Lookahead:
     def _values(self, going: Tensor, ids: Tensor) -> Tensor:
         """Return the values of candidates [b, k] for the rows `going`, [b]."""
         ahead, spent = self.ahead, self.place.spent
-        model, tokenizer = ahead.loaded
         copies = going.repeat_interleave(ids.shape[1])
         begun = torch.cat([self.tokens[copies], ids.flatten().unsqueeze(1)], 1)
         limit = min(begun.shape[1] + ahead.length, self.place.generation.max_new_tokens)
         settings = replace(ahead.generation, max_new_tokens=limit)
         of_each = [self.examples[row] for row in self.rows[copies].tolist()]
         encoded = None if self.encoded is None else self.encoded[self.rows[copies]]
-        texts: list[list[Response]] = []
-        for uniforms in self.uniforms:
-            responses, truncated = _continued(
-                model,
-                self.prompts.rows(self.rows[copies]),
-                settings,
-                uniforms[self.rows[copies].cpu()],
-                self.eos,
-                encoded,
-                self.stops,
-                Begun(self.steps.fork(copies), begun),
-            )
+        prompts, texts = self.prompts.rows(self.rows[copies]), list[list[Response]]()
+        for drawn in self.uniforms:
+            uniforms, forked = drawn[self.rows[copies].cpu()], Begun(self.steps.fork(copies), begun)
+            responses, truncated = self._continued(prompts, settings, uniforms, encoded, forked)
             spent.tokens += int(responses.mask.sum()) - len(copies) * self.tokens.shape[1]
-            texts.append(as_responses(tokenizer, responses, truncated, settings.stop))
+            texts.append(as_responses(ahead.loaded[1], responses, truncated, settings.stop))
         values = torch.tensor([ahead.worth(of_each, drawn) for drawn in texts]).T
         values = _finite(values.reshape(len(going), -1)).view(values.shape)
         return ahead.pool(values, of_each, texts).view(ids.shape).to(ids.device)
 
-
-def _continued(
-    model: PreTrainedModel,
-    prompts: Tokens,
-    settings: Generation,
-    uniforms: Tensor,
-    eos: int,
-    encoded: Tensor | None,
-    stops: Stops | None,
-    begun: Begun,
-) -> tuple[Tokens, Tensor]:
-    """Return responses from their first token on, and whether each has no end, [B]."""
-    first = Tokens(begun.tokens, torch.ones_like(begun.tokens, dtype=torch.bool))
-    if begun.tokens.shape[1] >= settings.max_new_tokens:
-        ended = torch.isin(begun.tokens[:, -1], begun.tokens.new_tensor(end_ids(model, eos)))
-        return first, ~(ended if stops is None else ended | stops.completed(begun.tokens)[:, -1])
-    rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded, stops=stops, begun=begun)
-    rest = rollout.responses
-    whole = Tokens(torch.cat([first.ids, rest.ids], 1), torch.cat([first.mask, rest.mask], 1))
-    return whole, rollout.truncated
+    def _continued(
+        self, prompts: Tokens, settings: Generation, uniforms: Tensor, encoded: Tensor | None, begun: Begun
+    ) -> tuple[Tokens, Tensor]:
+        """Return responses from their first token on, and whether each has no end, [B]."""
+        model, eos, stops = self.ahead.loaded[0], self.eos, self.stops
+        first = Tokens(begun.tokens, torch.ones_like(begun.tokens, dtype=torch.bool))
+        if begun.tokens.shape[1] >= settings.max_new_tokens:
+            ended = torch.isin(begun.tokens[:, -1], begun.tokens.new_tensor(end_ids(model, eos)))
+            return first, ~(ended if stops is None else ended | stops.completed(begun.tokens)[:, -1])
+        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded, stops=stops, begun=begun)
+        rest = rollout.responses
+        whole = Tokens(torch.cat([first.ids, rest.ids], 1), torch.cat([first.mask, rest.mask], 1))
+        return whole, rollout.truncated
 
 
 def _finite(values: Tensor) -> Tensor:

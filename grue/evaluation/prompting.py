@@ -7,7 +7,7 @@ example's prompt is cut as the task says, by the tokenizer of the task's own bac
 import hashlib
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -84,7 +84,7 @@ def by_chat(
     cut: Callable[[str], str],
     kind: Literal["chat", "shots"] = CHAT,
 ) -> Asking:
-    """Return how a task prompts by its chat prompt, or only with its examples, which are drawn here.
+    """Return how a task prompts by its chat prompt, or only with its examples: the first by the hash of seed and id.
 
     Args:
         evaluated: The examples to be answered, none of which may be shown.
@@ -95,7 +95,9 @@ def by_chat(
         DataError: The training split has too few examples with a reference.
     """
     chat = chat_prompt(task)
-    drawn = draw(chat, train)
+    order = {example.id: hashlib.sha256(f"{chat.seed}\n{example.id}".encode()).digest() for example in train}
+    fit = [example for example in train if example.references and example.references[0].strip()]
+    drawn = sorted(fit, key=lambda example: order[example.id])[: chat.shots]
     if len(drawn) < chat.shots:
         raise DataError(
             f"{task.suite}/{task.name}: prompt.chat.shots asks for {chat.shots} examples, and the training split has "
@@ -103,7 +105,13 @@ def by_chat(
         )
     shown = (*chat.examples, *(Shot(example.prompt, example.references[0]) for example in drawn))
     ids = tuple(example.id for example in drawn)
-    _refuse_overlap(task, shown, ids, evaluated)
+    prompts = {shot.prompt.strip() for shot in shown}
+    for example in evaluated:
+        if example.id in ids or example.prompt.strip() in prompts:
+            raise ConfigError(
+                f"{task.suite}/{task.name}: the chat prompt shows {example.id} with its answer, and that example is "
+                "to be answered. Evaluate on another split, or choose other examples (prompt.chat.seed, .examples)."
+            )
     cut_shown = tuple(Shot(cut(shot.prompt), shot.answer) for shot in shown)
     return Asking(cut, chat, kind, task.chat_hash, cut_shown, ids)
 
@@ -139,25 +147,6 @@ def require_shots(task: Task) -> None:
 def asked_hash(task: Task) -> str:
     """Return the sha256 of a task's chat prompt as it is asked, without how answers are cut out of replies."""
     return files.sha256_json(without_defaults(replace(chat_prompt(task), version=0, marker="", pattern="", lines=0)))
-
-
-def draw(chat: Chat, train: Iterable[Example]) -> list[Example]:
-    """Return the training examples that a chat prompt shows: the first by the hash of seed and id."""
-    if not chat.shots:
-        return []
-    order = {example.id: hashlib.sha256(f"{chat.seed}\n{example.id}".encode()).digest() for example in train}
-    fit = (example for example in train if example.references and example.references[0].strip())
-    return sorted(fit, key=lambda example: order[example.id])[: chat.shots]
-
-
-def _refuse_overlap(task: Task, shown: Sequence[Shot], ids: Sequence[str], evaluated: Sequence[Example]) -> None:
-    prompts = {shot.prompt.strip() for shot in shown}
-    for example in evaluated:
-        if example.id in ids or example.prompt.strip() in prompts:
-            raise ConfigError(
-                f"{task.suite}/{task.name}: the chat prompt shows {example.id} with its answer, and that example is "
-                "to be answered. Evaluate on another split, or choose other examples (prompt.chat.seed, .examples)."
-            )
 
 
 def filled(template: str, prompt: str) -> str:

@@ -1,8 +1,5 @@
 """The reward models that a reward or a metric names, and whether they are of the task."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 from grue.errors import ConfigError
 from grue.evaluation.rewards import MODEL_OPTION, PASSED, parse_reward
 from grue.evaluation.rewriter import REWRITER, recorded_rewriter
@@ -34,18 +31,14 @@ def recorded(expression: str, task: Task | None = None) -> list[Recorded]:
     Raises:
         DataError: One is missing or damaged.
     """
-    models = []
-    for name in [*named_in(expression), *_of_task_file(expression, task)]:
+    models, names = [], named_in(expression)
+    specs = () if task is None or expression in PASSED else task.metrics
+    options = next((spec.options for spec in specs if spec.name == "model"), {})
+    if MODEL_OPTION in options and any(name == "model" for _, name in parse_reward(expression)):
+        names.append(f"{MODEL}{options[MODEL_OPTION]}")
+    for name in names:
         for folder in members(name.removeprefix(MODEL)):
             manifest = read_reward_manifest(folder)
             known = {"sha256": manifest.sha256, "judge": manifest.judge, "split": manifest.split}
             models.append({"name": f"{MODEL}{folder}", **known})
     return [*models, *(recorded_rewriter(name, task) for name in named_in(expression, REWRITER) if task is not None)]
-
-
-def _of_task_file(expression: str, task: Task | None) -> Iterator[str]:
-    if task is None or expression in PASSED:
-        return
-    options: Mapping[str, Any] = next((spec.options for spec in task.metrics if spec.name == "model"), {})
-    if MODEL_OPTION in options and any(name == "model" for _, name in parse_reward(expression)):
-        yield f"{MODEL}{options[MODEL_OPTION]}"

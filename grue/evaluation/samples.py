@@ -36,16 +36,13 @@ class Drawn:
     """The responses to one prompt and their cost: a line of an unfinished file.
 
     Attributes:
-        rewards: One for each text; None if the reward does not apply.
-        truncated, token_ids: Of each text; see `ScoredResponse`.
+        responses: Those that the reward applies to.
+        tokens: Of all responses.
         seconds: The prompt's share of its batch's.
     """
 
     id: str
-    texts: tuple[str, ...]
-    rewards: tuple[float | None, ...]
-    truncated: tuple[bool, ...]
-    token_ids: tuple[tuple[int, ...] | None, ...]
+    responses: tuple[ScoredResponse, ...]
     tokens: int
     seconds: float
 
@@ -112,8 +109,15 @@ def write_samples(
     check_lengths(system.model, task)
 
     def write(partial: Path) -> ScoredHeader:
-        function = make_reward(header.reward, task, train)
-        return _write(path, header, _draw_all(task, system, examples, partial, header, function, batch_size, progress))
+        function, kept = make_reward(header.reward, task, train), partial / RESPONSES
+        done = _resumed(kept, header, examples)
+        progress(len(done), len(examples))
+        for batch in batches_left(examples, done, batch_size):
+            new = [drawn for drawn in _draw(task, system, batch, header, function) if drawn.id not in done]
+            files.append_jsonl(kept, new)
+            done |= {drawn.id: drawn for drawn in new}
+            progress(len(done), len(examples))
+        return _write(path, header, [done[example.id] for example in examples])
 
     return claims.carry_out(
         path, _claim(header), CONTENT, RESPONSES, lambda: _finished(path, header, task, examples), write
@@ -125,50 +129,29 @@ def _claim(header: ScoredHeader) -> dict[str, Any]:
     return {key: value for key, value in files.plain(header).items() if key not in COUNTED}
 
 
-def _draw_all(
-    task: Task,
-    system: System,
-    examples: Sequence[Example],
-    partial: Path,
-    header: ScoredHeader,
-    reward: Reward,
-    batch_size: int,
-    progress: Progress,
-) -> list[Drawn]:
-    """Draw the responses that are missing, batch by batch."""
-    done = _resumed(partial, header, examples)
-    progress(len(done), len(examples))
-    for batch in batches_left(examples, done, batch_size):
-        new = [drawn for drawn in _draw(task, system, batch, header, reward) if drawn.id not in done]
-        files.append_jsonl(partial / RESPONSES, new)
-        done |= {drawn.id: drawn for drawn in new}
-        progress(len(done), len(examples))
-    return [done[example.id] for example in examples]
-
-
 def _draw(task: Task, system: System, batch: Sequence[Example], header: ScoredHeader, reward: Reward) -> list[Drawn]:
     began = time.monotonic()
-    columns: list[Any] = []  # of each draw: what is kept of each response
+    kept: list[list[ScoredResponse]] = [[] for _ in batch]
+    tokens = [0 for _ in batch]
     for _, responses in draws(system.loaded, task, batch, header.generation, system.seed, header.samples):
         inputs = reward_inputs(responses)
-        ids = ids_beside_text(*system.loaded, **inputs, stop=header.generation.stop)
-        lengths = [len(response.token_ids) for response in responses]
-        columns.append(zip(inputs["texts"], reward(batch, **inputs), inputs["truncated"], ids, lengths, strict=True))
+        beside = ids_beside_text(*system.loaded, **inputs, stop=header.generation.stop)
+        for place, (one, worth, ids) in enumerate(zip(responses, reward(batch, **inputs), beside, strict=True)):
+            tokens[place] += len(one.token_ids)
+            if worth is not None:
+                kept[place].append(ScoredResponse(one.text, worth, one.truncated, ids))
     seconds = (time.monotonic() - began) / len(batch)
-    drawn = []
-    for example, of_example in zip(batch, zip(*columns, strict=True), strict=True):
-        texts, rewards, truncated, token_ids, counts = zip(*of_example, strict=True)
-        drawn.append(Drawn(example.id, texts, rewards, truncated, token_ids, sum(counts), seconds))
-    return drawn
+    of_each = zip(batch, kept, tokens, strict=True)
+    return [Drawn(example.id, tuple(responses), count, seconds) for example, responses, count in of_each]
 
 
 def _write(path: Path, header: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHeader:
-    lines = [line for prompt in drawn if (line := _line(prompt)).responses]
+    lines = [RewardedLine(prompt.responses, prompt.id) for prompt in drawn if prompt.responses]
     result = replace(
         header,
         responses=sum(len(line.responses) for line in lines),
         generated_tokens=sum(prompt.tokens for prompt in drawn),
-        reward_calls=sum(len(prompt.texts) for prompt in drawn),
+        reward_calls=len(drawn) * header.samples,
         seconds=math.fsum(prompt.seconds for prompt in drawn),
     )
     if not lines:
@@ -178,12 +161,6 @@ def _write(path: Path, header: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHe
         )
     files.write_jsonl(path, as_records(result, lines))
     return result
-
-
-def _line(drawn: Drawn) -> RewardedLine:
-    columns = zip(drawn.texts, drawn.rewards, drawn.truncated, drawn.token_ids, strict=True)
-    responses = (ScoredResponse(text, worth, cut, ids) for text, worth, cut, ids in columns if worth is not None)
-    return RewardedLine(tuple(responses), drawn.id)
 
 
 # --- reading what was written ----------------------------------------------------------------------------------------
@@ -202,22 +179,20 @@ def _finished(path: Path, header: ScoredHeader, task: Task, examples: Sequence[E
     return written
 
 
-def _resumed(partial: Path, header: ScoredHeader, examples: Sequence[Example]) -> dict[str, Drawn]:
+def _resumed(lines: Path, header: ScoredHeader, examples: Sequence[Example]) -> dict[str, Drawn]:
     """Return the responses that an interrupted call drew."""
-    lines = partial / RESPONSES
     if not lines.exists():
         return {}
     files.drop_torn_line(lines)
     done: dict[str, Drawn] = {}
     ids = {example.id for example in examples}
     for number, record in files.read_jsonl(lines):
-        where, cure = f"{lines}, line {number}", f"Remove {partial} to start again."
+        where, cure = f"{lines}, line {number}", f"Remove {lines.parent} to start again."
         try:
             drawn = from_dict(Drawn, record, where, DataError)
         except DataError as error:
             raise DataError(f"{error} {cure}") from error
-        columns = (drawn.texts, drawn.rewards, drawn.truncated, drawn.token_ids)
-        if drawn.id not in ids or {*map(len, columns)} != {header.samples}:
+        if drawn.id not in ids or len(drawn.responses) > header.samples:
             raise DataError(f"{where}: not of this call's prompts and samples. {cure}")
         done[drawn.id] = drawn
     return done

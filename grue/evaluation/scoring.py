@@ -140,11 +140,8 @@ def score_examples(
         progress: Called with (done, total) metrics.
         measured: Called with each computed metric and its statistics of the examples, [N, K] for each draw.
     """
-    notes = list(notes_on_references(examples))
-    hashes = {
-        **example_hashes(examples),
-        "prompts": files.sha256_json([[example.id, example.prompt] for example in examples]),
-    }
+    notes, hashes = list(notes_on_references(examples)), example_hashes(examples)
+    hashes["prompts"] = files.sha256_json([[example.id, example.prompt] for example in examples])
     examples = list(map(as_scored, examples))
     ordered = match(examples, predictions)
     drawn = drawn_texts(ordered)
@@ -159,7 +156,7 @@ def score_examples(
         progress(done, len(ready))
         with _skipping(spec, errors, skip_unavailable):
             of_draws = [metric.statistics(examples, texts) for texts in drawn]
-            score, values = score_draws(spec, metric, of_draws)
+            score, values = _score(spec, metric, of_draws)
             measured(spec, metric, of_draws)
             scores.append(score)
             if values is not None:
@@ -235,37 +232,35 @@ def unavailable(task: Task) -> list[str]:
     return errors
 
 
-def score_draws(
-    spec: MetricSpec, metric: Metric, of_draws: Sequence[FloatArray]
-) -> tuple[Score, tuple[float, ...] | None]:
-    """Return the means of `score_metric` over several draws, each a corpus; the mean value is scaled."""
-    scores, columns = zip(*(score_metric(spec, metric, statistics) for statistics in of_draws), strict=True)
-    if len(scores) == 1:
-        return scores[0], columns[0]
-    value = float(np.mean([score.value for score in scores]))
-    mean = replace(scores[0], value=value, scaled=None if scores[0].scaled is None else spec.scale(value))
-    return mean, None if None in columns else tuple(np.mean(columns, axis=0).tolist())
+def _score(spec: MetricSpec, metric: Metric, of_draws: Sequence[FloatArray]) -> tuple[Score, tuple[float, ...] | None]:
+    """Return a metric's score from its statistics of each draw, [N, K], and each example's value: means over draws.
 
-
-def score_metric(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[Score, tuple[float, ...] | None]:
-    """Return a metric's score from its statistics [N, K], and each example's value; None for metrics of corpora."""
-    value = metric.corpus(statistics)
-    values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
-    if not (np.abs([value, *(values or ())]) <= FIGURE.most).all():
+    Each draw is a corpus, whose mean value is scaled. Metrics of whole corpora have no values for examples.
+    """
+    corpora, columns = [metric.corpus(statistics) for statistics in of_draws], list[FloatArray]()
+    try:
+        columns = [metric.per_example(statistics) for statistics in of_draws if spec.axis != "diversity"]
+    except OfCorpusOnly:
+        if spec.axis in SCORED:
+            raise
+    if not (np.abs(np.concatenate([corpora, *columns])) <= FIGURE.most).all():
         raise DataError(
             f"The metric {spec.name!r} gave a value that is not a finite number, or beyond {FIGURE.most:g}; is its "
             "model damaged?"
         )
+    one = len(of_draws) == 1  # whose values stay as they are: a mean of -0.0 is 0.0
+    value = float(corpora[0] if one else np.mean(corpora))
+    values = (columns[0] if one else np.mean(columns, axis=0, dtype=np.float64)) if columns else None
     score = Score(
         metric=spec.name,
         axis=spec.axis,
         value=value,
         scaled=spec.scale(value) if spec.axis in SCORED else None,
-        n=int(statistics[:, 0].sum()) if isinstance(metric, Subset) else len(statistics),
+        n=int(of_draws[0][:, 0].sum()) if isinstance(metric, Subset) else len(of_draws[0]),
         direction=metric.direction,
         signature=metric.signature,
     )
-    return score, values
+    return score, None if values is None else tuple(map(float, values))
 
 
 def prepared_metric(spec: MetricSpec, examples: Sequence[Example], folder: str = "") -> Metric:
@@ -295,15 +290,6 @@ def prepared_once(folder: str = "") -> Prepare:
         return metrics[spec.name]
 
     return prepare
-
-
-def _values(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[float, ...] | None:
-    try:
-        return tuple(map(float, metric.per_example(statistics)))
-    except OfCorpusOnly:
-        if spec.axis in SCORED:
-            raise
-        return None
 
 
 def chosen_metrics(

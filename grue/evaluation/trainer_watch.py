@@ -120,15 +120,12 @@ class TrainerWatch(TrainerCallback):
             self._record(measured)
             if measured.alarm:
                 self.watch.warn(measured.alarm)
-            self._log({f"{LOGGED}{name}": value for name, value in measured.figures.items() if name not in UNLOGGED})
+            control = self.trainer.control
+            due = control.should_log  # logging clears it, and TRL's own `log` would end the interval of its figures
+            figures = {f"{LOGGED}{name}": value for name, value in measured.figures.items() if name not in UNLOGGED}
+            Trainer.log(self.trainer, figures)
+            control.should_log = due
         self.trainer.accelerator.wait_for_everyone()
-
-    def _log(self, figures: dict[str, float]) -> None:
-        """Log figures beside the trainer's own, which stay to be logged: TRL's `log` would end their interval."""
-        control = self.trainer.control
-        due = control.should_log
-        Trainer.log(self.trainer, figures)
-        control.should_log = due  # logging clears it
 
     def _record(self, measured: Measurement) -> None:
         """Write figures and answers, and keep the model if it is the best so far."""

@@ -228,13 +228,13 @@ def worths_of(
     scored = score_predictions(
         task, "validation", examples, predictions, prepare=prepare, measured=lambda *metric: found.append(metric)
     )
-    of_axis = {axis: [metric for metric in found if metric[0].axis == axis] for axis in AXES}
     measured: dict[str, Sequence[OfMetric]] = {
-        axis: metrics for axis, metrics in of_axis.items() if getattr(scored, axis) is not None
+        axis: [metric for metric in found if metric[0].axis == axis]
+        for axis in AXES
+        if getattr(scored, axis) is not None
     }
     if optimised is not None:
-        others = [metric for metric in measured.get("preference", ()) if metric[0].name not in optimised]
-        measured[HELD_OUT] = others
+        measured[HELD_OUT] = [m for m in measured.get("preference", ()) if m[0].name not in optimised]
     worths: dict[str, Worth] = {}
     for name, metrics in measured.items():
         with suppress(Unavailable):  # a metric that cannot be computed without one of the examples
@@ -252,29 +252,28 @@ def optimised_by(reward: str, task: Task) -> frozenset[str]:
 
 def alarm(step: int, figures: Mapping[str, float]) -> str:
     """Return a warning if the reward rose while something that it does not contain fell, each beyond its noise."""
-    if not _surely(figures, REWARD, 1):
+    changes = {name: _sure_change(figures, name) for name in (REWARD, *_FALLING)}
+    fallen = [name for name in _FALLING if changes[name] < 0]
+    if changes[REWARD] <= 0 or not fallen:
         return ""
-    fallen = [name for name in (HELD_OUT, "naturalness") if _surely(figures, name, -1)]
-    if not fallen:
-        return ""
-    lost = " and ".join(f"{_SAID[name]} {_change(figures, name, '.1f')}" for name in fallen)
+    lost = " and ".join(f"{_FALLING[name]} by {_in_words(figures, name, '.1f')}" for name in fallen)
     return (
-        f"step {step}: the reward changed by {_change(figures, REWARD, '.3g')} since the start, and {lost}. The policy "
-        "may be learning what the reward overlooks: read its answers, keep an earlier checkpoint, or hold it nearer to "
-        "its start (a higher KL penalty, a lower learning rate)."
+        f"step {step}: the reward changed by {_in_words(figures, REWARD, '.3g')} since the start, and {lost}. The "
+        "policy may be learning what the reward overlooks: read its answers, keep an earlier checkpoint, or hold it "
+        "nearer to its start (a higher KL penalty, a lower learning rate)."
     )
 
 
-_SAID = {HELD_OUT: "the held-out preference by", "naturalness": "naturalness by"}
+_FALLING = {HELD_OUT: "the held-out preference", "naturalness": "naturalness"}
 
 
-def _surely(figures: Mapping[str, float], name: str, sign: int) -> bool:
-    """Whether a figure has changed in a direction, beyond what other examples would explain."""
-    gain, error = figures.get(f"{name}_gain"), figures.get(f"{name}_gain_error")
-    return gain is not None and error is not None and sign * gain > SURE * error
+def _sure_change(figures: Mapping[str, float], name: str) -> float:
+    """Return a figure's change; 0 if other examples would explain it, or if it is not known."""
+    gain, error = figures.get(f"{name}_gain", 0.0), figures.get(f"{name}_gain_error", float("inf"))
+    return gain if abs(gain) > SURE * error else 0.0
 
 
-def _change(figures: Mapping[str, float], name: str, form: str) -> str:
+def _in_words(figures: Mapping[str, float], name: str, form: str) -> str:
     return f"{figures[f'{name}_gain']:+{form}} ± {figures[f'{name}_gain_error']:{form}}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from grue.errors import ConfigError, DataError, Unavailable
-from grue.plots.curves import Curve, CurvePanel
+from grue.plots.curves import CurvePanel
 from grue.plots.tradeoff import TradeoffPoint
 from grue.render.text import printable
 
@@ -77,17 +77,29 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
     columns = len(panels) if len(panels) < 4 else 2 if len(panels) == 4 else 3
     rows = -(-len(panels) // columns)
     with canvas(path, title, 0.9 + 2.3 * rows) as figure:
+        from matplotlib.ticker import MaxNLocator
+
         curves = {curve.system: curve for panel in panels for curve in panel.curves}
         drawn = [name for name in systems if name in curves]
         looks = _looks(drawn)
         for position, panel in enumerate(panels, start=1):
             axes = figure.add_subplot(rows, columns, position)
-            _label_panel(axes, panel.figure)
+            name, unit = FIGURES.get(panel.figure, (panel.figure, ""))
+            axes.set(title=name, ylabel=unit, xlabel="update")
             for curve in panel.curves:
-                _draw_curve(axes, curve, *looks[curve.system])
+                line = coloured_line(*looks[curve.system], marker="o" if len(curve.updates) <= FEW else "")
+                line.set_data(curve.updates, curve.mean)
+                axes.add_line(line)
+                if len(curve.seeds) > 1:
+                    band = {"color": line.get_color(), "alpha": 0.15, "linewidth": 0}
+                    axes.fill_between(curve.updates, curve.low, curve.high, **band)
+            axes.autoscale_view()
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True))
         has_band = any(len(curve.seeds) > 1 for curve in curves.values())
         caption = "Lines: mean over seeds; bands: from the lowest to the highest seed." if has_band else ""
-        lines = {_name(curves[name]): coloured_line(*looks[name]) for name in drawn}
+        counts = {name: len(curves[name].seeds) for name in drawn}
+        named = {name: f"{printable(name)} ({n} {'seeds' if n > 1 else 'seed'})" for name, n in counts.items()}
+        lines = {named[name]: coloured_line(*looks[name]) for name in drawn}
         write_legend(figure, caption, lines)
 
 
@@ -99,34 +111,11 @@ def _looks(systems: Sequence[str]) -> dict[str, tuple[str, Dashes]]:
     return {name: (COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS)]) for i, name in enumerate(systems)}
 
 
-def _label_panel(axes: "Axes", figure: str) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    name, unit = FIGURES.get(figure, (figure, ""))
-    axes.set_title(name)
-    axes.set_ylabel(unit)
-    axes.set_xlabel("update")
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True))
-
-
-def _draw_curve(axes: "Axes", curve: Curve, colour: str, dashes: Dashes) -> None:
-    line = coloured_line(colour, dashes, marker="o" if len(curve.updates) <= FEW else "")
-    line.set_data(curve.updates, curve.mean)
-    axes.add_line(line)
-    if len(curve.seeds) > 1:
-        axes.fill_between(curve.updates, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
-    axes.autoscale_view()
-
-
 def coloured_line(colour: str, dashes: Dashes, marker: str = "") -> "Line2D":
     """Return a line without points, to draw or to put into a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=colour, linestyle=dashes, linewidth=1.5, marker=marker, markersize=3)
-
-
-def _name(curve: Curve) -> str:
-    return f"{printable(curve.system)} ({len(curve.seeds)} {'seeds' if len(curve.seeds) > 1 else 'seed'})"
 
 
 # --- points ----------------------------------------------------------------------------------------------------------

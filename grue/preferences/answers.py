@@ -43,30 +43,23 @@ class PairAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JudgedItem:
-    """People's judgement of an item's two texts.
+    """People's judgement of an item.
 
     Attributes:
-        first: How many prefer `a`.
-        second: How many prefer `b`.
-        equal: How many prefer neither.
+        where: The line that first shows it, with the texts in that order.
+        votes: How many prefer its `a`, its `b`, and neither.
         programs: How many of all these are programs.
     """
 
     where: str
-    item: str
-    prompt: str
-    id: str | None
-    a: str
-    b: str
-    first: int
-    second: int
-    equal: int
+    shown: PairAnswer
+    votes: tuple[int, int, int]
     programs: int
 
     @property
     def lead(self) -> int:
         """How many more prefer `a` than `b`; 0 is a tie."""
-        return self.first - self.second
+        return self.votes[0] - self.votes[1]
 
 
 def read_judged_items(path: Path) -> list[JudgedItem]:
@@ -90,21 +83,14 @@ def read_judged_items(path: Path) -> list[JudgedItem]:
         votes[-1] += answer.synthetic
     if not items:
         raise DataError(f"{path}: holds no answers; `grue tools study analyse DIR --answers FILE` writes them.")
-    return [
-        JudgedItem(where, shown.item, shown.prompt, shown.id, shown.a, shown.b, *votes)
-        for where, shown, votes in items.values()
-    ]
+    return [JudgedItem(where, shown, (a, b, tie), programs) for where, shown, (a, b, tie, programs) in items.values()]
 
 
 def who_answered(items: Iterable[JudgedItem]) -> str:
     """Return who gave the answers: "people", "programs", or "people and programs"."""
-    answers, programs = 0, 0
-    for item in items:
-        answers += item.first + item.second + item.equal
-        programs += item.programs
-    if not programs:
-        return PEOPLE
-    return PROGRAMS if programs == answers else f"{PEOPLE} and {PROGRAMS}"
+    counts = [(sum(item.votes), item.programs) for item in items]
+    answers, programs = map(sum, zip(*counts, strict=True))
+    return PEOPLE if not programs else PROGRAMS if programs == answers else f"{PEOPLE} and {PROGRAMS}"
 
 
 def _answers(path: Path) -> Iterator[tuple[str, PairAnswer]]:

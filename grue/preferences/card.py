@@ -1,7 +1,5 @@
 """The card of a reward model: its training data, its accuracy, and its limits."""
 
-from collections.abc import Iterator
-
 from grue.lm.reward_folder import Judgement, RewardManifest
 from grue.preferences.answers import PEOPLE
 from grue.tasks import Task
@@ -10,6 +8,13 @@ from grue.tasks import Task
 def reward_card(manifest: RewardManifest, task: Task) -> str:
     """Return the text of `README.md`."""
     where = "last token" if manifest.pooling == "last" else "mean of all tokens"
+    settings = {key: str(value) for key, value in manifest.config.items()}
+    if manifest.config["max_tokens"] != (most := manifest.max_tokens):
+        settings["max_tokens"] = f"{most}; {settings['max_tokens']} were asked for, and the backbone reads no more"
+    held_out = "The file has no pairs in the part `test`: nothing is known of pairs that it did not see."
+    if (judged := manifest.held_out) is not None:
+        shown = "\n".join(f"| {' | '.join(row)} |" for row in bins(judged))
+        held_out = f"{_table(figures(judged))}\n\n| confidence | pairs | right |\n|---|---|---|\n{shown}"
     rows = [
         ("task", f"`{manifest.suite}/{manifest.task}`, version {task.version}, prompts of `{manifest.split}`"),
         ("judged by", _judge(manifest)),
@@ -27,22 +32,12 @@ def reward_card(manifest: RewardManifest, task: Task) -> str:
         "It says which of two answers to a prompt is better: with probability σ((logit − logit′) / temperature). As a "
         "metric or a reward, `model:DIR`, its score is in standard deviations of the texts that it was trained on.",
         _table(rows),
-        f"## Held-out pairs\n\n{_held_out(manifest.held_out)}",
-        "## Settings\n\n" + _table([(f"`{key}`", f"`{value}`") for key, value in _settings(manifest)]),
+        f"## Held-out pairs\n\n{held_out}",
+        "## Settings\n\n" + _table([(f"`{key}`", f"`{value}`") for key, value in settings.items()]),
         "## Limits\n\nIt knows what it was shown: answers like those of its pairs, to prompts of one task. A policy "
         "that is trained on it moves away from these, and finds what it overrates; measure it by something else.",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _settings(manifest: RewardManifest) -> Iterator[tuple[str, str]]:
-    """Yield the settings; a limit of tokens beyond the backbone's is shown with the actual one."""
-    for key, value in manifest.config.items():
-        less = key == "max_tokens" and value != manifest.max_tokens
-        yield (
-            key,
-            f"{manifest.max_tokens}; {value} were asked for, and the backbone reads no more" if less else str(value),
-        )
 
 
 def _judge(manifest: RewardManifest) -> str:
@@ -72,13 +67,6 @@ def bins(judged: Judgement) -> list[tuple[str, str, str]]:
         for low, high, count, _, right in judged.bins
         if right is not None
     ]
-
-
-def _held_out(judged: Judgement | None) -> str:
-    if judged is None:
-        return "The file has no pairs in the part `test`: nothing is known of pairs that it did not see."
-    shown = "\n".join(f"| {' | '.join(row)} |" for row in bins(judged))
-    return f"{_table(figures(judged))}\n\n| confidence | pairs | right |\n|---|---|---|\n{shown}"
 
 
 def _table(rows: list[tuple[str, str]]) -> str:

@@ -90,16 +90,14 @@ def evaluate_reward_model(
 
 def judgement(pairs: Sequence[PreferencePair], margins: FloatArray, temperature: float) -> Judgement:
     """Return how well differences of logits, `first` − `second`, order pairs."""
-    targets = np.array([pair.target for pair in pairs])
-    scaled = margins / temperature
-    prompts = [pair.prompt for pair in pairs]
-    decided = [prompt for prompt, target in zip(prompts, targets, strict=True) if target != 0.5]
+    targets, scaled = np.array([pair.target for pair in pairs]), margins / temperature
+    decided = [pair.prompt for pair in pairs if pair.target != 0.5]
     right = rights(margins, targets)
     interval = share_interval(right, decided)
     bins = reliability(scaled, targets)
     return Judgement(
         pairs=len(pairs),
-        prompts=len(set(prompts)),
+        prompts=len({pair.prompt for pair in pairs}),
         ties=len(pairs) - len(decided),
         accuracy=float(right.mean()) if len(right) else None,
         low=None if interval is None else interval.low,

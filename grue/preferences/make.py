@@ -4,17 +4,15 @@ The choice of pairs, the annotator's judgements and the parts of the prompts dep
 same samples, the first 100 pairs of 1,000 are those of a file of 100, and are judged alike.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from heapq import nsmallest
-from itertools import chain, combinations
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from grue import files
 from grue.data.pairs import KIND, SCHEMA_VERSION, SHARES, PairsHeader, check_shares, contradictions, part_of
-from grue.data.scored import ScoredGroup, read_scored
+from grue.data.scored import read_scored
 from grue.data.scored_lines import PairLine, ScoredHeader, ScoredResponse, as_records, check_text
 from grue.errors import ConfigError, DataError, SubmissionError, escaped
 from grue.evaluation.predictions import match, read_predictions
@@ -22,7 +20,7 @@ from grue.evaluation.rewards import Reward, make_reward
 from grue.preferences.annotators import SyntheticAnnotator, parse_noise
 from grue.preferences.answers import JudgedItem, read_judged_items, who_answered
 from grue.preferences.read import answered_split
-from grue.records import Example, Prediction, check_number, check_seed, legible
+from grue.records import Example, check_number, check_seed, legible
 from grue.tasks import Task
 
 Ties = Literal["drop", "keep"]
@@ -65,22 +63,8 @@ class Choice:
         return SHARES if self.shares is None else self.shares
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Two different texts to a prompt, with the rewards that an annotator judges by."""
-
-    example: Example
-    first: ScoredResponse
-    second: ScoredResponse
-
-    @property
-    def is_tie(self) -> bool:
-        """Whether neither is better."""
-        return self.first.reward == self.second.reward
-
-    def place(self, seed: int, purpose: str) -> str:
-        """Return this pair's pseudo-random place in an order."""
-        return _place(seed, purpose, self.example.id, self.first.text, self.second.text)
+Candidate = tuple[Example, ScoredResponse, ScoredResponse]
+"""Two different texts to a prompt, with the rewards that an annotator judges by."""
 
 
 # --- from samples ----------------------------------------------------------------------------------------------------
@@ -105,7 +89,12 @@ def from_samples(
         raise DataError(f"{path}: states no rewards, but an order already: learn from it as it is.")
     source, budget = data.made if isinstance(data.made, ScoredHeader) else None, data.budget
     split = answered_split(path, task, source, split)
-    lines, dropped = _judged(chain.from_iterable(map(_of_group, data.groups)), choice, annotator, path)
+    candidates: list[Candidate] = []
+    for group in data.groups:
+        different = {response.text: response for response in reversed(group.responses)}  # of equal texts the first
+        texts = dict.fromkeys(group.texts)
+        candidates += [(group.example, different[a], different[b]) for a, b in combinations(texts, 2)]
+    lines, dropped = _judged(candidates, choice, annotator, path)
     return _write(
         output,
         lines,
@@ -121,15 +110,6 @@ def from_samples(
         reward_calls=budget.reward_calls,
         seconds=budget.seconds,
     )
-
-
-def _of_group(group: ScoredGroup) -> Iterator[Candidate]:
-    """Yield every two different texts of a group; among equal ones the first counts."""
-    different: dict[str, ScoredResponse] = {}
-    for response in group.responses:
-        different.setdefault(response.text, response)
-    for first, second in combinations(different.values(), 2):
-        yield Candidate(group.example, first, second)
 
 
 # --- from predictions ------------------------------------------------------------------------------------------------
@@ -160,11 +140,10 @@ def from_predictions(
         SubmissionError: An example has no prediction or two, or a prediction no example; the message names the file.
     """
     annotator, judged_by = choice.check(), reward or task.reward
-    columns = [_predicted(path, examples) for path in (a, b)]
     function = make_reward(judged_by, task, train)
-    scored = [_rewarded(function, examples, column) for column in columns]
+    scored = [_rewarded(path, examples, function) for path in (a, b)]
     candidates = (
-        Candidate(example, first, second)
+        (example, first, second)
         for example, first, second in zip(examples, *scored, strict=True)
         if first is not None and second is not None and first.text != second.text
     )
@@ -184,23 +163,17 @@ def from_predictions(
     )
 
 
-def _rewarded(
-    reward: Reward, examples: Sequence[Example], predictions: Sequence[Prediction]
-) -> list[ScoredResponse | None]:
-    """Return predictions with their rewards; None where the reward does not apply."""
-    texts = [prediction.text for prediction in predictions]
+def _rewarded(path: Path, examples: Sequence[Example], reward: Reward) -> list[ScoredResponse | None]:
+    """Return a system's predictions, without invisible characters, with their rewards; None where it has none."""
+    predictions = read_predictions(path)
+    try:
+        predictions = match(examples, predictions)
+    except SubmissionError as error:
+        raise SubmissionError(f"{path}: {error}") from error
+    texts = [legible(prediction.text) for prediction in predictions]
     truncated = [prediction.truncated for prediction in predictions]
     rewarded = zip(texts, reward(examples, texts, truncated=truncated), truncated, strict=True)
     return [None if worth is None else ScoredResponse(text, worth, cut) for text, worth, cut in rewarded]
-
-
-def _predicted(path: Path, examples: Sequence[Example]) -> list[Prediction]:
-    """Return a system's predictions in the order of the examples, without invisible characters."""
-    predictions = read_predictions(path)
-    try:
-        return [replace(prediction, text=legible(prediction.text)) for prediction in match(examples, predictions)]
-    except SubmissionError as error:
-        raise SubmissionError(f"{path}: {error}") from error
 
 
 # --- from people -----------------------------------------------------------------------------------------------------
@@ -218,22 +191,26 @@ def from_study(
         DataError: The file cannot be read, or a prompt is not one of the split.
     """
     choice.check()
-    verdicts = [replace(item, a=legible(item.a), b=legible(item.b)) for item in read_judged_items(path)]
+    verdicts = read_judged_items(path)
     by_id = {example.id: example for example in examples}
     by_prompt = {example.prompt: example for example in reversed(examples)}
-    answered = [(_answered(item, by_id, by_prompt, f"{task.suite}/{task.name}", split), item) for item in verdicts]
-    different = [(example, item) for example, item in answered if item.a != item.b]
-    eligible = [pair for pair in different if pair[1].lead or choice.ties == "keep"]
-    chosen = nsmallest(
-        len(eligible) if choice.pairs is None else choice.pairs,
-        eligible,
-        key=lambda pair: _place(choice.seed, "item", pair[1].item),
-    )
+    different: list[tuple[Example, JudgedItem, ScoredResponse, ScoredResponse]] = []
+    for item in verdicts:
+        shown = item.shown
+        example = by_prompt.get(shown.prompt) if shown.id is None else by_id.get(shown.id)
+        if example is None or example.prompt != shown.prompt:
+            named = escaped(repr(shown.prompt[:60] if shown.id is None else shown.id))
+            raise DataError(
+                f"{item.where}: {named} is no prompt of the split {split!r} of {task.suite}/{task.name}; name the "
+                "split that the study is of with --split, and its task."
+            )
+        a, b = (ScoredResponse(legible(text), 0.0) for text in (shown.a, shown.b))
+        if a != b:
+            different.append((example, item, a, b))
+    eligible = [each for each in different if each[1].lead or choice.ties == "keep"]
     _refuse_few(choice, len(eligible), path)
-    lines = [
-        _line(example, ScoredResponse(item.a, 0.0), ScoredResponse(item.b, 0.0), item.lead, choice)
-        for example, item in chosen
-    ]
+    chosen = sorted(eligible, key=lambda each: _place(choice.seed, "item", each[1].shown.item))[: choice.pairs]
+    lines = [_line(example, a, b, item.lead, choice) for example, item, a, b in chosen]
     return _write(
         output,
         lines,
@@ -244,22 +221,9 @@ def from_study(
         reward="",
         noise=who_answered(verdicts),
         sources={path.name: files.sha256_file(path)},
-        judgements=sum(item.first + item.second + item.equal for item in verdicts),
+        judgements=sum(sum(item.votes) for item in verdicts),
         dropped_ties=len(different) - len(eligible),
     )
-
-
-def _answered(
-    item: JudgedItem, by_id: Mapping[str, Example], by_prompt: Mapping[str, Example], task: str, split: str
-) -> Example:
-    example = by_prompt.get(item.prompt) if item.id is None else by_id.get(item.id)
-    if example is None or example.prompt != item.prompt:
-        named = escaped(repr(item.prompt[:60] if item.id is None else item.id))
-        raise DataError(
-            f"{item.where}: {named} is no prompt of the split {split!r} of {task}; name the split that the study is of "
-            "with --split, and its task."
-        )
-    return example
 
 
 # --- judging and writing ---------------------------------------------------------------------------------------------
@@ -269,24 +233,22 @@ def _judged(
     candidates: Iterable[Candidate], choice: Choice, annotator: SyntheticAnnotator, source: Path
 ) -> tuple[list[PairLine], int]:
     """Return the chosen pairs as lines, and how many ties were left out."""
-    counted: Counter[str] = Counter()
-
-    def eligible() -> Iterator[tuple[str, int, Candidate]]:
-        for number, candidate in enumerate(candidates):
-            if candidate.is_tie and choice.ties == "drop":
-                counted["ties"] += 1
-                continue
-            counted["eligible"] += 1
-            yield candidate.place(choice.seed, "pair"), number, candidate
-
-    def lead(candidate: Candidate) -> int:
-        toss = int(candidate.place(choice.seed, "annotator")[:13], 16) / 16**13
-        prefers_first = annotator.prefers_first(candidate.first.reward, candidate.second.reward)
-        return 0 if candidate.is_tie else 1 if toss < prefers_first else -1
-
-    chosen = sorted(eligible(), key=lambda ordered: ordered[:2])[: choice.pairs]
-    _refuse_few(choice, counted["eligible"], source)
-    return [_line(each.example, each.first, each.second, lead(each), choice) for *_, each in chosen], counted["ties"]
+    eligible, ties = list[tuple[str, int, Candidate]](), 0
+    for number, (example, first, second) in enumerate(candidates):
+        if first.reward == second.reward and choice.ties == "drop":
+            ties += 1
+            continue
+        place = _place(choice.seed, "pair", example.id, first.text, second.text)
+        eligible.append((place, number, (example, first, second)))
+    _refuse_few(choice, len(eligible), source)
+    lines = []
+    for *_, (example, first, second) in sorted(eligible, key=lambda ordered: ordered[:2])[: choice.pairs]:
+        toss = int(_place(choice.seed, "annotator", example.id, first.text, second.text)[:13], 16) / 16**13
+        lead = 0
+        if first.reward != second.reward:
+            lead = 1 if toss < annotator.prefers_first(first.reward, second.reward) else -1
+        lines.append(_line(example, first, second, lead, choice))
+    return lines, ties
 
 
 def _line(example: Example, first: ScoredResponse, second: ScoredResponse, lead: int, choice: Choice) -> PairLine:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grue.data.pairs import PARTS, SHARES, PairsHeader, Part, contradictions, part_of
-from grue.data.scored import ScoredGroup, read_scored
+from grue.data.scored import read_scored
 from grue.data.scored_lines import Header
 from grue.errors import ConfigError, DataError, escaped
 from grue.records import Example
@@ -78,7 +78,11 @@ def read_pairs(
             f"{path}: holds no pairs; `grue tools pairs from-samples {path.name} --output PAIRS` makes some of it."
         )
     named = data.groups[0].part is not None
-    pairs = [_pair(group, seed) for group in data.groups]
+    pairs = []
+    for group in data.groups:
+        prompt, (first, second), scores = group.example.prompt, group.texts, group.scores
+        part = group.part or part_of(prompt, seed, SHARES)
+        pairs.append(PreferencePair(prompt, first, second, 0.5 if scores[0] == scores[1] else 1.0, part))
     both = contradictions((pair.prompt, pair.first, pair.second) for pair in pairs if pair.target != 0.5)
     header = data.made if isinstance(data.made, PairsHeader) else None
     return PairsFile(tuple(pairs), data.sha256, header, len(both), named)
@@ -97,12 +101,6 @@ def answered_split(path: Path, task: Task, header: Header | None, chosen: str | 
             "leave --split out, or choose another file."
         )
     return chosen or stated or task.data.reward_split
-
-
-def _pair(group: ScoredGroup, seed: int) -> PreferencePair:
-    prompt, (first, second) = group.example.prompt, group.texts
-    part = group.part or part_of(prompt, seed, SHARES)
-    return PreferencePair(prompt, first, second, 0.5 if group.scores[0] == group.scores[1] else 1.0, part)
 
 
 def require_parts(pairs: PairsFile, path: Path, needed: Sequence[Part] = PARTS[:2]) -> None:

@@ -216,12 +216,7 @@ def analyse(
 
 
 def _choices(values: FloatArray, preferences: FloatArray) -> FloatArray:
-    """Return [items, systems]: the metric's mean choice over the comparisons that people made.
-
-    Args:
-        values: [items, systems], higher is better.
-        preferences: [items, systems, systems, annotators]; NaN where nobody answered.
-    """
+    """Return a metric's mean choice, [items, systems], over the comparisons that people made (`preferences_of`)."""
     compared = (~np.isnan(preferences)).any(axis=-1)
     signs = np.sign(values[:, :, None] - values[:, None, :])
     choices: FloatArray = np.where(compared, signs, 0.0).sum(axis=-1) / np.maximum(compared.sum(axis=-1), 1)
@@ -230,10 +225,8 @@ def _choices(values: FloatArray, preferences: FloatArray) -> FloatArray:
 
 def _mean(answers: FloatArray) -> FloatArray:
     """Return the mean over the last axis without NaN; NaN where nothing is left."""
-    answered = ~np.isnan(answers)
-    count = answered.sum(axis=-1)
-    total = np.where(answered, answers, 0.0).sum(axis=-1)
-    means: FloatArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    with np.errstate(invalid="ignore"):
+        means: FloatArray = np.nansum(answers, axis=-1) / (~np.isnan(answers)).sum(axis=-1)
     return means
 
 
@@ -313,6 +306,8 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
     duels = []
     for (i, j), share in shares.items():
         answers, defined = preferences[:, i, j], ~np.isnan(share)
+        with np.errstate(invalid="ignore"):
+            drawn = (weights[:, defined] @ share[defined]) / weights[:, defined].sum(axis=1)
         duels.append(
             Duel(
                 a=key.systems[i].name,
@@ -323,16 +318,9 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
                 same=int(same[i, j].sum()),
                 items=int((defined & ~same[i, j]).sum()),
                 rate=float(share[defined].mean()) if defined.any() else None,
-                interval=_rate_interval(share, weights) if defined.sum() > 1 else None,
+                interval=percentile_interval(drawn) if defined.sum() > 1 else None,
                 p=corrected.get((i, j)),
             )
         )
     units = np.stack([preferences[:, i, j] for i, j in compared], axis=1)
     return PairsAnalysis(key.template.questions[0].name, tuple(duels), _reliability(units, PREFERENCES, weights))
-
-
-def _rate_interval(share: FloatArray, weights: FloatArray) -> Interval | None:
-    defined = ~np.isnan(share)
-    counts = weights[:, defined].sum(axis=1)
-    totals = weights[:, defined] @ share[defined]
-    return percentile_interval(np.where(counts > 0, totals / np.maximum(counts, 1), np.nan))

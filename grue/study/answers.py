@@ -75,7 +75,14 @@ def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
     synthetic: set[str] = set()
     notes: list[str] = []
     for path in paths:
-        answered = _read(path)
+        data = files.read_json(path)
+        if not isinstance(data, dict) or not {"annotator", "answers"} <= data.keys():
+            kind = "the key of a study" if path.name == KEY else "a file of another kind"
+            raise DataError(
+                f"{path}: {kind}, not the answers of a person, such as a page of the study saves; name those, or none "
+                f"for all in the study's folder {FOLDER}/."
+            )
+        answered = files.load_json(path, AnswerFile)
         if answered.schema != SCHEMA:
             raise DataError(f"{path}: has the schema {answered.schema}, and this version reads {SCHEMA}.")
         if answered.study != key.study:
@@ -88,8 +95,21 @@ def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
             )
         mine = dict(_checked(answered, key, people[answered.annotator], path))
         before = by_annotator.setdefault(answered.annotator, {})
+        differing = [
+            (screen, question)
+            for screen, values in mine.items()
+            for question, value in values.items()
+            if before.get(screen, {}).get(question, value) != value
+        ]
+        if differing:
+            screen, question = differing[0]
+            raise DataError(
+                f"{path}: {answered.annotator} says otherwise than in {first[answered.annotator]}, {len(differing)} "
+                f"times, first {question} of {screen}. Leave out the file that does not count."
+            )
         if answered.annotator in first:
-            notes.append(_together(answered.annotator, before, mine, first[answered.annotator], path))
+            same = "the same answers" if before == mine else "more answers"
+            notes.append(f"{path}: {same} by {answered.annotator}, put together with {first[answered.annotator].name}.")
         first.setdefault(answered.annotator, path)
         for screen, values in mine.items():
             before[screen] = {**before.get(screen, {}), **values}
@@ -102,18 +122,6 @@ def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
     return Opinions(
         {name: by_annotator[name] for name in people if by_annotator.get(name)}, tuple(sorted(synthetic)), tuple(notes)
     )
-
-
-def _read(path: Path) -> AnswerFile:
-    """Read a file of answers; a file of another kind is refused in one sentence."""
-    data = files.read_json(path)
-    if not isinstance(data, dict) or not {"annotator", "answers"} <= data.keys():
-        kind = "the key of a study" if path.name == KEY else "a file of another kind"
-        raise DataError(
-            f"{path}: {kind}, not the answers of a person, such as a page of the study saves; name those, or none for "
-            f"all in the study's folder {FOLDER}/."
-        )
-    return files.load_json(path, AnswerFile)
 
 
 def _checked(
@@ -143,34 +151,6 @@ def _checked(
                 raise DataError(f"{where}: {question} is {escaped(repr(value))}; the answers are {possible}.")
         if answer.values:
             yield answer.screen, answer.values
-
-
-def _together(
-    name: str,
-    before: Mapping[str, Mapping[str, int | str]],
-    after: Mapping[str, Mapping[str, int | str]],
-    first: Path,
-    second: Path,
-) -> str:
-    """Return a remark on two files of one annotator.
-
-    Raises:
-        DataError: They contradict.
-    """
-    differing = [
-        (screen, question)
-        for screen, values in after.items()
-        for question, value in values.items()
-        if before.get(screen, {}).get(question, value) != value
-    ]
-    if differing:
-        screen, question = differing[0]
-        raise DataError(
-            f"{second}: {name} says otherwise than in {first}, {len(differing)} times, first {question} of {screen}. "
-            "Leave out the file that does not count."
-        )
-    same = "the same answers" if before == after else "more answers"
-    return f"{second}: {same} by {name}, put together with {first.name}."
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------

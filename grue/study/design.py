@@ -45,7 +45,7 @@ def design(
     generator = np.random.default_rng([seed, secret])
     common = set.intersection(*(set(run.directions) for system in systems for run in system.runs))
     metrics = {name: way for name, way in systems[0].runs[0].directions.items() if name in common}
-    turns = [_turns(len(items), len(system.runs), generator) for system in systems]
+    turns = [generator.permutation(np.arange(len(items)) % len(system.runs)).tolist() for system in systems]
     shown_items = []
     for number, example in enumerate(items):
         runs = [system.runs[turn[number]] for system, turn in zip(systems, turns, strict=True)]
@@ -58,14 +58,20 @@ def design(
                 scores={name: tuple(float(run.scores[name][number]) for run in runs) for name in metrics},
             )
         )
-    names = _names(generator)
+    used: set[str] = set()
+
+    def new_name() -> str:
+        while (name := generator.bytes(5).hex()) in used:
+            pass
+        used.add(name)
+        return name
 
     def screens(turn: int) -> Iterator[Screen]:
         for item in generator.permutation(len(items)).tolist():
             for shown in shown_together(template.kind == "pairs", len(systems), item + turn):
                 texts = [shown_items[item].texts[system] for system in shown]
                 if len(set(texts)) == len(texts):
-                    yield Screen(next(names), item, shown)
+                    yield Screen(new_name(), item, shown)
 
     people = tuple(Annotator(f"annotator-{number + 1}", tuple(screens(number))) for number in range(annotators))
     if not people[0].screens:
@@ -110,19 +116,3 @@ def orders(count: int) -> list[list[int]]:
     first = [(-(place // 2) if place % 2 == 0 else place // 2 + 1) % count for place in range(count)]
     square = [[(place + row) % count for place in first] for row in range(count)]
     return square + [row[::-1] for row in square] if count % 2 and count > 1 else square
-
-
-def _turns(items: int, seeds: int, generator: np.random.Generator) -> list[int]:
-    """Return which seed each item shows: all as equally often as possible, in a random order."""
-    turns: list[int] = generator.permutation(np.arange(items) % seeds).tolist()
-    return turns
-
-
-def _names(generator: np.random.Generator) -> Iterator[str]:
-    """Yield distinct random names."""
-    used: set[str] = set()
-    while True:
-        name = generator.bytes(5).hex()
-        if name not in used:
-            used.add(name)
-            yield name

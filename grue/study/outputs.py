@@ -106,18 +106,12 @@ def _find(
     arguments: Sequence[str], task: Task, examples: Sequence[Example], submissions: Path, runs: Path
 ) -> Iterator[Located]:
     """Yield each system; results are read once for all of them."""
-    names = {name: _SEED.sub("", name) for name in arguments if not _is_file(name)}
+    names = {name: _SEED.sub("", name) for name in arguments if "=" not in name or "/" in name.partition("=")[0]}
     distinct = list(dict.fromkeys(names.values()))
     systems = find_systems(distinct, task.suite, submissions, runs, [task.name]) if distinct else []
     by_name = dict(zip(distinct, systems, strict=True))
     for name in arguments:
         yield _of_system(name, by_name[names[name]], task, examples) if name in names else _of_file(name, examples)
-
-
-def _is_file(argument: str) -> bool:
-    """Whether a system is given as NAME=FILE."""
-    name, equals, _ = argument.partition("=")
-    return bool(equals) and "/" not in name
 
 
 def _of_file(name_and_file: str, examples: Sequence[Example]) -> Located:
@@ -136,23 +130,21 @@ def _of_system(name: str, system: FoundSystem, task: Task, examples: Sequence[Ex
         raise DataError(f"{system.name} has no result on {task.name}; evaluate it with `grue evaluate`.")
     refuse_unfit(system, task)
     entries = system.entries[task.name]
-    chosen = _SEED.search(name)
-    if chosen is None:
-        return system.name, system.origin, [_source(seed, entry, examples) for seed, entry in entries.items()]
-    seed = int(chosen[1])
-    if seed not in entries:
-        seeds = ", ".join(map(str, entries))
-        raise UnknownName(f"{system.name} has no seed {seed} on {task.name}. Known: {seeds}.")
-    return f"{system.name}@{seed}", system.origin, [_source(seed, entries[seed], examples)]
-
-
-def _source(seed: int, entry: Entry, examples: Sequence[Example]) -> _Source:
-    predictions = predictions_of(entry, examples)
-    if predictions is None:
-        raise DataError(f"{entry.path}: this run failed and wrote nothing to judge; choose seeds with NAME@SEED.")
-    local = entry.path.name == RESULT
-    path = entry.path.with_name(PREDICTIONS) if local else submitted_predictions(entry.path)
-    return _Source(str(seed), path, predictions, entry)
+    if (chosen := _SEED.search(name)) is not None:
+        seed = int(chosen[1])
+        if seed not in entries:
+            seeds = ", ".join(map(str, entries))
+            raise UnknownName(f"{system.name} has no seed {seed} on {task.name}. Known: {seeds}.")
+        entries = {seed: entries[seed]}
+    sources = []
+    for number, entry in entries.items():
+        predictions = predictions_of(entry, examples)
+        if predictions is None:
+            raise DataError(f"{entry.path}: this run failed and wrote nothing to judge; choose seeds with NAME@SEED.")
+        local = entry.path.name == RESULT
+        path = entry.path.with_name(PREDICTIONS) if local else submitted_predictions(entry.path)
+        sources.append(_Source(str(number), path, predictions, entry))
+    return system.name if chosen is None else f"{system.name}@{seed}", system.origin, sources
 
 
 # --- their scores ----------------------------------------------------------------------------------------------------

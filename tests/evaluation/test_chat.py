@@ -13,7 +13,7 @@ from grue import files
 from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
-from grue.evaluation.prompting import Asking, answer_in, by_chat, draw, filled
+from grue.evaluation.prompting import Asking, answer_in, by_chat, filled
 from grue.records import Example
 from grue.task_files import load_task, task_folder
 from grue.tasks import Chat, Prompt, Shot
@@ -43,12 +43,14 @@ def test_what_is_said_to_a_model():
 
 def test_the_draw_does_not_depend_on_the_order_and_leaves_out_what_has_no_reference():
     train = [Example(f"e{n}", f"p{n}", () if n % 2 else (f"r{n}",)) for n in range(20)]
-    asked = replace(SAYING, shots=4, seed=3)
-    first = [example.id for example in draw(asked, train)]
-    assert first == [example.id for example in draw(asked, train[::-1])]
-    assert len(set(first)) == 4 and all(int(name[1:]) % 2 == 0 for name in first)
-    assert first != [example.id for example in draw(replace(asked, seed=4), train)]
-    assert first[:2] == [example.id for example in draw(replace(asked, shots=2), train)]
+
+    def drawn(train, seed=3, shots=4):
+        prompt = Prompt(9, "left", chat=replace(SAYING, shots=shots, seed=seed))
+        return by_chat(replace(load_task("imdb"), prompt=prompt), (), train, str).ids
+
+    assert drawn(train) == drawn(train[::-1]) != drawn(train, seed=4)
+    assert len(set(drawn(train))) == 4 and all(int(name[1:]) % 2 == 0 for name in drawn(train))
+    assert drawn(train)[:2] == drawn(train, shots=2)
 
 
 @pytest.mark.parametrize(

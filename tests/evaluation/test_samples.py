@@ -318,7 +318,7 @@ def test_unfinished_and_finished_samples_that_were_changed_are_refused(path, ref
         write(path, batch_size=2, progress=stop_after(2))
     kept = unfinished(path) / "responses.jsonl"
     first = json.loads(kept.read_text(encoding="utf-8").splitlines()[0])
-    for change in ({"id": "stranger"}, {"texts": ["a"]}, {"rewards": [1.0]}, {"mood": "good"}, {"tokens": "9"}):
+    for change in ({"id": "stranger"}, {"responses": first["responses"] * 2}, {"mood": "good"}, {"tokens": "9"}):
         files.write_jsonl(kept, [{**first, **change}])
         with refused(DataError):
             write(path)

@@ -241,7 +241,7 @@ def test_most_of_the_people_decide_and_an_even_vote_is_a_tie(tmp_path):
         answer("i2", "ann", "tie", three), answer("i2", "bob", "b", three), answer("i2", "cat", "tie", three),
     ]  # fmt: skip
     made, lines = of_people(tmp_path, answers, ties="keep")
-    votes = [(one.item, one.first, one.second, one.equal) for one in read_judged_items(tmp_path / "answers")]
+    votes = [(one.shown.item, *one.votes) for one in read_judged_items(tmp_path / "answers")]
     assert votes == [("i0", 2, 1, 0), ("i1", 1, 1, 0), ("i2", 0, 1, 2)]
     found = {line["id"]: (line["chosen"], line.get("tie", False)) for line in lines}
     assert found == {"x0": ("one", False), "x1": ("one", True), "x2": ("two", False)}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from grue.bounds import NON_NEGATIVE, POSITIVE, SEVERAL
-from grue.evaluation.guided import Ahead, Decoder, Guides, Lookahead, Place, greedy, reach
+from grue.evaluation.best_of import Guides
+from grue.evaluation.guided import Ahead, Decoder, Lookahead, Place, greedy, reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

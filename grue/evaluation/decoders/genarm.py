@@ -10,7 +10,8 @@ Difference from the paper: whether responses are sampled or the likeliest token 
 from dataclasses import dataclass
 
 from grue.errors import ConfigError
-from grue.evaluation.guided import SEPARATOR, AddedLogits, Decoder, Guides, Place
+from grue.evaluation.best_of import Guides
+from grue.evaluation.guided import SEPARATOR, AddedLogits, Decoder, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

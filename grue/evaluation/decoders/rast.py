@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from grue.bounds import NON_NEGATIVE
-from grue.evaluation.guided import AddedLogits, Decoder, Guides, Place
+from grue.evaluation.best_of import Guides
+from grue.evaluation.guided import AddedLogits, Decoder, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from grue.bounds import NON_NEGATIVE, POSITIVE, SEVERAL
 from grue.errors import ConfigError
-from grue.evaluation.guided import Ahead, Decoder, Guides, Lookahead, Place, reach
+from grue.evaluation.best_of import Guides
+from grue.evaluation.guided import Ahead, Decoder, Lookahead, Place, reach
 from grue.evaluation.predict import Response, plain_sampling
 from grue.records import Example
 
