@@ -133,81 +133,48 @@ def test_each_draw_has_a_seed_of_its_own_and_the_first_is_that_of_one(family):
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
+SAMPLED = {"max_new_tokens": 6, "do_sample": True}
+
+
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    """A task that is scored by two samples a prompt; its folder is the working one."""
-    monkeypatch.chdir(tmp_path)
-    rows = [{"id": f"r{n}", "prompt": f"a man {word}", "reference": f"{word} home"} for n, word in enumerate(WORDS)]
-    files.write_jsonl(tmp_path / "rows.jsonl", rows)
-    every = dict.fromkeys(("train", "validation", "test"), "rows.jsonl")
-    sampled = {"max_new_tokens": 6, "do_sample": True}
-    table = {
-        "reward": "rouge1",
-        "metrics": [{"name": "rouge1", "axis": "preference", "range": [0, 1]}],
-        "data": {"sources": [{"kind": "local", "files": every}]},
-        "rollout": sampled,
-        "decoding": {**sampled, "samples": 2},
-        "backbone": {"family": "causal", "model": "mini:causal"},
-    }
-    files.write_toml(tmp_path / "words.toml", table)
-    return tmp_path / "words.toml"
+def sampled(own):
+    """A task that is scored by two samples a prompt."""
+    return own(rollout=SAMPLED, decoding={**SAMPLED, "samples": 2})
 
 
-WORDS = "runs sits walks goes reads".split()
-
-
-def test_a_task_of_several_samples_is_evaluated_scored_generated_and_compared(own, tmp_path):
-    found = printed_json("evaluate", "--baseline", "zero-shot", "--task", own, "--seed", 1, "--batch-size", 2)[0]
+def test_a_task_of_several_samples_is_evaluated_scored_generated_and_compared(sampled, tmp_path, cut_off):
+    asked = ("evaluate", "--baseline", "zero-shot", "--task", sampled, "--batch-size", 2)
+    found = printed_json(*asked)[0]
     assert (found["generation"]["samples"], found["counts"]["samples"], found["counts"]["expected"]) == (2, 2, 5)
     path = tmp_path / "runs/own/words/zero-shot/seed-1/predictions.jsonl"
     predictions = read_predictions(path)
     assert {len(one.draws) for one in predictions} == {2} and any(one.text != one.more[0].text for one in predictions)
-    again = printed_json("score", path, "--task", own)
+    again = printed_json("score", path, "--task", sampled)
     assert again["preference"] == found["preference"] and again["counts"] == found["counts"]
-    generate("zero-shot", "made.jsonl", str(own), batch_size=2)
+    generate("zero-shot", "made.jsonl", str(sampled), batch_size=2)
     assert read_predictions(tmp_path / "made.jsonl") == predictions
     # Gone on with after a kill: the same bytes.
-    whole = path.read_bytes()
-    for name in ("result.json", "scores.jsonl"):
-        path.with_name(name).unlink()
-    claim = path.with_name("evaluation.json")
-    claim.write_text(
-        json.dumps({key: value for key, value in json.loads(claim.read_text()).items() if key != "sha256"})
-    )
-    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
-    assert (
-        printed_json("evaluate", "--baseline", "zero-shot", "--task", own, "--batch-size", 2)[0]["hashes"]
-        == found["hashes"]
-    )
-    assert path.read_bytes() == whole
-    shown = grue("evaluate", "--baseline", "zero-shot", "--task", own).stdout
-    assert "5 examples × 2 samples, " in shown
-    null = printed_json("evaluate", "--baseline", "null", "--task", own)[0]
-    assert "samples" not in null["counts"] and "samples" not in null["generation"]
-    best = printed_json("evaluate", "--baseline", "zero-shot", "--best-of", 2, "--task", own)[0]
-    assert "samples" not in best["counts"] and "samples" not in best["generation"]
-    other = printed_json("evaluate", "--baseline", "zero-shot", "--task", own, "--seed", 2)[0]
+    whole = cut_off(path.parent, 2)
+    assert printed_json(*asked)[0]["hashes"] == found["hashes"] and path.read_bytes() == whole
+    assert "5 examples × 2 samples, " in grue(*asked).stdout
+    null = printed_json("evaluate", "--baseline", "null", "--task", sampled)[0]
+    best = printed_json(*asked, "--best-of", 2)[0]
+    assert not any("samples" in one[key] for one in (null, best) for key in ("counts", "generation"))
+    other = printed_json(*asked, "--seed", 2)[0]
     second = read_predictions(tmp_path / "runs/own/words/zero-shot/seed-2/predictions.jsonl")
-    (compared,) = compare("zero-shot", "null", tasks=[str(own)], show=1).tasks
+    (compared,) = compare("zero-shot", "null", tasks=[str(sampled)], show=1).tasks
     zero_shot = [one["preference"] for one in (found, other)]
     assert compared.difference.value == pytest.approx(sum(zero_shot) / 2 - null["preference"])
     assert compared.examples[0].a.text in {one.text for one in predictions} | {one.text for one in second}
 
 
-def test_a_checkpoint_of_such_a_task_says_how_it_is_decoded(own):
-    grue("train", "--task", own, "--algo", "supervised", "--set", "epochs=1")
-    found = printed_json("evaluate", "--checkpoint", "runs/own/words/supervised/seed-1", "--task", own)[0]
-    assert found["counts"]["samples"] == 2
-
-
 def test_a_chat_model_is_asked_as_often(own, tmp_path):
     chat_models.chat_model(tmp_path / "talk")
-    table = files.read_toml(own) | {"prompt": {"max_tokens": 8, "truncation": "left", "chat": CHAT}}
-    found = {}
+    prompt, found = {"max_tokens": 8, "truncation": "left", "chat": CHAT}, {}
     for samples in (1, 2):
-        files.write_toml(own, table | {"decoding": table["decoding"] | {"samples": samples}})
+        task = own(rollout=SAMPLED, prompt=prompt, decoding={**SAMPLED, "samples": samples})
         path = tmp_path / str(samples) / "predictions.jsonl"
-        one = printed_json("evaluate", "--model", "talk", "--chat", "--task", own, "-o", path.parent)[0]
+        one = printed_json("evaluate", "--model", "talk", "--chat", "--task", task, "-o", path.parent)[0]
         assert one["counts"].get("samples", 1) == samples
         found[samples] = read_predictions(path)
     assert [one.text for one in found[1]] == [one.text for one in found[2]]

@@ -15,12 +15,12 @@ from support.late import late
 from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError, DataError
-from grue.stats.frontier import reward_at
+from grue.stats.frontier import reward_at, tilted
 from grue.task_files import load_task
 
 tiny, exactness = late("support.tiny"), late("support.exactness")
 frontier, systems = late("grue.evaluation.frontier"), late("grue.evaluation.systems")
-best_of = late("grue.evaluation.best_of")
+best_of, rewards = late("grue.evaluation.best_of"), late("grue.evaluation.rewards")
 
 
 def system(family="causal"):
@@ -91,6 +91,11 @@ def test_what_a_policy_could_know_of_references_stands_beside_the_oracle():
     two = tiny.examples(8)  # each has two references
     found = measured(two)
     assert (found.oracle, found.how) == (True, "cross-fitted")
+    by_half = [[replace(one, references=one.references[side::2]) for one in two] for side in (0, 1)]
+    function = rewards.make_reward("rouge1", tiny.task("causal"), tiny.examples(12))
+    first, second = (frontier.rewards_of(function, half, drawn(8)) for half in by_half)
+    ways = zip(tilted(first, second), tilted(second, first), strict=False)
+    assert [point.reward for point in found.attainable] == pytest.approx([(a.reward + b.reward) / 2 for a, b in ways])
     assert found.attainable[-1].reward < found.optimal[-1].reward
     assert found.attainable[0].reward <= found.optimal[0].reward  # the better of two references is one of them
     one = [replace(example, references=example.references[:1]) for example in two]

@@ -115,13 +115,14 @@ def test_what_was_drawn_is_learnt_as_it_was_drawn(family, path, tmp_path):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_draws_depend_on_neither_batch_nor_number_nor_limit(family, path, tmp_path):
-    write(path, family)
+def test_draws_and_their_rewards_depend_on_neither_batch_nor_number_nor_limit(family, path, tmp_path):
+    """CIDEr weighs n-grams by how rare they are among all training examples."""
+    write(path, family, reward="rouge1 + cider")
     whole = groups(path, family)
     assert len({text for group in whole.values() for text in group.texts}) > 14
-    write(tmp_path / "some", family, asked=examples()[2:5], batch_size=2)
+    write(tmp_path / "some", family, asked=examples()[2:5], batch_size=2, reward="rouge1 + cider")
     assert groups(tmp_path / "some", family).items() <= whole.items()
-    write(tmp_path / "few", family, count=2)
+    write(tmp_path / "few", family, count=2, reward="rouge1 + cider")
     for name, group in groups(tmp_path / "few", family).items():
         assert (group.texts, group.scores) == (whole[name].texts[:2], whole[name].scores[:2])
     write(tmp_path / "other", family, of=system(family, seed=2), count=2)
@@ -129,7 +130,11 @@ def test_draws_depend_on_neither_batch_nor_number_nor_limit(family, path, tmp_pa
     assert seeds.derived_seed(1, "sample", 1) == seeds.sample_seed(1, 1) != best_of.sample_seed(2, 1)
 
 
-def test_the_temperature_is_what_is_asked_for(path, refused):
+def test_the_temperature_is_what_is_asked_for_and_what_cannot_be_is_refused(path, refused):
+    for more in ({"count": 0}, {"of": systems.System("copy", {}, 1, "copy")}):
+        with refused(ConfigError):
+            write(path, **more)
+    assert not path.parent.exists()
     made = write(path, temperature=1e-4)
     assert made.generation.temperature == 1e-4
     assert all(len(set(group.texts)) == 1 for group in groups(path).values())
@@ -139,14 +144,6 @@ def test_the_temperature_is_what_is_asked_for(path, refused):
     for wrong in (0.0, float("nan"), float("inf")):
         with refused(ConfigError):
             samples.as_rollouts(greedy, wrong)
-
-
-def test_the_reward_is_prepared_on_all_training_examples(path, tmp_path):
-    """CIDEr weighs n-grams by how rare they are: a limit must not change what a text is worth."""
-    write(path, reward="cider")
-    write(tmp_path / "few", reward="cider", asked=examples()[:2])
-    assert groups(tmp_path / "few").items() <= groups(path).items()
-    assert any(score for group in groups(path).values() for score in group.scores)
 
 
 def odd(asked, texts):
@@ -269,11 +266,9 @@ def test_other_settings_do_not_mix_with_what_is_there(kind, path, tmp_path):
         "for another version of the task (": {"task": replace(tiny.task("causal"), version=2)},
     }
     if kind is write:
-        changes |= {
-            "with samples = 4, not 5": {"count": 5},
-            "with reward = 'rouge1', not 'rouge2'": {"reward": "rouge2"},
-        }
-        changes |= {"with generation.temperature = 1.0, not 0.5": {"temperature": 0.5}}
+        changes["with samples = 4, not 5"] = {"count": 5}
+        changes["with reward = 'rouge1', not 'rouge2'"] = {"reward": "rouge2"}
+        changes["with generation.temperature = 1.0, not 0.5"] = {"temperature": 0.5}
     with pytest.raises(Stopped):
         kind(path, batch_size=2, progress=stop_after(2))
     assert not path.exists()
@@ -340,10 +335,3 @@ def test_finished_answers_that_were_changed_are_refused(answers, refused):
         generated.claim_path(answers).write_text(text)
         with refused(error):
             answer(answers)
-
-
-def test_what_cannot_be_asked_for(path, refused):
-    for more in ({"count": 0}, {"of": systems.System("copy", {}, 1, "copy")}):
-        with refused(ConfigError):
-            write(path, **more)
-    assert not path.parent.exists()

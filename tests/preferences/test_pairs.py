@@ -96,14 +96,11 @@ def test_the_same_request_gives_the_same_file_and_more_pairs_begin_with_fewer(tm
         made_of(source, tmp_path / "a", pairs=21, noise=noise)
 
 
-def test_equal_texts_make_no_pair_and_no_two_texts_are_paired_twice(tmp_path):
+def test_ties_are_dropped_and_counted_or_recorded_and_no_two_texts_are_paired_twice(tmp_path):
     lines = [{"id": "x0", "responses": [{"text": t, "reward": r} for t, r in (("a", 1), ("a", 1), ("b", 0), ("a", 1))]}]
     files.write_jsonl(tmp_path / "s", lines)
     _, (line,) = made_of(tmp_path / "s", tmp_path / "p")
     assert (line["chosen"], line["rejected"]) == ("a", "b")
-
-
-def test_ties_are_dropped_and_counted_or_recorded(tmp_path):
     source = samples(tmp_path / "s", rewards=[0.5, 0.5, 0.1])
     dropped, _ = made_of(source, tmp_path / "d")
     kept, _ = made_of(source, tmp_path / "k", ties="keep", noise="flip:0.5")
