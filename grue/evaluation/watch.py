@@ -174,34 +174,25 @@ class Watch:
         figures: dict[str, float] = {axis: value for axis in AXES if (value := getattr(scored, axis)) is not None}
         figures |= {name: worth.score for name, worth in worths.items()}
         if self.reward is not None:
-            values = self._rewards(self.reward, predictions, step)
+            by_draw = []
+            for draw in zip(*(prediction.draws for prediction in predictions), strict=True):
+                texts = [legible(text.text).strip() for text in draw]
+                truncated = [text.truncated for text in draw]
+                by_draw.append(self.reward(self.examples, texts, truncated=truncated, step=step))
+            values = [mean(each) for each in zip(*by_draw, strict=True)]
             if (value := mean(values)) is not None:
                 figures[REWARD], worths[REWARD] = value, worth_of_mean(values)
-        figures |= self._gains(worths) | dict(more or {}) | {score.metric: score.value for score in scored.scores}
+        for name, worth in worths.items() if self.history else ():
+            if (first := self.history[0].worths.get(name)) is not None:
+                figures[f"{name}_gain"], error = worth.gain_on(first)
+                figures |= {} if error is None else {f"{name}_gain_error": error}
+        figures |= dict(more or {}) | {score.metric: score.value for score in scored.scores}
         texts = len(self.examples) * scored.counts.get("samples", 1)
         figures |= {name: scored.counts[name] / texts for name in ("empty", "truncated")}
         figures["seconds"] = time.monotonic() - began
         lower = LOWER.union(score.metric for score in scored.scores if score.direction == "lower")
         self.history.append(Measurement(step, figures, tuple(predictions), worths, lower, alarm(step, figures)))
         return self.history[-1]
-
-    def _rewards(self, reward: Reward, predictions: Sequence[Prediction], step: int) -> list[float | None]:
-        """Return the reward of each example's answer, [N]; of several draws the mean."""
-        by_draw = []
-        for draw in zip(*(prediction.draws for prediction in predictions), strict=True):
-            texts = [legible(text.text).strip() for text in draw]
-            parts = reward.parts(self.examples, texts, truncated=[text.truncated for text in draw], step=step)
-            by_draw.append(reward.sums(parts))
-        return [mean(values) for values in zip(*by_draw, strict=True)]
-
-    def _gains(self, worths: Mapping[str, Worth]) -> dict[str, float]:
-        """Return what is gained over the first measurement, and its standard error, paired by example."""
-        gains: dict[str, float] = {}
-        for name, worth in worths.items() if self.history else ():
-            if (first := self.history[0].worths.get(name)) is not None:
-                gain, error = worth.gain_on(first)
-                gains |= {f"{name}_gain": gain, **({} if error is None else {f"{name}_gain_error": error})}
-        return gains
 
     @cached_property
     def _asking(self) -> Asking:

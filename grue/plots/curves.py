@@ -79,7 +79,7 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
             untrained.append(system)
         elif len(paths) < len(runs):
             lacking = [f"seed {_seed(run)}" for run in runs if run / "train.jsonl" not in paths]
-            notes.append(f"{_of(system, lacking)}: left out, since there is no train.jsonl.")
+            notes.append(f"{', '.join([system, *lacking])}: left out, since there is no train.jsonl.")
         for path in paths:
             figures, torn = read_figures(path)
             logs.append(Log(system, _seed(path.parent), figures))
@@ -97,10 +97,6 @@ def _seed(run: Path) -> int:
     if match is None:
         raise DataError(f"{run}: the folder of a run is named seed-<number>; rename or remove it.")
     return int(match[1])
-
-
-def _of(system: str, seeds: Sequence[str]) -> str:
-    return ", ".join([system, *seeds])
 
 
 def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
@@ -183,7 +179,8 @@ def _gaps(system: str, runs: Sequence[Log], figures: Sequence[str]) -> Iterator[
         lacking.setdefault(tuple(f for f in figures if f not in log.figures), []).append(f"seed {log.seed}")
     for missing, seeds in lacking.items():
         if missing:
-            yield f"{_of(system, seeds if len(seeds) < len(runs) else [])}: has no {', '.join(missing)}."
+            which = [system, *(seeds if len(seeds) < len(runs) else [])]
+            yield f"{', '.join(which)}: has no {', '.join(missing)}."
     ends = {log.seed: max(map(max, log.figures.values())) for log in runs if log.figures}
     if len(set(ends.values())) > 1:
         reached = ", ".join(f"seed {seed} to {end}" for seed, end in ends.items())

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.plots.curves import CurvePanel
@@ -62,6 +62,12 @@ STYLE = {
     "svg.hashsalt": "grue",
 }
 WIDTH = 8.0  # inches; 800 pixels at 100 dpi
+FORMS: Mapping[str, Mapping[str, Any] | None] = {
+    "png": None,
+    "svg": {"Date": None, "Creator": "grue"},
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "grue"},
+}
+"""Ending of a file → its metadata, with neither time nor version."""
 FEW = 12  # a curve with at most so many points has markers
 
 
@@ -225,7 +231,7 @@ def canvas(path: Path, title: str, height: float) -> Iterator["Figure"]:
         DataError: The path cannot be written.
     """
     form = path.suffix.lower().removeprefix(".")
-    if form not in WRITERS:
+    if form not in FORMS:
         raise ConfigError(f"{path}: a plot is a .png, an .svg or a .pdf file; give it one of these endings.")
     try:
         from matplotlib import style
@@ -236,7 +242,7 @@ def canvas(path: Path, title: str, height: float) -> Iterator["Figure"]:
         figure = Figure((WIDTH, height), layout="constrained")
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         yield figure
-        drawn = WRITERS[form](figure)
+        drawn = _bytes(figure, form)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(drawn)
@@ -244,31 +250,17 @@ def canvas(path: Path, title: str, height: float) -> Iterator["Figure"]:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}.") from error
 
 
-def _svg(figure: "Figure") -> bytes:
-    drawn = BytesIO()
-    figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": "grue"})  # neither time nor version
-    return drawn.getvalue()
-
-
-def _png(figure: "Figure") -> bytes:
-    """Return a PNG with a palette: a plot has few colours, and the file is a third as large."""
+def _bytes(figure: "Figure", form: str) -> bytes:
+    """Return a file of a figure; a PNG has a palette: a plot has few colours, and the file is a third as large."""
     from PIL import Image
 
     drawn, smaller = BytesIO(), BytesIO()
-    figure.savefig(drawn, format="png")
+    figure.savefig(drawn, format=form, metadata=FORMS[form])
+    if form != "png":
+        return drawn.getvalue()
     image = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     image.save(smaller, "png", optimize=True)
     return smaller.getvalue()
-
-
-def _pdf(figure: "Figure") -> bytes:
-    drawn = BytesIO()
-    nothing = {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "grue"}
-    figure.savefig(drawn, format="pdf", metadata=nothing)
-    return drawn.getvalue()
-
-
-WRITERS = {"png": _png, "svg": _svg, "pdf": _pdf}
 
 
 def write_legend(figure: "Figure", caption: str, marks: Mapping[str, "Line2D"]) -> None:

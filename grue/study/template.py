@@ -73,7 +73,18 @@ def find_template(name: str | None, kind: Kind | None, task: str, systems: int) 
         ConfigError: The file cannot be read, or is not a questionnaire; or it is for other tasks, of another
             kind, or for more systems.
     """
-    template = _named(name, kind or "scales", task)
+    templates = shipped()
+    if name is None:
+        name = "pairs" if kind == "pairs" else task if task in templates else "general"
+    if name.endswith(".toml") or "/" in name:
+        template = _checked(files.load_toml(Path(name), Template), name)
+    elif name in templates:
+        template = templates[name]
+    else:
+        raise UnknownName(
+            f"No questionnaire {name!r}.{did_you_mean(name, templates)} Known: {', '.join(templates)}; or the path of "
+            "a file .toml."
+        )
     if kind is not None and template.kind != kind:
         raise ConfigError(
             f"The questionnaire {template.name} asks for {template.kind}, not for {kind}; leave one of them out."
@@ -83,20 +94,6 @@ def find_template(name: str | None, kind: Kind | None, task: str, systems: int) 
     if template.kind == "pairs" and systems < 2:
         raise ConfigError("Pairs need two systems at least; name them with --systems A,B.")
     return template
-
-
-def _named(name: str | None, kind: Kind, task: str) -> Template:
-    if name is not None and (name.endswith(".toml") or "/" in name):
-        return _checked(files.load_toml(Path(name), Template), name)
-    templates = shipped()
-    if name is None:
-        name = "pairs" if kind == "pairs" else task if task in templates else "general"
-    if name not in templates:
-        raise UnknownName(
-            f"No questionnaire {name!r}.{did_you_mean(name, templates)} Known: {', '.join(templates)}; or the path of "
-            "a file .toml."
-        )
-    return templates[name]
 
 
 def shipped() -> Mapping[str, Template]:
