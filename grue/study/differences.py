@@ -119,11 +119,15 @@ def pairs_of_systems(
             tukey_interval=None if tukey is None else tukey[i, j][0],
             tukey_p=None if tukey is None else tukey[i, j][1],
             paired=None if paired is None else float(paired.value),
-            paired_interval=paired and Interval(float(paired.interval.low), float(paired.interval.high)),
+            paired_interval=None if paired is None else _plain(paired.interval),
             paired_p=None if paired is None else next(corrected),
         )
         for i, j, paired in compared
     )
+
+
+def _plain(interval: Interval) -> Interval:
+    return Interval(float(interval.low), float(interval.high))
 
 
 def _tukey(groups: Sequence[FloatArray]) -> dict[tuple[int, int], tuple[Interval, float]] | None:
