@@ -28,26 +28,18 @@ AWAY = "nobody/no-such-model"
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    """Writes a task of four examples; its folder is the working one."""
-    monkeypatch.chdir(tmp_path)
-    for split in ("train", "validation", "test"):
-        rows = [
-            {"id": f"{split}-{n}", "prompt": f"A long {split} prompt {n}", "references": ["an end"]} for n in range(4)
-        ]
-        files.write_jsonl(tmp_path / f"{split}.jsonl", rows)
+def own(own, tmp_path):
+    """Writes a task of four examples in each of its splits."""
+    splits = {split: f"{split}.jsonl" for split in ("train", "validation", "test")}
+    for split, path in splits.items():
+        rows = [{"prompt": f"A long {split} prompt {n}", "references": ["an end"]} for n in range(4)]
+        files.write_jsonl(tmp_path / path, [{"id": f"{split}-{n}", **row} for n, row in enumerate(rows)])
+    same = {"data": {"sources": [{"kind": "local", "files": splits}]}}
+    same |= {"prompt": {"max_tokens": 3}, "rollout": {"max_new_tokens": 4}}
 
     def write(metrics, backbone="mini:causal"):
-        sources = [{"kind": "local", "files": {split: f"{split}.jsonl" for split in ("train", "validation", "test")}}]
-        table = {
-            "reward": "rouge1",
-            "metrics": [{"axis": "preference", "range": [0, 1], **metric} for metric in metrics],
-            "data": {"sources": sources},
-            "prompt": {"max_tokens": 3},
-            "rollout": {"max_new_tokens": 4},
-            "backbone": {"family": "causal", "model": backbone},
-        }
-        files.write_toml(tmp_path / "words.toml", table)
+        metrics = [{"axis": "preference", "range": [0, 1], **metric} for metric in metrics]
+        own(metrics=metrics, backbone={"family": "causal", "model": backbone}, **same)
         return "words.toml"
 
     return write
