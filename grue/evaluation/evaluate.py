@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -264,7 +264,7 @@ class _Work:
                 "those; fix the data, or use another baseline, such as copy."
             )
         if self.asking is not None and (system.chat or system.shots):
-            kind = SHOTS if system.shots else CHAT
+            kind: Literal["shots", "chat"] = SHOTS if system.shots else CHAT
             self.asking = by_chat(task, self.loaded.examples, read, self.asking.cut, kind)
         check_examples(task, self.examples)
         _refuse_unscorable(task, self.warn)

@@ -250,7 +250,9 @@ def _score(spec: MetricSpec, metric: Metric, of_draws: Sequence[FloatArray]) -> 
         )
     one = len(of_draws) == 1  # whose values stay as they are: a mean of -0.0 is 0.0
     value = float(corpora[0] if one else np.mean(corpora))
-    values = (columns[0] if one else np.mean(columns, axis=0, dtype=np.float64)) if columns else None
+    values: list[float] | None = None
+    if columns:
+        values = (columns[0] if one else np.mean(np.array(columns, dtype=np.float64), axis=0)).tolist()
     score = Score(
         metric=spec.name,
         axis=spec.axis,
@@ -260,7 +262,7 @@ def _score(spec: MetricSpec, metric: Metric, of_draws: Sequence[FloatArray]) -> 
         direction=metric.direction,
         signature=metric.signature,
     )
-    return score, None if values is None else tuple(map(float, values))
+    return score, None if values is None else tuple(values)
 
 
 def prepared_metric(spec: MetricSpec, examples: Sequence[Example], folder: str = "") -> Metric:

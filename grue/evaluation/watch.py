@@ -187,8 +187,8 @@ class Watch:
                 figures[f"{name}_gain"], error = worth.gain_on(first)
                 figures |= {} if error is None else {f"{name}_gain_error": error}
         figures |= dict(more or {}) | {score.metric: score.value for score in scored.scores}
-        texts = len(self.examples) * scored.counts.get("samples", 1)
-        figures |= {name: scored.counts[name] / texts for name in ("empty", "truncated")}
+        answers = len(self.examples) * scored.counts.get("samples", 1)
+        figures |= {name: scored.counts[name] / answers for name in ("empty", "truncated")}
         figures["seconds"] = time.monotonic() - began
         lower = LOWER.union(score.metric for score in scored.scores if score.direction == "lower")
         self.history.append(Measurement(step, figures, tuple(predictions), worths, lower, alarm(step, figures)))

@@ -93,12 +93,12 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
             name, unit = FIGURES.get(panel.figure, (panel.figure, ""))
             axes.set(title=name, ylabel=unit, xlabel="update")
             for curve in panel.curves:
-                line = coloured_line(*looks[curve.system], marker="o" if len(curve.updates) <= FEW else "")
+                colour, dashes = looks[curve.system]
+                line = coloured_line(colour, dashes, marker="o" if len(curve.updates) <= FEW else "")
                 line.set_data(curve.updates, curve.mean)
                 axes.add_line(line)
                 if len(curve.seeds) > 1:
-                    band = {"color": line.get_color(), "alpha": 0.15, "linewidth": 0}
-                    axes.fill_between(curve.updates, curve.low, curve.high, **band)
+                    axes.fill_between(curve.updates, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
             axes.autoscale_view()
             axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True))
         has_band = any(len(curve.seeds) > 1 for curve in curves.values())
