@@ -109,7 +109,9 @@ MUTATIONS = (
         "ratios.unsqueeze(1) - ratios.unsqueeze(2)",
         RL,
     ),
-    Mutation("RFT learns groups without a best", "grue/algorithms/rft.py", "= ~groups.flat", "= groups.flat | True", RL),
+    Mutation(
+        "RFT learns groups without a best", "grue/algorithms/rft.py", "= ~groups.flat", "= ~groups.flat | True", RL
+    ),
     # --- the experience and the gradient ---
     Mutation(
         "mask not replayed",
