@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from grue.lm.model import dropout_rates, is_seq2seq, recomputes, start_id
+from grue.lm.model import dropout_rates, is_seq2seq, is_wide, recomputes, start_id
 from grue.lm.tokens import Tokens
 
 
@@ -27,16 +27,18 @@ def encode(model: PreTrainedModel, prompts: Tokens) -> Tensor:
     """
     # An encoder has no cache, but transformers would warn that checkpointing disables it.
     settings = {"use_cache": False} if model.training else {}
-    ids, mask, places = prompts.ids, prompts.mask, None
-    if not (model.training and any(map(dropout_rates, model.modules()))):  # else copies differ by their dropout
-        both, places = torch.stack([ids, mask.to(ids.dtype)], 1).unique(dim=0, return_inverse=True)
-        if len(both) < len(ids):
-            ids, mask = both[:, 0], both[:, 1]
-        else:
-            places = None
-    out = model.get_encoder()(ids, attention_mask=mask.long(), **settings)
+    dropping = model.training and any(map(dropout_rates, model.modules()))  # then copies differ
+    shared = None if dropping else _shared(prompts)
+    once = prompts if shared is None else shared[0]
+    out = model.get_encoder()(once.ids, attention_mask=once.mask.long(), **settings)
     states: Tensor = out.last_hidden_state
-    return states if places is None else states.index_select(0, places)
+    return states if shared is None else states.index_select(0, shared[1])
+
+
+def _shared(prompts: Tokens) -> tuple[Tokens, Tensor] | None:
+    """Return each different prompt once, and the place of every prompt among them [B]; None if all are different."""
+    both, places = torch.stack([prompts.ids, prompts.mask.to(prompts.ids.dtype)], 1).unique(dim=0, return_inverse=True)
+    return (Tokens(both[:, 0], both[:, 1].bool()), places) if len(both) < len(places) else None
 
 
 def forward(
@@ -124,6 +126,8 @@ class Steps:
         self.attention = prompts.mask.long()
         self.encoder = _encoder_outputs(model, prompts, encoded) if is_seq2seq(model) else None
         self.cache: Any = None
+        # Equal prompts share a pass, but not where that would change rounding for little.
+        self.shared = _shared(prompts) if is_wide(model) and self.encoder is None else None
 
     def __call__(self, drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return the logits [B, V] of the next token, and with `states` the last hidden state [B, H] behind them.
@@ -131,6 +135,14 @@ class Steps:
         Args:
             drawn: The tokens drawn last, [B]; None at the first step.
         """
+        if drawn is None and self.shared is not None:
+            prompts, places = self.shared
+            once = Steps(self.model, prompts, self.states)
+            logits, last = once(None)
+            if once.droppable:
+                once.keep(places)
+                self.cache = once.cache
+                return logits[places], None if last is None else last[places]
         inputs = self._causal_inputs(drawn) if self.encoder is None else self._seq2seq_inputs(drawn, self.encoder)
         out = self.model(**inputs, past_key_values=self.cache, use_cache=True, output_hidden_states=self.states)
         self.cache = out.past_key_values

@@ -2,20 +2,20 @@
 
 At V = 50,257 the logits of an update and their gradient take most of its memory, at V = 262,144 also most of its time.
 If the sampler left few tokens open, as with top-k, only their logits are computed: K rows of the head instead of V.
-Otherwise the head can run over `chunk` tokens at a time; the backward pass recomputes its output instead of keeping it.
+Otherwise the head's rows are taken a block at a time, and each block of its gradient is written once. The backward pass
+computes the logits again if `chunk` is set; else they are kept, and only their gradient is never whole.
 
 B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size, N = tokens that count, K = the most
 tokens that were open at one position.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
 from transformers import PreTrainedModel
 
 from grue.errors import ConfigError
@@ -26,6 +26,8 @@ from grue.lm.tokens import Tokens
 
 ALL_OPEN = 0xFF  # eight bits of a packed support
 FEW = 256  # largest K, since each token's K rows of the head are copied
+BLOCK = {"cpu": 2**21, "cuda": 2**25}  # logits of a block; on a CPU, few enough to stay near its cache
+IMPOSSIBLE = -1e4  # a log-probability whose probability is 0; times 0 it is 0, where minus infinity would give NaN
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +70,23 @@ def token_log_probs(
 
     Args:
         support: Bit-packed [B, T, ⌈V/8⌉] of the same rows and tokens, True where the vocabulary was open.
-        chunk: Tokens whose logits are held at once; 0 computes all logits at once.
+        chunk: Tokens whose logits are held at once; 0 keeps all.
         encoded: [B, P, H], see `encode`.
     """
     mask = responses.mask
     packed = None if support is None else support[mask]
     few = None if packed is None else open_tokens(model, packed)
-    if few is not None or chunk:
+    if few is not None or chunk or (is_wide(model) and has_plain_head(model)):
         inputs, head, states = response_states_and_head(model, prompts, responses, want_states, encoded)
         inputs, ids = inputs[mask], responses.ids[mask]
-        score = partial(token_scores, temperature=temperature, want_plain=want_plain, want_entropy=want_entropy)
         if few is None:
-            scores = _in_chunks(head, inputs, ids, packed, score, chunk)
+            columns = head.scores(inputs, ids, packed, temperature, chunk, want_plain, want_entropy)
         else:
             columns = _few_scores(head.few(inputs, few[0]) / temperature, ids, *few)
-            plain = partial(token_scores, temperature=temperature, want_plain=False, want_entropy=False)
-            more = [_in_chunks(head, inputs, ids, None, plain, chunk or len(ids))[:, 0]] if want_plain else []
-            scores = torch.stack([columns[0], *more, *columns[1:][:want_entropy]], -1)
+            if want_plain:
+                columns.insert(1, head.scores(inputs, ids, None, temperature, chunk, False, False)[0])
+            columns = columns[: 1 + want_plain + want_entropy]
+        scores = torch.stack(columns, -1)
         empty = scores.new_zeros(*mask.shape, scores.shape[-1])
         parts = list(empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1))
     else:
@@ -139,30 +141,6 @@ def _few_scores(logits: Tensor, tokens: Tensor, ids: Tensor, counts: Tensor) -> 
     return [chosen, -(log_p.exp() * log_p.masked_fill(~counts, 0.0)).sum(-1)]
 
 
-def _in_chunks(
-    head: "Head",
-    inputs: Tensor,
-    tokens: Tensor,
-    support: Tensor | None,
-    score: Callable[[Tensor, Tensor, Tensor | None], list[Tensor]],
-    chunk: int,
-) -> Tensor:
-    """Return the scores of inputs [N, H] and tokens [N], stacked to [N, number of scores]."""
-
-    def scores(inputs: Tensor, tokens: Tensor, support: Tensor | None) -> Tensor:
-        return torch.stack(score(head(inputs), tokens, support), -1)
-
-    parts = []
-    for start in range(0, max(1, len(tokens)), chunk):
-        part = slice(start, start + chunk)
-        arguments = (inputs[part], tokens[part], None if support is None else support[part])
-        if torch.is_grad_enabled():
-            parts.append(checkpoint(scores, *arguments, use_reentrant=False, preserve_rng_state=False))
-        else:
-            parts.append(scores(*arguments))
-    return torch.cat(parts)
-
-
 @dataclass(frozen=True, slots=True)
 class Head:
     """Maps states [..., H] to logits [..., V]: the language head, with a model's bias and cap of its output."""
@@ -176,6 +154,30 @@ class Head:
         logits: Tensor = self.layer(states)
         return self._capped(logits if self.bias is None else logits + self.bias[0])
 
+    def scores(
+        self,
+        states: Tensor,
+        tokens: Tensor,
+        support: Tensor | None,
+        temperature: float,
+        chunk: int,
+        want_plain: bool,
+        want_entropy: bool,
+    ) -> list[Tensor]:
+        """Return the `token_scores` of tokens [N] at states [N, H] with a bit-packed support; see `token_log_probs`."""
+        weight, bias, device = self.layer.weight, self.layer.bias, states.device.type
+        if self.bias is not None:
+            bias = self.bias[0] if bias is None else bias + self.bias[0]
+        if torch.is_autocast_enabled(device):
+            states = states.to(torch.get_autocast_dtype(device))
+        logits = BLOCK.get(device, 2**25)
+        columns = (min(logits, chunk * len(weight)) if chunk else logits) // max(1, len(tokens)) // 8 * 8
+        keep = not chunk and torch.is_grad_enabled()
+        plan = _Plan(max(8, columns), keep, temperature, self.cap, want_plain and support is not None, want_entropy)
+        inside, whole, entropy = _Scores.apply(states, weight, bias, tokens, support, plan)  # type: ignore[no-untyped-call]
+        plain = [inside if support is None else whole] if want_plain else []
+        return [inside, *plain, *([entropy] if want_entropy else [])]
+
     def few(self, states: Tensor, ids: Tensor) -> Tensor:
         """Return the logits of tokens ids [N, K] at states [N, H], [N, K]; in float32, which costs little for few."""
         with torch.autocast(states.device.type, enabled=False):
@@ -186,6 +188,147 @@ class Head:
 
     def _capped(self, logits: Tensor) -> Tensor:
         return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How `_Scores` goes about it: columns of a block, a multiple of 8; whether it keeps logits; what it computes."""
+
+    columns: int
+    keep: bool
+    temperature: float
+    cap: float | None
+    whole: bool
+    entropy: bool
+
+    def blocks(self, weight: Tensor) -> list[slice]:
+        """Return the blocks of the vocabulary, the rows of the head."""
+        return [slice(start, start + self.columns) for start in range(0, len(weight), self.columns)]
+
+    def logits(
+        self,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        support: Tensor | None,
+        part: slice,
+        raw: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return a block of logits [N, columns], as the head gives them, as they are scored, and over the support."""
+        if raw is None:
+            raw = nn.functional.linear(
+                states, weight[part].to(states.dtype), None if bias is None else bias[part].to(states.dtype)
+            )
+        logits = raw.float()
+        if self.cap is not None:
+            logits = self.cap * torch.tanh(logits / self.cap)
+        if self.temperature != 1.0:
+            logits = logits / self.temperature
+        if support is None:
+            return raw, logits, logits
+        opened = distributions.unpack_bits(support[:, part.start // 8 : part.stop // 8], logits.shape[-1])
+        return raw, logits, distributions.restrict(logits, opened)
+
+
+class _Scores(torch.autograd.Function):
+    """Scores of tokens [N] at the head's inputs [N, H], over blocks of the vocabulary; see `Head.scores`.
+
+    Sums over the vocabulary are relative to the largest logit so far, as in Milakov and Gimelshein (2018).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        tokens: Tensor,
+        support: Tensor | None,
+        plan: _Plan,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        inside, whole = _Sum(len(tokens), states.device), _Sum(len(tokens), states.device)
+        drawn, kept = torch.full((2, len(tokens)), float("-inf"), device=states.device), []
+        for part in plan.blocks(weight):
+            raw, logits, opened = plan.logits(states, weight, bias, support, part)
+            if plan.keep:
+                kept.append(raw)
+            inside.add(opened, plan.entropy)
+            if plan.whole:
+                whole.add(logits, False)
+            here, index = _places(tokens, part)
+            for row, values in zip(drawn, (opened, logits), strict=True):
+                row.copy_(torch.where(here, values.gather(1, index)[:, 0], row))
+        log_inside, log_whole, entropy = inside.log(), whole.log(), inside.entropy()
+        ctx.plan = plan
+        ctx.save_for_backward(states, weight, bias, tokens, support, log_inside, log_whole, entropy, *kept)
+        return drawn[0] - log_inside, drawn[1] - log_whole, entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_inside: Tensor, to_whole: Tensor, to_entropy: Tensor) -> tuple[Tensor | None, ...]:
+        states, weight, bias, tokens, support, log_inside, log_whole, entropy, *kept = ctx.saved_tensors
+        plan, (_, of_weight, of_bias, *_) = ctx.plan, ctx.needs_input_grad
+        to_states = torch.zeros_like(states, dtype=torch.float32)
+        to_weight = torch.empty_like(weight) if of_weight else None
+        to_bias = torch.empty_like(bias) if of_bias else None
+        for part in plan.blocks(weight):
+            raw = kept[part.start // plan.columns] if kept else None
+            _, logits, opened = plan.logits(states, weight, bias, support, part, raw)
+            surprise = opened - log_inside.unsqueeze(-1)
+            grown = surprise.exp()
+            # ∂ log π(y) is 1[token = y] − π(token), ∂ entropy −π(token)·(log π(token) + entropy).
+            if plan.entropy:
+                surprise = surprise.clamp_(min=IMPOSSIBLE).add_(entropy.unsqueeze(-1))
+                grown.mul_(surprise.mul_(to_entropy.unsqueeze(-1)).add_(to_inside.unsqueeze(-1))).neg_()
+            else:
+                grown.mul_(-to_inside.unsqueeze(-1))
+            here, index = _places(tokens, part)
+            total = to_inside
+            if plan.whole:
+                grown.sub_((logits - log_whole.unsqueeze(-1)).exp_().mul_(to_whole.unsqueeze(-1)))
+                total = to_inside + to_whole
+            grown.scatter_add_(1, index, (total * here).unsqueeze(-1)).div_(plan.temperature)
+            if plan.cap is not None:
+                grown.mul_(1.0 - (logits * (plan.temperature / plan.cap)).square_())
+            if to_bias is not None:
+                to_bias[part] = grown.sum(0)
+            grown = grown.to(states.dtype)
+            to_states += grown @ weight[part].to(states.dtype)
+            if to_weight is not None:
+                to_weight[part] = grown.T @ states
+        return to_states.to(states.dtype), to_weight, to_bias, None, None, None
+
+
+class _Sum:
+    """Σ exp(z) and Σ z·exp(z) of rows that come in blocks of columns."""
+
+    def __init__(self, rows: int, device: torch.device) -> None:
+        self.top = torch.full((rows,), torch.finfo(torch.float32).min, device=device)
+        self.total, self.weighted = torch.zeros_like(self.top), torch.zeros_like(self.top)
+
+    def add(self, logits: Tensor, weighted: bool) -> None:
+        """Add columns [N, columns]; minus infinity adds nothing."""
+        top = torch.maximum(self.top, logits.amax(-1))
+        below, shift = logits - top.unsqueeze(-1), self.top - top
+        powers, scale = below.exp(), shift.exp()
+        if weighted:
+            more = below.clamp_(min=IMPOSSIBLE).mul_(powers).sum(-1)
+            self.weighted = (self.weighted + self.total * shift) * scale + more
+        self.top, self.total = top, self.total * scale + powers.sum(-1)
+
+    def log(self) -> Tensor:
+        """Return log Σ exp(z), [N]."""
+        return self.total.log() + self.top
+
+    def entropy(self) -> Tensor:
+        """Return the entropy of the distribution with these logits, [N]."""
+        return self.total.log() - self.weighted / self.total
+
+
+def _places(tokens: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+    """Return which tokens lie in a block, [N], and their places in it, [N, 1]; 0 for the others."""
+    here = (tokens >= part.start) & (tokens < part.stop)
+    return here, ((tokens - part.start) * here).unsqueeze(-1)
 
 
 def response_states_and_head(
@@ -202,7 +345,7 @@ def response_states_and_head(
 
     def keep(module: object, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         captured.append(inputs[0])
-        return (inputs[0][:, -1:], *inputs[1:])  # computes unused logits of one position
+        return (inputs[0][:0, -1:], *inputs[1:])  # its output is not used
 
     handle = layer.register_forward_pre_hook(keep)
     try:

@@ -62,20 +62,54 @@ def test_every_score_is_the_slow_one(kind, chunk, wide, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_chunks_change_neither_values_nor_gradients_and_need_the_head_at_one_position_only(kind):
+def test_blocks_change_neither_values_nor_gradients_and_need_no_pass_of_the_head(kind, monkeypatch):
     model, prompts, responses, opened = with_support(kind)
     scoring.assert_head_is_separable(model)
+    monkeypatch.setattr(scoring, "FEW", 0)
     for support in (distributions.pack_bits(opened), None):
         whole, gradients = loss(model, prompts, responses, support, chunk=0)
-        for chunk in (1, 4, 100):  # eleven tokens count: chunks of one, with a rest, and more than there are
-            scored, found = loss(model, prompts, responses, support, chunk)
+        # Eleven tokens count. Logits made twice, in blocks of eight columns, of sixteen, of all; logits kept, in two ways.
+        for chunk, wide, block in ((1, 99, 2**21), (4, 99, 200), (100, 99, 2**21), (0, 1, 100), (0, 1, 2**21)):
+            with monkeypatch.context() as patch:
+                patch.setattr(lm, "WIDE", wide)
+                patch.setattr(scoring, "BLOCK", {"cpu": block})
+                scored, found = loss(model, prompts, responses, support, chunk)
             assert_equal(scored, found, whole, gradients)
     seen, layer = [], model.get_output_embeddings()
-    hook = layer.register_forward_hook(lambda layer, given, out: seen.append(out.shape[1]))
+    hook = layer.register_forward_hook(lambda layer, given, out: seen.append(out.numel()))
     states, head, _ = scoring.response_states_and_head(model, prompts, responses)
-    assert seen == [1] and head(states).shape == opened.shape
+    assert seen == [0] and head(states).shape == opened.shape
     hook.remove()
     assert not layer._forward_pre_hooks
+
+
+@pytest.mark.parametrize("chunk", [0, 3])
+@pytest.mark.parametrize("masked", [True, False])
+def test_blocks_of_a_large_vocabulary_are_exact_in_value_and_gradient(masked, chunk):
+    """Against double precision: a bias, a cap and a temperature; supports that begin late, of one token, and nearly all."""
+    chance, count, size = torch.Generator().manual_seed(0), 5, 70_001
+    states, weight, bias = (torch.randn(shape, generator=chance) for shape in ((count, 8), (size, 8), (size,)))
+    ids = torch.tensor([0, 40_000, size - 1, 8, 69_000])
+    opened = torch.ones(count, size, dtype=torch.bool)
+    opened[1, :30_000], opened[2], opened[2, -1], opened[3, 9] = False, False, True, False
+    layer = torch.nn.Linear(8, size)
+    layer.weight.data, layer.bias.data = 4 * weight, bias
+    states.requires_grad_()
+    head = scoring.Head(layer, None, 30.0)
+    packed = distributions.pack_bits(opened) if masked else None
+    found = head.scores(states, ids, packed, TEMPERATURE, chunk, want_plain=True, want_entropy=True)
+    wanted = torch.randn(3, count, generator=chance)
+    leaves = (states, layer.weight, layer.bias)
+    gradients = torch.autograd.grad((torch.stack(found) * wanted).sum(), leaves)
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    logits = 30 * torch.tanh((exact[0] @ exact[1].T + exact[2]) / 30) / TEMPERATURE
+    inside = logits.masked_fill(~opened, -1e9).log_softmax(-1) if masked else logits.log_softmax(-1)
+    drawn = [values.gather(1, ids.unsqueeze(1))[:, 0] for values in (inside, logits.log_softmax(-1))]
+    expected = [*drawn, -(inside.exp() * inside).sum(-1)]
+    for one, other in zip(found, expected, strict=True):
+        assert torch.allclose(one.double(), other, rtol=1e-6, atol=1e-5)
+    for one, other in zip(gradients, torch.autograd.grad((torch.stack(expected) * wanted).sum(), exact), strict=True):
+        assert torch.allclose(one.double(), other, rtol=1e-4, atol=1e-6 * float(other.abs().max()))
 
 
 @pytest.mark.parametrize("kind", ALL)

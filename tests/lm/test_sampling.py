@@ -118,6 +118,26 @@ def test_what_has_ended_leaves_the_batch_and_every_draw_stays_what_it_was(kind, 
         assert not getattr(cut.sampler_scores, name)[~counted].isnan().any()
 
 
+@pytest.mark.parametrize("kind", ["causal", "gemma"])
+def test_responses_to_one_prompt_share_its_pass_and_every_draw_stays_what_it_was(kind, monkeypatch):
+    model, prompts = asked("causal", [example.prompt for example in tiny.examples(3)])
+    model, prompts = gemma() if kind == "gemma" else model, prompts.rows(torch.tensor([1, 0, 2, 1, 0, 1]))
+    settings, chance = Generation(max_new_tokens=9, do_sample=True), torch.rand(6, 9, generator=seeds.generator(4, "a"))
+    rows = []
+    model.base_model.register_forward_hook(lambda module, inputs, out: rows.append(len(out[0])))
+
+    def draw(wide):
+        rows.clear()
+        monkeypatch.setattr(models, "WIDE", wide)
+        return sampling.sample_responses(model, prompts, settings, chance, 1, keep="states"), rows[:2]
+
+    (each, apart), (together, once) = draw(10**6), draw(1)
+    assert (apart, once) == ([6, 6], [3, 6])
+    assert torch.equal(each.responses.ids, together.responses.ids)
+    for name in ("plain", "restricted", "entropy", "states"):
+        torch.testing.assert_close(getattr(each.sampler_scores, name), getattr(together.sampler_scores, name))
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_response_ends_before_its_minimum_length(family):
     model, prompts = asked(family)
