@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.errors import ConfigError, GrueError
+from grue.lm.device import multiplies_bfloat16
 from grue.lm.forward import Steps, forward, trunk_states
 from grue.lm.model import display_name, eos_id, hidden_size, is_seq2seq, vocabulary_size
 from grue.lm.tokens import Tokens
@@ -17,6 +18,14 @@ from grue.tasks import Task
 POSITIONS = "max_position_embeddings"
 TOLERANCE = 1e-2  # absolute and relative: below the effect of errors in positions or masks, above rounding
 KNOWN = "a causal model with a key-value cache (GPT-2, OPT, Llama, …) or an encoder-decoder (T5, BART, …)"
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuse bfloat16 on a GPU that does not multiply it, with a ConfigError; a CPU is slow, but computes the same."""
+    if precision == "bfloat16" and device.type == "cuda" and not multiplies_bfloat16(device):
+        raise ConfigError(
+            f'precision: {torch.cuda.get_device_name(device)} does not multiply bfloat16; set precision = "float32".'
+        )
 
 
 def check_lengths(model: PreTrainedModel, task: Task) -> None:

@@ -27,7 +27,6 @@ from grue.lm.tokens import Tokens
 ALL_OPEN = 0xFF  # eight bits of a packed support
 FEW = 256  # largest K, since each token's K rows of the head are copied
 BLOCK = {"cpu": 2**21, "cuda": 2**25}  # logits of a block; on a CPU, few enough to stay near its cache
-IMPOSSIBLE = -1e4  # a log-probability whose probability is 0; times 0 it is 0, where minus infinity would give NaN
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,12 +273,12 @@ class _Scores(torch.autograd.Function):
         for part in plan.blocks(weight):
             raw = kept[part.start // plan.columns] if kept else None
             _, logits, opened = plan.logits(states, weight, bias, support, part, raw)
-            surprise = opened - log_inside.unsqueeze(-1)
-            grown = surprise.exp()
+            surprise = (opened - log_inside.unsqueeze(-1)).clamp_(min=distributions.FLOOR)
+            grown = nn.functional.threshold_(surprise.exp(), distributions.LEAST, 0.0)
             # ∂ log π(y) is 1[token = y] − π(token), ∂ entropy −π(token)·(log π(token) + entropy).
             if plan.entropy:
-                surprise = surprise.clamp_(min=IMPOSSIBLE).add_(entropy.unsqueeze(-1))
-                grown.mul_(surprise.mul_(to_entropy.unsqueeze(-1)).add_(to_inside.unsqueeze(-1))).neg_()
+                surprise.add_(entropy.unsqueeze(-1)).mul_(to_entropy.unsqueeze(-1))
+                grown.mul_(surprise.add_(to_inside.unsqueeze(-1))).neg_()
             else:
                 grown.mul_(-to_inside.unsqueeze(-1))
             here, index = _places(tokens, part)
@@ -309,11 +308,10 @@ class _Sum:
     def add(self, logits: Tensor, weighted: bool) -> None:
         """Add columns [N, columns]; minus infinity adds nothing."""
         top = torch.maximum(self.top, logits.amax(-1))
-        below, shift = logits - top.unsqueeze(-1), self.top - top
+        below, shift = (logits - top.unsqueeze(-1)).clamp_(min=distributions.FLOOR), self.top - top
         powers, scale = below.exp(), shift.exp()
         if weighted:
-            more = below.clamp_(min=IMPOSSIBLE).mul_(powers).sum(-1)
-            self.weighted = (self.weighted + self.total * shift) * scale + more
+            self.weighted = (self.weighted + self.total * shift) * scale + below.mul_(powers).sum(-1)
         self.top, self.total = top, self.total * scale + powers.sum(-1)
 
     def log(self) -> Tensor:

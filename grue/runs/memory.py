@@ -4,7 +4,8 @@ Logits and activations depend on lengths and batches and are not counted, so a r
 be trained.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from grue.data.cache import size_text
-from grue.errors import Unavailable
+from grue.errors import Unavailable, of_the_system
 from grue.lm.device import available_on
 from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig
 
@@ -24,6 +25,8 @@ CURES: tuple[Mapping[str, Any], ...] = (
     {"lora_rank": RANK, "value_model": "shared"},
 )
 """Settings that need less memory, the mildest first."""
+SAVING: Mapping[str, Any] = {"gradient_checkpointing": "true", "log_prob_chunk": 128}
+"""Settings that make an update itself need less."""
 
 
 def training_bytes(weights: int, trained: int, config: Common) -> dict[str, int]:
@@ -62,6 +65,28 @@ def check_memory(policy: PreTrainedModel, config: Common) -> None:
         f"Training needs at least {size_text(sum(parts.values()))} beside the policy ({listed}), and {size_text(free)} "
         f"are free on {policy.device}. {_cure(weights, trained, config, free)}"
     )
+
+
+@contextmanager
+def short_of_memory(config: Common, without_effect: Collection[str], where: str) -> Iterator[None]:
+    """If a block runs out of memory, name the settings that need less.
+
+    Raises:
+        Unavailable: It has; saved states are as they were.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(of_the_system(error), Unavailable):
+            raise
+        less: dict[str, Any] = {"micro_batch_size": config.micro_batch_size // 2}
+        less |= {name: value for name, value in SAVING.items() if not getattr(config, name)}
+        chosen = [f"--set {name}={value}" for name, value in less.items() if value and name not in without_effect]
+        first = str(error).partition("\n")[0].rstrip(".") or "no memory is left"
+        raise Unavailable(
+            f"{where} ran out of memory: {first}. Less is needed by {' or '.join(chosen) or 'a smaller model'}, under "
+            "another --system name. With more memory, the same command resumes from the last saved state."
+        ) from error
 
 
 def _cure(weights: int, trained: int, config: Common, free: int) -> str:

@@ -28,7 +28,7 @@ from grue.evaluation.rewards import make_reward
 from grue.evaluation.scoring import Prepare, prepared_once
 from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
-from grue.lm.checks import check_lengths, check_model
+from grue.lm.checks import check_lengths, check_model, check_precision
 from grue.lm.distributed import DistributedContext
 from grue.lm.folder import locate_model
 from grue.lm.load import LoadedModel, is_here, load_language_model
@@ -47,7 +47,7 @@ from grue.runs.alarms import alarms
 from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.card import card, training_versions
 from grue.runs.folder import begin, claim_folder, finished, owner_of
-from grue.runs.memory import check_memory
+from grue.runs.memory import check_memory, short_of_memory
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan, check_backbone
 from grue.runs.select import check_selection, narrowed, selection
@@ -150,7 +150,9 @@ class Run:
         self.clock = time.monotonic()  # what came before is not part of the first update
         for n in range(done, total):
             set_learning_rate(state.optimizer, config, n, total)
-            self.end_update(n + 1, total, algorithm.update(self.trainer, state, config, n), state)
+            with short_of_memory(config, algorithm.without_effect, f"update {n}"):
+                figures = algorithm.update(self.trainer, state, config, n)
+            self.end_update(n + 1, total, figures, state)
 
     def _select(self) -> None:
         """Keep the training examples that the settings choose; the choice counts as training."""
@@ -398,6 +400,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
         training, began = training_of_start(manifest), manifest.weights
     precision = plan.config.precision
     assert precision != "auto", "a plan has settled it"
+    check_precision(precision, distributed.device)
     examples: Sequence[Example] = load_examples(plan.task, plan.split, plan.data_dir, plan.offline).examples
     if plan.config.train_share is not None:
         examples = some_examples(examples, plan.config.train_share, plan.seed)

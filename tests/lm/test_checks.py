@@ -124,3 +124,12 @@ def test_what_says_nothing_about_the_model_is_no_refusal(monkeypatch):
         with pytest.raises(type(error)) as raised:
             checks.check_model(model, tiny.tokenizer("causal"))
         assert raised.value is error
+
+
+def test_a_card_without_bfloat16_is_refused_where_it_is_asked_for(monkeypatch, refused):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    with refused(ConfigError):
+        checks.check_precision("bfloat16", torch.device("cuda"))
+    checks.check_precision("float32", torch.device("cuda"))
+    checks.check_precision("bfloat16", torch.device("cpu"))

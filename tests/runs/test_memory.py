@@ -1,5 +1,7 @@
 """A run that cannot fit into memory is refused before it trains, with the settings that would fit."""
 
+import dataclasses
+
 import pytest
 from support.late import late
 
@@ -7,7 +9,7 @@ import grue
 from grue.errors import Unavailable
 
 memory, device, algorithms = late("grue.runs.memory"), late("grue.lm.device"), late("grue.runs.algorithms")
-tiny, loading = late("support.tiny"), late("grue.lm.load")
+tiny, loading, torch = late("support.tiny"), late("grue.lm.load"), late("torch")
 
 WEIGHTS = 268_098_176  # of Gemma 3 270M: 1.07 GB in float32
 
@@ -75,3 +77,41 @@ def test_a_run_is_refused_before_it_trains(tmp_path, monkeypatch):
     with pytest.raises(Unavailable, match="Training needs at least"):
         grue.train("imdb", "grpo", runs=tmp_path, updates=1)
     assert not list(tmp_path.rglob("config.toml")), "the folder is not claimed"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "error"),
+    [
+        ("ppo", {}, RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.\nSee")),
+        ("trpo", {"gradient_checkpointing": True}, MemoryError()),
+        ("es", {"micro_batch_size": 1}, RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 8 bytes.")),
+    ],
+)
+def test_an_update_without_memory_names_what_needs_less_and_the_state_before_it_stays(
+    algorithm, settings, error, tmp_path, refused
+):
+    found, fails = algorithms.find_algorithm(algorithm), [True]
+
+    def update(trainer, state, config, n):
+        if n == 2 and fails:
+            with torch.no_grad():  # in the middle of an update: some weights have changed
+                next(state.policy.parameters()).add_(1.0)
+            raise error
+        return found.update(trainer, state, config, n)
+
+    broken = dataclasses.replace(found, update=update)
+    with refused(Unavailable):
+        tiny.run("causal", algorithm, tmp_path / "short", **settings).carry_out(broken)
+    fails.clear()
+    again, whole = (tiny.run("causal", algorithm, tmp_path / name, **settings) for name in ("short", "whole"))
+    for run in (again, whole):
+        run.carry_out(broken)
+    assert torch.equal(tiny.weights(again.trainer.policy), tiny.weights(whole.trainer.policy))
+
+
+def test_another_error_of_an_update_stays_what_it_is():
+    with (
+        pytest.raises(RuntimeError, match="a bug"),
+        memory.short_of_memory(algorithms.find_card("ppo").settings(), (), "update 0"),
+    ):
+        raise RuntimeError("a bug")

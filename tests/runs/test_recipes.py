@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support.late import lates
@@ -207,6 +208,25 @@ def test_auto_becomes_what_the_machine_is_fast_in_and_stays_it(tmp_path, monkeyp
     claim_folder(planned(False, precision="bfloat16"))
     with refused(ConfigError):
         claim_folder(slow)
+
+
+@pytest.mark.parametrize(
+    ("suite", "name", "width", "settings", "expected"),
+    [
+        ("grue", "imdb", 768, {}, "bfloat16"),  # 64 + 48 tokens, GPT-2
+        ("grue", "imdb", 768, {"micro_batch_size": 8}, "float32"),
+        ("grue", "commongen", 768, {}, "float32"),  # 20 and 20 tokens, T5-base
+        ("grue", "cnn_dailymail", 768, {}, "bfloat16"),
+        ("mini", "imdb", 128, {}, "float32"),
+    ],
+)
+def test_auto_is_float32_on_a_gpu_whose_kernels_would_be_short(suite, name, width, settings, expected, monkeypatch):
+    monkeypatch.setattr(plan, "scoring_device", lambda: SimpleNamespace(type="cuda"))
+    monkeypatch.setattr(plan, "multiplies_bfloat16", lambda device: True)
+    sizes = SimpleNamespace(get_text_config=lambda: SimpleNamespace(hidden_size=width))
+    monkeypatch.setattr("grue.lm.load.check_language_model", lambda family, model: sizes)
+    task, settings = load_task(name, suite), {"micro_batch_size": 64, "precision": "auto", **settings}
+    assert stages_of(RunRequest(task=task, algorithm="ppo", settings=settings))[-1].config.precision == expected
 
 
 def test_an_algorithm_of_another_package_is_used_by_its_name(monkeypatch):
