@@ -3,7 +3,7 @@
 TRL 1.12.0 is the last release with PPO; GRPO and RLOO are those of 1.16.0. Each release gets a virtual environment of
 its own under ~/.cache/grue/bench (or --venvs), made on the first run. Every row of a table is a live process; rounds
 give each of them one iteration in turn, so that noise on the machine hits all. Ratios are medians over rounds of CPU
-seconds (on a GPU: wall seconds).
+seconds (on a GPU: wall seconds). Each table is written when it is done: `--resume` measures the others.
 """
 
 import argparse
@@ -58,12 +58,14 @@ class Row:
     Attributes:
         side: "grue", "trl-1.12" or "trl-1.16".
         base: Name of the row that this one is compared with; empty compares with the first.
+        copies: Processes that run at the same time, as in a sweep; its seconds are those of the slowest.
     """
 
     name: str
     side: str
     setting: Setting
     base: str = ""
+    copies: int = 1
 
 
 @dataclass(frozen=True)
@@ -256,14 +258,23 @@ def cuda_groups(threads: int, rounds: int) -> list[Group]:
             tuple(grue_rows(summaries)),
             rounds,
         ),
-        Group(
-            "critic-free",
-            "GPT-2 124M, 64 + 48 tokens, 64 rollouts to 4 prompts, 4 epochs, no critic",
-            without_critic(gpt2),
-            rounds,
-            WITHOUT_CRITIC,
-        ),
     ]
+    one_gemma = replace(base, family="gemma", layers=18, width=640, heads=4, vocabulary=262144)
+    for name, title, shape in (
+        ("critic-free", "GPT-2 124M, 64 + 48 tokens", gpt2),
+        ("gemma-64-48", "Gemma 3 270M, random weights, 64 + 48 tokens", replace(one_gemma, prompt=64, response=48)),
+        ("gemma-20-20", "Gemma 3 270M, random weights, 20 + 20 tokens", replace(one_gemma, prompt=20, response=20)),
+    ):
+        for precision in ("float32", "bfloat16"):
+            rows = without_critic(replace(shape, precision=precision))
+            note = WITHOUT_CRITIC if precision == "float32" else WITHOUT_CRITIC.replace(" float32,", " bfloat16,")
+            whole = f"{title}, 64 rollouts to 4 prompts, 4 epochs, no critic, {precision}"
+            groups.append(Group(f"{name}-{precision}", whole, rows, rounds, note))
+    alone = Row("one run", "grue", replace(gpt2, options=SHARED))
+    several = tuple(replace(alone, name=f"{count} runs at once", copies=count) for count in (2, 4))
+    groups.append(
+        Group("at-once", "Runs of PPO on one GPU: GPT-2 124M, 64 + 48 tokens, 64 rollouts", (alone, *several), rounds)
+    )
     return groups
 
 
@@ -336,12 +347,11 @@ class Side:
             raise SystemExit(f"{self.row.name} has ended:\n{self.log.read()[-3000:]}")
         return dict(json.loads(line))
 
-    def iterate(self, word: str = "go") -> Answer:
-        """Have it carry out one iteration."""
+    def ask(self, word: str = "go") -> None:
+        """Have it carry out one iteration; `answer` waits for its end."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{word}\n")
         self.process.stdin.flush()
-        return self.answer()
 
     def close(self) -> None:
         """End it."""
@@ -370,23 +380,33 @@ def start(row: Row, interpreters: Mapping[str, str]) -> Side:
 
 def measure(group: Group, interpreters: Mapping[str, str]) -> tuple[dict[str, list[Answer]], dict[str, str]]:
     """Let the rows of a group take turns; return each row's iterations, and the versions of all libraries."""
-    sides: list[Side] = []
+    rows: dict[str, list[Side]] = {}
     versions: dict[str, str] = {}
     try:
-        sides.extend(start(row, interpreters) for row in group.rows)
-        for side in sides:
-            versions |= {f"{side.row.side}: {name}": one for name, one in side.answer()["versions"].items()}
-        rounds: dict[str, list[Answer]] = {row.name: [] for row in group.rows}
+        for row in group.rows:
+            rows[row.name] = [start(row, interpreters) for _ in range(row.copies)]
+        for row in group.rows:
+            for side in rows[row.name]:
+                versions |= {f"{row.side}: {name}": one for name, one in side.answer()["versions"].items()}
+        rounds: dict[str, list[Answer]] = {name: [] for name in rows}
         for turn in range(WARM + group.rounds):
             # The order turns round, so that no row always follows the same one.
-            for side in sides if turn % 2 else reversed(sides):
-                answer = side.iterate()
+            for name in rows if turn % 2 else reversed(rows):
+                answer = turn_of(rows[name])
                 if turn >= WARM:
-                    rounds[side.row.name].append(answer)
+                    rounds[name].append(answer)
     finally:
-        for side in sides:
+        for side in (side for copies in rows.values() for side in copies):
             side.close()
     return rounds, versions
+
+
+def turn_of(copies: Sequence[Side]) -> Answer:
+    """Have all copies of a row carry out an iteration at the same time; return the slowest's answer."""
+    for side in copies:
+        side.ask()
+    answers = [side.answer() for side in copies]
+    return max(answers, key=lambda one: one["wall"]) | {"peak_mib": sum(one["peak_mib"] for one in answers)}
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -408,7 +428,7 @@ def summary(group: Group, rounds: Mapping[str, Sequence[Answer]]) -> list[Answer
         for phase in ("generation", "scoring", "update"):
             # Evolution strategies score under no other model: they have no such phase.
             line[phase] = median([answer["phases"].get(phase, {}).get(clock, 0.0) for answer in answers])
-        line["rollouts_per_second"] = median([row.setting.rollouts / answer["wall"] for answer in answers])
+        line["rollouts_per_second"] = median([row.copies * row.setting.rollouts / answer["wall"] for answer in answers])
         line["speed"] = median([b[clock] / a[clock] for a, b in zip(answers, base, strict=True)])
         line["peak_mib"] = max(answer["peak_mib"] for answer in answers)
         options = row.setting.options
@@ -448,8 +468,10 @@ def profile(row: Row, interpreters: Mapping[str, str]) -> None:
     side = start(row, interpreters)
     try:
         side.answer()
-        side.iterate()
-        dearest = side.iterate("profile")["operators"]
+        side.ask()
+        side.answer()
+        side.ask("profile")
+        dearest = side.answer()["operators"]
     finally:
         side.close()
     print(f"\n### Operators: {row.name}, vocabulary {row.setting.vocabulary:,}\n")
@@ -497,6 +519,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--profile", action="store_true", help="print the dearest operators of the first table's rows")
     parser.add_argument("--venvs", type=Path, default=CACHE, help="folder of TRL's environments; made if missing")
     parser.add_argument("--no-trl", action="store_true", help="leave TRL's rows out")
+    parser.add_argument("--resume", action="store_true", help="leave out the tables that the output already has")
     parser.add_argument("--output", type=Path, help="JSON file; else benchmarks/results/trainer-DEVICE.json")
     return parser.parse_args()
 
@@ -516,6 +539,10 @@ def main() -> None:
         groups = [shrunk(group, device) for group in groups]
     if options.no_trl:
         groups = [without_trl(group) for group in groups]
+    output = options.output or HERE / "results" / f"trainer-{options.device}.json"
+    if options.resume and output.exists():
+        measured = json.loads(output.read_text())["tables"]
+        groups = [group for group in groups if group.name not in measured]
     interpreters = {"grue": sys.executable}
     for side in {row.side for group in groups for row in group.rows} - {"grue"}:
         interpreters[side] = trl_python(options.venvs, side)
@@ -524,21 +551,15 @@ def main() -> None:
             if row.side == "grue" and row.setting.options.get("value_model") == "shared":
                 profile(row, interpreters)
         return
-    result: dict[str, Any] = {
-        "machine": machine(options.device),
-        "threads": options.threads,
-        "versions": {},
-        "tables": {},
-    }
     for group in groups:
         rounds, versions = measure(group, interpreters)
         lines = summary(group, rounds)
         text = table(group, lines)
         print(f"\n{text}", flush=True)
-        result["versions"] |= versions
-        result["tables"][group.name] = {"title": group.title, "rows": lines, "text": text}
-    if not options.quick:
-        write(result, options)
+        if not options.quick or options.output:
+            done = {group.name: {"title": group.title, "rows": lines, "text": text}}
+            machine_of = {"machine": machine(options.device), "threads": options.threads}
+            write({**machine_of, "versions": versions, "tables": done}, output)
 
 
 def gpu_name() -> str:
@@ -548,9 +569,8 @@ def gpu_name() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 
 
-def write(result: Mapping[str, Any], options: argparse.Namespace) -> None:
+def write(result: Mapping[str, Any], path: Path) -> None:
     """Write the figures as JSON, and the tables as Markdown beside it; tables not measured now stay as they are."""
-    path = options.output or HERE / "results" / f"trainer-{options.device}.json"
     old = json.loads(path.read_text()) if path.exists() else {"tables": {}, "versions": {}}
     tables, versions = old["tables"] | result["tables"], old["versions"] | result["versions"]
     path.parent.mkdir(parents=True, exist_ok=True)

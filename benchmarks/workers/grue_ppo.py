@@ -106,7 +106,7 @@ def make_task(setting: Setting) -> Task:
         prompt=Prompt(max_tokens=setting.prompt, truncation="left"),
         rollout=generation,
         decoding=generation,
-        backbone=Backbone(family=setting.family, model="random"),
+        backbone=Backbone(family="seq2seq" if setting.family == "seq2seq" else "causal", model="random"),
         reward="rouge1",
         metrics=(MetricSpec("rouge1", "preference", (0.0, 1.0)),),
         recipes={},

@@ -21,6 +21,8 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
     PreTrainedModel,
@@ -39,6 +41,7 @@ class Setting:
     """One measured configuration: sizes, algorithm and machine.
 
     Attributes:
+        family: "causal" is GPT-2, "seq2seq" T5, "gemma" Gemma 3, with the 4 query heads of its smallest.
         model: Folder of a pretrained causal model in place of a random one, of the setting's vocabulary, with 0 as the
             padding token and 1 as the end.
         micro_batch: Sequences in one forward pass.
@@ -89,6 +92,15 @@ def make_model(setting: Setting) -> PreTrainedModel:
         )  # fmt: skip
         model = GPT2LMHeadModel(config).eval()
         _sharpen(model, model.transformer.ln_f.weight.data, {})
+    elif setting.family == "gemma":
+        gemma = Gemma3TextConfig(
+            vocab_size=size, num_hidden_layers=setting.layers, hidden_size=setting.width,
+            intermediate_size=16 * setting.width // 5, num_attention_heads=setting.heads, num_key_value_heads=1,
+            head_dim=setting.width // setting.heads // 10 * 16, bos_token_id=EOS, eos_token_id=EOS, pad_token_id=PAD,
+        )  # fmt: skip
+        model = Gemma3ForCausalLM(gemma).eval()
+        _sharpen(model, model.model.norm.weight.data.add_(1.0), {})
+        model.model.norm.weight.data.sub_(1.0)  # its norm multiplies by one more than the weight
     else:
         config = T5Config(
             vocab_size=size, d_model=setting.width, d_kv=setting.width // setting.heads, d_ff=4 * setting.width,

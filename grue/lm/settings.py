@@ -12,7 +12,8 @@ class ModelSettings:
 
     Attributes:
         precision: Of the models' forward passes; weights, softmax, KL and advantages stay float32. "auto" is "bfloat16"
-            where the machine that plans the run multiplies it in hardware, else "float32".
+            where the machine that plans the run multiplies it in hardware (a GPU: and has much to multiply), else
+            "float32".
         gradient_checkpointing: Recompute activations in the backward pass instead of keeping them.
         lora_rank: Rank of low-rank adapters that are trained in place of the weights; 0 trains all weights.
         lora_alpha: Scale of the adapters: their output counts lora_alpha / lora_rank times.
