@@ -87,8 +87,8 @@ def check_import(checkout: Path) -> None:
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of the best and of the last weights of a run."""
-    folders = ("checkpoint", "final")
+    """Return the tensors of the weights that a run keeps, the best and the last, or the last alone."""
+    folders = [folder for folder in ("checkpoint", "final") if (run / folder).exists()]
     return {f"{f}/{name}": value for f in folders for name, value in load_file(run / f / "model.safetensors").items()}
 
 
