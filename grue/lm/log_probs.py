@@ -164,7 +164,8 @@ class Head:
         want_entropy: bool,
     ) -> list[Tensor]:
         """Return the `token_scores` of tokens [N] at states [N, H] with a bit-packed support; see `token_log_probs`."""
-        weight, bias, device = self.layer.weight, self.layer.bias, states.device.type
+        bias: Tensor | None = self.layer.bias
+        weight, device = self.layer.weight, states.device.type
         if self.bias is not None:
             bias = self.bias[0] if bias is None else bias + self.bias[0]
         if torch.is_autocast_enabled(device):
@@ -274,7 +275,7 @@ class _Scores(torch.autograd.Function):
             raw = kept[part.start // plan.columns] if kept else None
             _, logits, opened = plan.logits(states, weight, bias, support, part, raw)
             surprise = (opened - log_inside.unsqueeze(-1)).clamp_(min=distributions.FLOOR)
-            grown = nn.functional.threshold_(surprise.exp(), distributions.LEAST, 0.0)
+            grown = nn.functional.threshold(surprise.exp(), distributions.LEAST, 0.0, inplace=True)
             # ∂ log π(y) is 1[token = y] − π(token), ∂ entropy −π(token)·(log π(token) + entropy).
             if plan.entropy:
                 surprise.add_(entropy.unsqueeze(-1)).mul_(to_entropy.unsqueeze(-1))
