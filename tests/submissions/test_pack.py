@@ -142,7 +142,8 @@ def pack_and_be_killed(owner, place, when, *arguments, **options):
 
 
 def test_what_a_killed_pack_left_is_cleared_and_never_read(tmp_path):
-    pack_and_be_killed(files, "_swap", lambda *_: True, [a_run()], tmp_path)
+    place = tmp_path / "mini/ours"
+    pack_and_be_killed(os, "replace", lambda source, target: target == place, [a_run()], tmp_path)
     (leaving,) = (tmp_path / "mini").iterdir()
     assert leaving.name.startswith(".ours.")
     assert systems(tmp_path) == []
