@@ -60,7 +60,9 @@ def warnings_of(code, folder, **environment):
 
 
 def tracked(folder, name, **environment):
-    place = f"import os, sys\nos.chdir({str(folder)!r})\nsys.argv = ['', {str(folder)!r}, {name!r}]\n"
+    # Forked from a process that may have imported the tracker, which reads its folder when it is imported.
+    anew = f"for held in [held for held in sys.modules if held.partition('.')[0] == {name!r}]:\n    del sys.modules[held]\n"
+    place = f"import os, sys\n{anew}os.chdir({str(folder)!r})\nsys.argv = ['', {str(folder)!r}, {name!r}]\n"
     return warnings_of(place + SCRIPT, folder, **environment)
 
 
