@@ -57,8 +57,8 @@ def table(task: Task, asked: argparse.Namespace) -> Iterator[str]:
 
 def counts(task: Task, asked: argparse.Namespace) -> Iterator[str]:
     """Yield the lines: for each system, mean and standard deviation over its seeds."""
-    yield f"| {task.name} | words | say three words twice, % |"
-    yield "|---|---|---|"
+    yield f"| {task.name} | words | say three words twice, % | words by seed |"
+    yield "|---|---|---|---|"
     for system in asked.systems.split(","):
         folder = asked.submissions / task.suite / system / task.name
         words, twice = [], []
@@ -66,7 +66,8 @@ def counts(task: Task, asked: argparse.Namespace) -> Iterator[str]:
             texts = [prediction.text.lower().split() for prediction in read_predictions(path)]
             words.append(mean(map(len, texts)))
             twice.append(100 * mean(map(repeats, texts)))
-        yield f"| {system} | {spread(words)} | {spread(twice)} |"
+        by_seed = " ".join(f"{value:.1f}" for value in words)
+        yield f"| {system} | {spread(words)} | {spread(twice)} | {by_seed} |"
 
 
 def repeats(words: list[str]) -> bool:

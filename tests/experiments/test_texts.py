@@ -33,4 +33,4 @@ def test_counts_are_means_over_texts_and_spread_over_seeds(tmp_path):
     asked = Namespace(systems="mine", submissions=tmp_path)
     rows = list(texts.counts(task_files.load_task("totto", "mini"), asked))
     # words: 5 and 2; twice: half of the first seed's texts and none of the second's
-    assert rows[-1] == "| mine | 3.5 ± 2.1 | 25.0 ± 35.4 |"
+    assert rows[-1] == "| mine | 3.5 ± 2.1 | 25.0 ± 35.4 | 5.0 2.0 |"
