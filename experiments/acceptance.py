@@ -1,5 +1,7 @@
 """Whether a board can tell methods apart: `python experiments/acceptance.py [--board leaderboard/mini.json]`.
 
+With `--table`, instead: preference of each system on each task, bold where it is decidedly above the start.
+
 Five measures, with targets that were set before the third edition's rows were made (docs/background/mini.md):
 
 - M2: no task brings more than 40 % of a method's gain over its start, and leaving a task out changes no decided sign.
@@ -19,6 +21,7 @@ from grue.leaderboard.board import Board, Row
 from grue.leaderboard.lineage import are_pairs, starts_on
 from grue.leaderboard.places import contrast
 from grue.leaderboard.published import read_board
+from grue.records import LOOKUPS
 from grue.stats.correlation import kendall
 from grue.stats.intervals import mean
 from grue.stats.paired import LEVEL, Contrast, holm, judge_seeds
@@ -35,7 +38,12 @@ def main() -> None:
     """Print the measures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--board", type=Path, default=ROOT / "leaderboard" / "mini.json")
-    board = read_board(parser.parse_args().board)
+    parser.add_argument("--table", action="store_true", help="the table of docs/background/findings.md")
+    asked = parser.parse_args()
+    board = read_board(asked.board)
+    if asked.table:
+        print(*table(board), sep="\n")
+        return
     rows = [row for row in board.rows if row.standing in ("ranked", "partial") and not row.system.startswith(PICKED)]
     methods = [row for row in rows if row.system == START or row.system.startswith(f"{START}+")]
     tasks = [task.name for task in board.tasks if all(task.name in row.cells for row in methods)]
@@ -46,6 +54,29 @@ def main() -> None:
         print(*measure, "", sep="\n")
     print(*halves(methods, tasks), "", sep="\n")
     print(*controls(board, methods, tasks), sep="\n")
+
+
+def table(board: Board) -> Iterator[str]:
+    """Yield systems by their mean; bold where one is decidedly above the start, Holm over a task's ranked pairs."""
+    tasks = [task.name for task in board.tasks]
+    ranked = [row for row in board.rows if row.standing == "ranked"]
+    beside = [row for row in board.rows if row.system == "zero-shot" or row.system.startswith(PICKED)]
+    yield "| preference | mean | " + " | ".join(f"`{task}`" for task in tasks) + " |"
+    yield "|---|" + "---|" * (len(tasks) + 1)
+    cells = []
+    for task in tasks:
+        lookups = [row for row in board.rows if row.system in LOOKUPS and task in row.cells]
+        best = max(lookups, key=lambda row: preference(row, task))
+        cells.append(f"{preference(best, task):.1f} (`{best.system}`)")
+    yield f"| best lookup | – | {' | '.join(cells)} |"
+    above = {task: signs(board, ranked, [task]) for task in tasks}
+    for row in sorted(beside + ranked, key=lambda row: mean([preference(row, task) for task in tasks])):
+        values = {task: preference(row, task) for task in tasks}
+        sign = {
+            task: above[task].get((row.system, START), 0) - above[task].get((START, row.system), 0) for task in tasks
+        }
+        cells = [f"**{value:.1f}**" if sign[task] == 1 else f"{value:.1f}" for task, value in values.items()]
+        yield f"| `{row.system}` | {mean(list(values.values())):.1f} | {' | '.join(cells)} |"
 
 
 def by_seed(row: Row, task: str) -> Mapping[int, float]:

@@ -184,20 +184,25 @@ def test_pictures_are_of_the_files_of_today():
 
 def test_the_table_of_the_findings_is_the_boards_with_the_decided_gains_in_bold():
     board = read_board(ROOT / "leaderboard/mini.json")
-    rows = {row.system: row for row in board.rows}
+    rows, tasks = {row.system: row for row in board.rows}, [task.name for task in board.tasks]
     lines = [line.strip("| ").split(" | ") for line in text("docs/background/findings.md").splitlines()]
     (columns,) = [line[1:] for line in lines if line[0] == "preference"]
+    assert columns == ["mean", *(f"`{task}`" for task in tasks)]
+    (unlearned,) = [line[2:] for line in lines if line[0] == "best lookup"]
     shown = {
         line[0].strip("`"): line[1:] for line in lines if line[0].startswith("`") and len(line) == len(columns) + 1
     }
-    assert sorted(shown) == sorted(task.name for task in board.tasks) and columns[0] == "best lookup"
-    systems = [re.search(r"`(.+)`", column)[1] for column in columns[1:]]
     ranked = [row for row in board.rows if row.standing == "ranked"]
-    for task, (unlearned, *means) in shown.items():
+    assert {*shown} == {row.system for row in ranked} | {"zero-shot"} | {name for name in rows if "best-of" in name}
+    assert {system: cells[0] for system, cells in shown.items()} == {
+        system: f"{rows[system].preference:.1f}" for system in shown
+    }
+    for column, task in enumerate(tasks):
         mean = {system: f"{row.cells[task].preference.mean:.1f}" for system, row in rows.items() if task in row.cells}
-        highest, name = re.fullmatch(r"([\d.]+) \(`(.+)`\)", unlearned).groups()
+        highest, name = re.fullmatch(r"([\d.]+) \(`(.+)`\)", unlearned[column]).groups()
         assert mean[name] == highest == max((mean[one] for one in {*mean} & LOOKUPS), key=float)
-        assert [cell.strip("*") for cell in means] == [mean.get(system, "–") for system in systems]
         gains = {b if a == "supervised" else a: -sign if a == "supervised" else sign
                  for (a, b), sign in acceptance.signs(board, ranked, [task]).items() if "supervised" in (a, b)}  # fmt: skip
-        assert [cell.startswith("**") for cell in means] == [gains.get(system, 0) == 1 for system in systems], task
+        for system, cells in shown.items():
+            is_above = gains.get(system, 0) == 1
+            assert cells[1 + column] == (f"**{mean[system]}**" if is_above else mean[system]), (system, task)
