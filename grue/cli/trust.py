@@ -55,6 +55,12 @@ _of_a_row = options.together(
     "or config.json, to train the runs again. Baselines need none. [default: `checkpoints` of submission.toml]",
 )
 @options.option("--salt", default="", help="What nobody knew when the row was handed in; the draw depends on it, too.")
+@options.option(
+    "--beside",
+    type=options.PATH,
+    help="Folder of submissions with the verified rows over which its lead is judged, such as the base branch's. "
+    "[default: the row's own]",
+)
 @options.option("--record", is_flag=True, help="Write what was seen beside the row, as NAME.trust.json.")
 @options.option("--by", default="", help="Who runs it; needed with --record.")
 @options.option("--date", "day", help="When, as 2026-01-31. [default: today]")
@@ -67,6 +73,7 @@ def verify(
     at_most: int | None,
     allow_download: bool,
     salt: str,
+    beside: Path | None,
     threads: int | None,
     record: bool,
     by: str,
@@ -94,7 +101,7 @@ def verify(
     _use_threads(threads, picked)
     where = checkpoint or read_submission(submission).checkpoints or None
     models = _trained(picked, runs, allow_download, at_most) if where == CONFIG else find_models(picked, where)
-    verified = [] if seeds else verifying.verified_beside(submission)
+    verified = [] if seeds else verifying.verified_beside(submission, beside)
     reruns = []
     for (target, rows_seed), model in zip(chosen, models, strict=True):
         with evaluation_progress(str(target)) as progress:

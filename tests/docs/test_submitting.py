@@ -116,6 +116,76 @@ def test_names_of_rows_that_a_pull_request_changes_are_taken_as_names_alone(tmp_
     assert done.stdout.split("\n")[:-1] == ["submissions/mini/ours/", "submissions/mini/ours+nlpo-1.2/"]
 
 
+@pytest.fixture
+def pull_request(tmp_path: Path) -> Path:
+    """The base branch in `base`, with a row and its record; in `submitted` a row, and records of itself and the other."""
+    submitted, rows = tmp_path / "submitted", Path("submissions/mini")
+    (submitted / rows / "theirs").mkdir(parents=True)
+    (submitted / rows / "theirs/submission.toml").write_text("")
+    record = submitted / rows / "theirs.trust.json"
+    record.write_text((ROOT / rows / "supervised+ppo.trust.json").read_text())
+    git(submitted, "init", "-qb", "main")
+    git(submitted, "add", "-A")
+    git(submitted, "commit", "-qm", "the base")
+    shutil.copytree(submitted, tmp_path / "base")
+    git(submitted, "checkout", "-qb", "branch")
+    lower = re.sub(r'"fresh": ([0-9.]+)', lambda found: f'"fresh": {float(found[1]) / 2}', record.read_text())
+    assert lower != record.read_text()
+    record.write_text(lower)
+    for name in ("no-model", "ours"):
+        (submitted / rows / name).mkdir()
+        (submitted / rows / name / "submission.toml").write_text("")
+        (submitted / rows / f"{name}.trust.json").write_text(lower)
+    git(submitted, "add", "-A")
+    git(submitted, "commit", "-qm", "what is handed in")
+    return tmp_path
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True)
+
+
+def run_job(job: str, home: Path, program: str, **values: str) -> subprocess.CompletedProcess[str]:
+    """Run the script of a job on a pull request, with a shell script as grue."""
+    place = home / "base/.venv/bin/grue"
+    place.parent.mkdir(parents=True)
+    place.write_text(f"#!/bin/sh\n{program}\n")
+    place.chmod(0o755)
+    step = PARSED["submissions"]["jobs"][job]["steps"][-1 if job == "check" else -2]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GRUE_")}
+    environment |= {"BASE": "main", "RUNNER_TEMP": str(home), "PYTHONPATH": str(ROOT), **values}
+    command = ["bash", "-e", "-c", step["run"]]
+    return subprocess.run(command, cwd=home / "submitted", env=environment, capture_output=True, text=True)
+
+
+def test_a_pull_request_that_changes_the_record_of_another_row_is_refused(pull_request: Path) -> None:
+    """Lower fresh scores of others would make its own lead smaller."""
+    submitted = pull_request / "submitted"
+    git(submitted, "rm", "-rq", "submissions/mini/ours", "submissions/mini/no-model")
+    git(submitted, "rm", "-q", "submissions/mini/ours.trust.json", "submissions/mini/no-model.trust.json")
+    git(submitted, "commit", "-qm", "the record alone")
+    done = run_job("check", pull_request, f'exec "{sys.executable}" -m grue "$@"', ASSOCIATION="CONTRIBUTOR")
+    (said,) = [line for line in done.stdout.splitlines() if "GRUE-S040" in line]
+    assert done.returncode == 1 and said.startswith("::error file=submissions/mini/theirs.trust.json")
+
+
+def test_what_verifies_a_row_reads_the_base_branch_s_records_and_keeps_its_own_alone(pull_request: Path) -> None:
+    program = """
+echo "$*" >> "$RUNNER_TEMP/called"
+[ ! -e "${3%/}.trust.json" ] || exit 9 # what the pull request says of the row
+[ "${3%/}" = submissions/mini/ours ] || exit 3
+echo seen > "${3%/}.trust.json"
+"""
+    done = run_job("verify", pull_request, program, GITHUB_RUN_ID="7")
+    assert done.returncode == 1 and "submissions/mini/no-model/ is not verified" in done.stdout, done.stderr
+    called = (pull_request / "called").read_text().splitlines()
+    rest = "--beside ../base/submissions --salt 7 --record --by run 7"
+    assert called == [f"submit verify submissions/mini/{name}/ {rest}" for name in ("no-model", "ours")]
+    kept = {path.name: path.read_text() for path in (pull_request / "records").iterdir()}
+    assert kept == {"ours.trust.json": "seen\n"}
+
+
 def test_every_trained_row_of_all_tasks_is_trained_again_by_the_week_and_one_by_every_push() -> None:
     matrix = PARSED["ci"]["jobs"]["retrain"]["strategy"]["matrix"]
     tasks = {

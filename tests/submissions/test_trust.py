@@ -148,7 +148,7 @@ def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
     assert [path.parent.name for path in Path("again").rglob("ours/*/checkpoint")] == [f"seed-{drawn.seed}"]
 
 
-def test_beside_verified_rows_the_lead_over_them_is_judged(made, row):
+def test_beside_verified_rows_the_lead_over_them_is_judged(made, row, tmp_path):
     """A copy under another name leads by nothing on either split; by a lot, once its record has other fresh scores."""
     command = ("verify", row, "--checkpoint", made / "runs", *RECORD)
     grue(*command)
@@ -177,6 +177,16 @@ def test_beside_verified_rows_the_lead_over_them_is_judged(made, row):
     files.write_json(recorded, record)
     fails(1, "imdb: lead in naturalness is 0.00 on the public test and -90.00 on the fresh draw", *command)
     assert status(row) == {"rescored"}
+    # What stands elsewhere decides, whatever becomes of the rows and records beside the row.
+    base = shutil.copytree(row.parent, tmp_path / "base/submissions/mini")
+    for gap in seen["fresh"]["gaps"].values():
+        gap["fresh"] -= 90
+    files.write_json(recorded, record)
+    grue(*command)
+    fails(1, "imdb: lead in naturalness is 0.00 on", *command, "--beside", base.parent)
+    say(copy, budget="days")  # nor by making them rows that are not verified
+    fails(1, "imdb: lead in naturalness is 0.00 on", *command, "--beside", base.parent)
+    fails(3, "there is no such folder of submissions", *command, "--beside", tmp_path / "nowhere")
 
 
 def test_texts_that_the_checkpoint_did_not_write_are_not_verified(made, row):
@@ -265,10 +275,12 @@ def test_another_checkpoint_is_refused(row, place, tmp_path):
         fails(3, "there is no such checkpoint", *command, tmp_path / name)
 
 
-def test_a_row_that_picks_by_code_is_refused(row, place):
+def test_a_row_that_picks_by_code_or_by_references_that_it_hides_is_refused(row, place):
     for best_of in ({"n": 4, "pick_by": "os:system"}, {"n": 10**9, "pick_by": "likelihood"}, {"n": "4"}, 4):
         edit_result(row, 1, generation={"best_of": best_of})
         fails(1, "which is not done again here", "verify", row, "--seed", 1, "--checkpoint", place)
+    edit_result(row, 1, generation={"best_of": {"n": 4, "pick_by": "sacrebleu", "oracle": False}})
+    fails(1, "which reads references, and does not state `oracle`.", "verify", row, "--seed", 1, "--checkpoint", place)
     edit_result(row, 1, generation={"guided": {"decoder": "deal"}})
     fails(1, "its decoding is guided, which is not done again here", "verify", row, "--seed", 1, "--checkpoint", place)
 

@@ -209,7 +209,10 @@ def _as_the_row_answers(target: Target, system: System) -> System:
     known = isinstance(pick_by, str) and (pick_by in (LIKELIHOOD, CONSENSUS) or not foreign_terms(pick_by))
     if type(n) is not int or not 2 <= n <= MOST_SAMPLES or not known:
         raise SubmissionError(f"{target}: picks the best of {n!r} by {pick_by!r}, which is not done again here.")
-    return with_best_of(system, choose_best_of(target.task, n, pick_by), target.task)
+    chosen = choose_best_of(target.task, n, pick_by)
+    if chosen.oracle and not best_of.get("oracle"):
+        raise SubmissionError(f"{target}: picks by {pick_by!r}, which reads references, and does not state `oracle`.")
+    return with_best_of(system, chosen, target.task)
 
 
 def answer_again(

@@ -57,15 +57,19 @@ class Verified:
     gaps: Mapping[str, Gap]
 
 
-def verified_beside(system: Path) -> list[Verified]:
-    """Return the runs behind the records of the verified rows in a row's suite, that row left out.
+def verified_beside(system: Path, submissions: Path | None = None) -> list[Verified]:
+    """Return the runs behind the records of the verified rows in a row's suite, the row of that name left out.
+
+    Args:
+        submissions: Where those rows are; they and their records decide about the row. [default: beside it]
 
     Raises:
-        DataError: A record cannot be read.
+        DataError: A record cannot be read, or there is no such folder.
     """
+    place = place_of(system)
     beside = []
-    for path in systems(place_of(system).parent):
-        if path == place_of(system) or (trust := read_trust(path)) is None:
+    for path in systems(submissions / place.parent.name if submissions else place.parent):
+        if path.name == place.name or (trust := read_trust(path)) is None:
             continue
         runs = {(run.task.name, run.seed): run for run in targets(path)}
         if standing_of(path, path.parent.name, [run.result for run in runs.values()]).rung == "verified":
