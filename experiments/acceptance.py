@@ -2,7 +2,7 @@
 
 With `--table`, instead: preference of each system on each task, bold where it is decidedly above the start.
 
-Five measures, with targets that were set before the third edition's rows were made (docs/background/mini.md):
+Five measures, with targets that were set before the third edition's rows were made (docs/background/protocol.md):
 
 - M2: no task brings more than 40 % of a method's gain over its start, and leaving a task out changes no decided sign.
 - M3: on five of seven tasks a quarter of all pairs of methods are decided, after Holm over the pairs of the task.
