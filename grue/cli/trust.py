@@ -83,7 +83,8 @@ def verify(
     """Run one checkpoint a task again, on the public test and on a fresh draw of the task's generator.
 
     The hashes of the row's checkpoints decide which training seeds are run, and on which rows. The public texts must
-    come out again, and the public scores must not be higher than the fresh ones by more than examples explain.
+    come out again, and its lead over the verified rows (without any, its score) must not be higher on the public test
+    than on the fresh draws by more than examples explain.
 
     \b
     grue submit verify submissions/mini/my-ppo --checkpoint runs
