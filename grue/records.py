@@ -316,7 +316,7 @@ class Entry:
     Attributes:
         status: "local" for the runs of this machine, "reported" without predictions, "recomputed" from published
             outputs kept elsewhere, "rescored" if the scores were recomputed from submitted predictions, "reproduced" if
-            a checkpoint also gave the predictions again, "verified" if it did as well on a test split that did not
+            a checkpoint also gave the predictions again, "verified" if it held its lead on a test split that did not
             exist when the row was submitted.
         preset: Of its algorithm's settings (`grue.runs.algorithms.preset_of`); empty if unknown.
         unverified: Whether its row has no rank until it is verified.

@@ -29,7 +29,7 @@ STATUSES: Mapping[Status, str] = {
     "recomputed": "scored here from outputs that are published elsewhere",
     "rescored": "every score was recomputed from the submitted predictions",
     "reproduced": "rescored, and checkpoints gave the predictions again",
-    "verified": "reproduced, and the checkpoints did as well on test examples that did not exist at submission",
+    "verified": "reproduced, and the checkpoints held their lead on test examples that did not exist at submission",
 }
 PROMPTINGS = {
     "chat": "the tasks' chat prompts",
