@@ -40,15 +40,16 @@ _of_a_row = options.together(
 )
 
 
-@click.command(short_help="Run a row's checkpoints on a test split that did not exist when it was handed in.")
+@click.command(short_help="Run a row's checkpoints, also on a test split that did not exist when it was handed in.")
 @_of_a_row
 @options.option(
     "--seed",
     "seeds",
     type=int,
     multiple=True,
-    help="Run this seed instead of the drawn ones, on the public test alone; repeat for several.",
+    help="Run this seed alone, on the public test; repeat for several.",
 )
+@options.option("--drawn", is_flag=True, help="Run only the drawn checkpoints; texts of other seeds are not seen.")
 @options.option(
     "--checkpoint",
     help="A run or checkpoint; a folder of runs; a path, a hub id or the address of an archive with {task} and {seed}; "
@@ -68,6 +69,7 @@ def verify(
     submission: Path,
     tasks: tuple[str, ...],
     seeds: tuple[int, ...],
+    drawn: bool,
     checkpoint: str | None,
     runs: Path,
     at_most: int | None,
@@ -80,9 +82,9 @@ def verify(
     day: str | None,
     offline: bool,
 ) -> None:
-    """Run one checkpoint a task again, on the public test and on a fresh draw of the task's generator.
+    """Run a row's checkpoints again on the public test, and one of each task on a fresh draw of its generator.
 
-    The hashes of the row's checkpoints decide which training seeds are run, and on which rows. The public texts must
+    The hashes of the row's checkpoints decide which training seeds are drawn, and which rows. The public texts must
     come out again, and its lead over the verified rows (without any, its score) must not be higher on the public test
     than on the fresh draws by more than examples explain.
 
@@ -96,7 +98,7 @@ def verify(
     if record and (tasks or seeds):
         raise ConfigError("--record: a record is of the whole draw; leave out --task and --seed.")
     requested = targets(submission, tasks, seeds)
-    chosen = [(target, None) for target in requested] if seeds else verifying.choose(targets(submission), salt)
+    chosen = [(target, None) for target in requested] if seeds else verifying.choose(targets(submission), salt, drawn)
     chosen = [(target, rows_seed) for target, rows_seed in chosen if not tasks or target.task.name in tasks]
     picked = [target for target, _ in chosen]
     _use_threads(threads, picked)

@@ -128,12 +128,16 @@ def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
     command = ("verify", row, "--salt", "run 7", *RECORD, "--date", "2026-01-31")
     done = grue(*command, "--checkpoint", made / "runs")
     (drawn,) = draw([target.result for target in trusted.targets(row)], "run 7").values()
-    first, bound, verdict = done.stdout.splitlines()
+    *runs, bound, verdict = done.stdout.splitlines()
+    first = runs.pop(tiny_row.SEEDS.index(drawn.seed))
     assert first.startswith(f"imdb seed {drawn.seed}: 100.0% equal texts; preference ") and " public, " in first
+    others = [seed for seed in tiny_row.SEEDS if seed != drawn.seed]
+    assert runs == [f"imdb seed {seed}: 100.0% equal texts" for seed in others]
     assert bound.startswith("imdb: preference: ") and bound.endswith(" in 10,000 tries.")
     assert verdict == f"{row}: verified." and status(row) == {"verified"}
     trust = read_trust(row)
-    (run,) = trust.reruns
+    assert [run.seed for run in trust.reruns] == list(tiny_row.SEEDS)
+    (run,) = [run for run in trust.reruns if run.fresh]
     assert (trust.by, trust.date, trust.salt, run.seed) == ("A. M.", "2026-01-31", "run 7", drawn.seed)
     assert set(trust.grue) == {"version", "commit"} and trust.machine and "torch" in trust.packages
     assert run.fresh.seed == drawn.rows_seed and set(run.fresh.gaps) == {"preference", "naturalness"}
@@ -142,7 +146,7 @@ def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
     assert str(row.parent) not in before.decode()  # no path of this machine
     say(row, checkpoints="config.json")
     assert status(row) == {"rescored"}  # other files
-    grue(*command, "--runs", "again")
+    grue(*command, "--drawn", "--runs", "again")
     (again,) = read_trust(row).reruns
     assert again == run and status(row) == {"verified"}
     assert [path.parent.name for path in Path("again").rglob("ours/*/checkpoint")] == [f"seed-{drawn.seed}"]
@@ -150,7 +154,7 @@ def test_a_row_is_verified_on_rows_that_no_split_has(made, row):
 
 def test_beside_verified_rows_the_lead_over_them_is_judged(made, row, tmp_path):
     """A copy under another name leads by nothing on either split; by a lot, once its record has other fresh scores."""
-    command = ("verify", row, "--checkpoint", made / "runs", *RECORD)
+    command = ("verify", row, "--drawn", "--checkpoint", made / "runs", *RECORD)
     grue(*command)
     (alone,) = read_trust(row).reruns
     assert alone.fresh.leads == {} and alone.fresh.judged == alone.fresh.gaps
@@ -197,6 +201,16 @@ def test_texts_that_the_checkpoint_did_not_write_are_not_verified(made, row):
     assert status(row) == {"rescored"}  # though the failure is recorded
 
 
+def test_texts_of_a_seed_that_is_not_drawn_are_seen_too(made, row):
+    """A draw of one seed of several would miss them most of the time, and one may carry the mean."""
+    seed = next(seed for seed in tiny_row.SEEDS if seed != drawn_seed(row))
+    rewrite(row, seed, "What a great and beautiful film. I loved it.")
+    command = ("verify", row, "--checkpoint", made / "runs")
+    fails(1, f"imdb seed {seed}: 0.0% of its public texts came out again", *command, *RECORD)
+    assert status(row) == {"rescored"}
+    assert "verified" in grue(*command, "--drawn").stdout  # which the option says
+
+
 def test_another_model_at_the_address_is_refused(made, row, monkeypatch, tmp_path):
     """It was handed in by its hash; one that was trained on the draw is another."""
     seed = drawn_seed(row)
@@ -213,10 +227,10 @@ def test_another_model_at_the_address_is_refused(made, row, monkeypatch, tmp_pat
     monkeypatch.setattr(models, "download", serve)
     say(row, checkpoints="https://example.org/{task}/{seed}.tar.gz")
     seed = drawn_seed(row)
-    done = CliRunner().invoke(main, ["submit", "verify", str(row)])
+    done = CliRunner().invoke(main, ["submit", "verify", str(row), "--drawn"])
     assert done.exit_code == 1 and "has the weights" in done.stderr
     served[0] = made / f"runs/mini/imdb/ours/seed-{seed}/checkpoint"
-    done = CliRunner().invoke(main, ["submit", "verify", str(row)])
+    done = CliRunner().invoke(main, ["submit", "verify", str(row), "--drawn"])
     assert done.stdout.startswith(f"imdb seed {seed}: 100.0% equal texts; ")
     assert asked == [f"https://example.org/imdb/{seed}.tar.gz"] * 2
 

@@ -92,7 +92,8 @@ class Trust:
     @property
     def rung(self) -> Rung:
         """The rung that its runs support if there are no `faults`."""
-        return "verified" if all(run.fresh is not None for run in self.reruns) else "reproduced"
+        drawn = {run.task for run in self.reruns if run.fresh is not None}
+        return "verified" if all(run.task in drawn for run in self.reruns) else "reproduced"
 
 
 @dataclass(frozen=True, slots=True)

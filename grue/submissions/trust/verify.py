@@ -38,15 +38,22 @@ TRIES = (1, 100, 10_000)
 """Numbers of checkpoints handed in, for which a bound on the gain is printed."""
 
 
-def choose(runs: Sequence[Target], salt: str = "") -> list[tuple[Target, int | None]]:
-    """Return which of a row's complete runs are made again, one a task, and the seed of the fresh draw if there is one.
+def choose(runs: Sequence[Target], salt: str = "", drawn_alone: bool = False) -> list[tuple[Target, int | None]]:
+    """Return a row's complete runs, and the seed of the fresh draw for the one that is drawn of each task.
+
+    Args:
+        drawn_alone: Leave out the runs that are not drawn.
 
     Raises as `draw`.
     """
     drawn = draw((run.result for run in runs), salt)
-    by_run = {(run.task.name, run.seed): run for run in runs}
-    chosen = [(by_run[task, run.seed], run.rows_seed) for task, run in drawn.items()]
-    return [(target, rows_seed if target.task.suite in GENERATED else None) for target, rows_seed in chosen]
+    chosen = []
+    for run in runs:
+        of_task = drawn[run.task.name]
+        is_drawn = run.seed == of_task.seed
+        if is_drawn or not drawn_alone:
+            chosen.append((run, of_task.rows_seed if is_drawn and run.task.suite in GENERATED else None))
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +188,7 @@ def describe_bound(reruns: Sequence[Rerun]) -> list[str]:
     named = compared({run.task: run.fresh.judged for run in reruns if run.fresh})
     lines = []
     for name, gap in named.items():
-        if name.endswith("preference") and (name.startswith("mean") or len(reruns) == 1):
+        if name.endswith("preference") and (name.startswith("mean") or len({run.task for run in reruns}) == 1):
             bounds = [f"{most_inflation(gap, len(named), tries):.2f} in {tries:,}" for tries in TRIES]
             lines.append(
                 f"{name}: {gap.value:+.2f} on the public test against the fresh draw (± {gap.error:.2f}). An inflation "
