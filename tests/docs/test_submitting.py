@@ -49,7 +49,8 @@ def checkouts(name: str) -> list[dict[str, Any]]:
 
 def test_there_are_five_workflows_which_end_in_time() -> None:
     assert list(PARSED) == ["boards", "ci", "pages", "release", "submissions"]
-    assert all(job["timeout-minutes"] <= 120 for workflow in PARSED.values() for job in workflow["jobs"].values())
+    minutes = {name: job["timeout-minutes"] for workflow in PARSED.values() for name, job in workflow["jobs"].items()}
+    assert minutes.pop("verify") <= 300 and max(minutes.values()) <= 120  # all runs of a row may be trained again
     assert ".ci/run" in [step.get("run") for step in steps("ci")]
 
 
