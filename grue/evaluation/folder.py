@@ -44,7 +44,8 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         _begin(folder, identity)
         return None
     saved = _read_claim(folder)
-    changed = {key for key in identity if key != ASKED and saved.get(key) != identity[key]}
+    stated = (identity.keys() | saved.keys()) - {ASKED, SHA256}  # a claim leaves out what does not apply
+    changed = {key for key in stated if (saved.get(key) or None) != (identity.get(key) or None)}
     places = [re.sub(r"^https?://[^/]+", "", str(of.get("endpoint"))) for of in (saved, identity)]
     if "endpoint" in changed and places[0] == places[1] != "None":  # the same model at another host or port
         changed.remove("endpoint")
@@ -52,7 +53,7 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
             f"{folder}: holds answers of {saved['endpoint']}; they are kept, and only those that are missing are asked "
             f"for at {identity['endpoint']}. --force asks for all anew."
         )
-    if saved.get(UNFINISHED) and (changed or UNFINISHED not in identity):
+    if saved.get(UNFINISHED) and changed:
         warn(f"{folder}: holds an evaluation of the run before it was finished; evaluating anew.")
         _begin(folder, identity)
         return None
@@ -68,7 +69,7 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         files.write_json(path, {**({} if cut_again else saved), **identity})
         return None
     if changed:
-        differing = {key: identity[key] for key in identity if key in changed}
+        differing = {key: identity.get(key) for key in (*identity, *saved) if key in changed}
         cure = "Write elsewhere with --output, or replace it with --force."
         claims.refuse_other(folder, "an evaluation", saved, differing, cure)
     fault = fault_of(folder)

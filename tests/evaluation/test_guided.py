@@ -305,10 +305,9 @@ def test_a_guided_system_is_another_with_its_settings_its_costs_and_its_resumed_
     whole = cut_off(tmp_path / "guided", 2)
     evaluated(command, tmp_path / "guided", *longest, "--batch-size", "2")
     assert (tmp_path / "guided/predictions.jsonl").read_bytes() == whole
-    refused = CliRunner().invoke(
-        main, [*command, "--decode", "deal:reward=mean_length", "--output", str(tmp_path / "guided")]
-    )
-    assert refused.exit_code == 2 and "holds an evaluation with guided.setting" in refused.output
+    for other, told in ((["--decode", "deal:reward=mean_length"], "guided.setting"), ([], "guided = {")):
+        refused = CliRunner().invoke(main, [*command, *other, "--output", str(tmp_path / "guided")])
+        assert refused.exit_code == 2 and f"holds an evaluation with {told}" in refused.output
 
 
 def test_an_oracle_warns_and_one_answer_is_not_picked_from_several(command, tmp_path):
