@@ -10,7 +10,7 @@ from page import write_or_check
 from grue.submissions.problems import CHECKS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "checks.md"
-BEGIN = "<!-- written by tools/checks_page.py from grue/submissions/problems.py -->"
+BEGIN = "<!-- written by tools/checks_page.py from grue/submissions/checks.toml -->"
 
 
 def table() -> str:
