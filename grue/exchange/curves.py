@@ -7,9 +7,11 @@ seeds do not differ there is no noise to go by, and p is that of a permutation o
 """
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
@@ -226,20 +228,22 @@ def _curve(path: Path, figure: str) -> Curve:
 
 def _lines(path: Path) -> Sequence[Mapping[str, Any]]:
     """Return the lines of a log; NaN, which trainers log of other figures, is no error."""
-    if path.suffix.lower() == ".csv":
-        lines: list[Any] = list(csv.DictReader(files.read_text(path).removeprefix("\ufeff").splitlines()))
-        if None in set().union(*lines):
-            raise DataError(f"{path}: a row has more columns than the first; a decimal comma, perhaps.")
-        return lines
     if path.suffix.lower() == ".json":
         state = foreign_json.read(path)
         history = state.get("log_history") if isinstance(state, dict) else None
         if not isinstance(history, list) or not all(isinstance(line, dict) for line in history):
             raise DataError(f"{path}: has no log_history, as the trainer_state.json of transformers has.")
         return history
-    text = files.read_text(path).removeprefix("\ufeff")
-    whole = text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]  # the last is being written
+    text = files.read_text(path).removeprefix(files.MARK)
+    if path.suffix.lower() == ".csv":
+        lines: list[Any] = list(csv.DictReader(io.StringIO(text, newline="")))
+        if None in set().union(*lines):
+            raise DataError(f"{path}: a row has more columns than the first; a decimal comma, perhaps.")
+        return lines
+    *whole, last = text.split("\n")
     lines = [parsed(line, f"{path}, line {number}") for number, line in enumerate(whole, start=1) if line.strip()]
+    with suppress(DataError):  # it is being written
+        lines.append(parsed(last, ""))
     if not all(isinstance(line, dict) for line in lines):
         raise DataError(f"{path}: a line is no JSON object.")
     return lines

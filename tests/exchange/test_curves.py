@@ -106,6 +106,8 @@ def test_logs_of_grue_of_transformers_and_of_others(tmp_path):
     cut = b'\xef\xbb\xbf{"step": 0, "reward": 1}\n\n{"step": 1, "reward": 2}\n{"step": 2, "rew'
     (tmp_path / "x.jsonl").write_bytes(cut)
     assert list(read_curves(tmp_path / "x.jsonl", "reward").values()) == [{0: 1, 1: 2}]
+    (tmp_path / "whole.jsonl").write_text('{"step": 0, "reward": 1, "text": "a\u2028b"}\n{"step": 1, "reward": 2}')
+    assert list(read_curves(tmp_path / "whole.jsonl", "reward").values()) == [{0: 1, 1: 2}], "no line end, but the end"
 
 
 def test_a_run_is_one_log(tmp_path):
