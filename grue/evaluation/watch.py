@@ -16,13 +16,13 @@ from transformers import PreTrainedModel
 
 from grue.errors import Unavailable
 from grue.evaluation.by_endpoint import answer_all, predictions_of, settings_for
-from grue.evaluation.chat import chatting
+from grue.evaluation.chat import chatting, unbounded
 from grue.evaluation.client import Client
 from grue.evaluation.comparison import Worth, worth_of, worth_of_mean
 from grue.evaluation.endpoint import Endpoint, checked
 from grue.evaluation.evaluate import text_cut
 from grue.evaluation.folder import ANSWERS
-from grue.evaluation.predict import batches_left, plain_sampling, predict
+from grue.evaluation.predict import batches_left, continuations, plain_sampling, predict
 from grue.evaluation.predictions import match
 from grue.evaluation.prompting import Asking, by_chat
 from grue.evaluation.rewards import PASSED, Reward, mean, parse_reward
@@ -30,9 +30,6 @@ from grue.evaluation.scoring import Prepare, Scored, prepared_once, score_predic
 from grue.lm.divergence import kl_divergence
 from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id
-from grue.lm.sampling import sample_responses
-from grue.lm.seeds import example_uniforms
-from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.metrics.metric import FloatArray, Metric
 from grue.records import Axis, Example, Prediction, legible
@@ -119,7 +116,8 @@ class Watch:
         talk = chatting("the model", model, tokenizer, task, self._asking, self.seed) if self.chat else None
         answered: dict[str, Prediction] = {}
         nats: list[float] = []
-        sampling = plain_sampling(task)
+        plain = plain_sampling(task)
+        sampling, end = (unbounded(plain), talk.template.end) if talk else (plain, eos_id(model, tokenizer))
         with evaluating(model):
             for batch in batches_left(self.examples, (), self.batch_size):
                 found = talk.answer(batch) if talk else predict(loaded, task, batch, task.decoding, self.seed)
@@ -128,10 +126,8 @@ class Watch:
                     continue
                 texts = [example.prompt for example in batch]
                 prompts = talk.prompts(batch) if talk else encode_prompts(model, tokenizer, texts, task.prompt)
-                uniforms = example_uniforms(self.seed, batch, sampling.max_new_tokens)
-                end, stops = eos_id(model, tokenizer), find_stops(tokenizer, sampling.stop)
-                drawn = sample_responses(model, prompts, sampling, uniforms, end, stops=stops)
-                nats += kl_divergence(model, start(), prompts, drawn.responses).tolist()
+                drawn, _ = continuations(loaded, prompts, batch, sampling, self.seed, end)
+                nats += kl_divergence(model, start(), prompts, drawn).tolist()
         more = {"kl": sum(nats) / len(nats)} if nats else {}
         return self.score([answered[example.id] for example in self.examples], step, began, more)
 

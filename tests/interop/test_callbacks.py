@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from grue.records import Draw, Prediction
 
 tiny, watching, own = late("support.tiny"), late("grue.evaluation.watch"), late("grue.evaluation.trainer_watch")
 server = late("support.openai_server")
+load, chat_models = late("grue.lm.load"), late("support.chat_models")
 transformers = late("transformers")
 
 TASK = """
@@ -292,6 +294,20 @@ def test_what_the_reward_raises_is_not_held_out(task):
     assert callbacks.watch(task, reward=lambda examples, texts: [1.0] * len(texts)).optimised == set()
     without = callbacks.watch(task, reward="").score(answered(["the dog"] * 12), 0).figures
     assert not {"reward", "held_out"} & without.keys() and "preference" in without
+
+
+def test_the_kl_of_a_chat_model_is_of_replies_as_they_end(task):
+    """One that ends its turn at once, by a token that is not its tokenizer's end, beside a start that knows nothing."""
+    task.write_text(task.read_text().replace("[rollout]", '[prompt.chat]\nversion = 1\nuser = "{prompt}"\n[rollout]'))
+    model, tokenizer = load.load_language_model("causal", "mini:causal")
+    tokenizer.chat_template = chat_models.TEMPLATE.replace("<eos>", "<pad>")
+    start, size = watching.start_of(model), model.config.vocab_size
+    start.lm_head.register_forward_hook(lambda module, _, logits: torch.zeros_like(logits))
+    ends = 1e4 * torch.nn.functional.one_hot(torch.tensor(tokenizer.pad_token_id), size)
+    model.lm_head.register_forward_hook(lambda module, _, logits: logits + ends)
+    measured = callbacks.watch(task, chat=True).measure((model, tokenizer), 0, lambda: nullcontext(start))
+    assert measured.figures["empty"] == 1 and measured.figures["truncated"] == 0
+    assert measured.figures["kl"] == pytest.approx(math.log(size))
 
 
 def test_a_model_behind_an_address(task):
