@@ -39,7 +39,12 @@ class KeptReply:
 def settings_for(task: Task, seed: int, chat: bool) -> dict[str, Any]:
     """Return the settings of every request: the task's length limit, and those that ask for reproducible answers."""
     settings = {"max_tokens": task.decoding.max_new_tokens, "temperature": 0, "seed": seed}
-    return settings | ({"stop": list(task.decoding.stop)} if task.decoding.stop and not chat else {})
+    return settings | ({"stop": list(stop)} if (stop := stops_of(task, chat)) else {})
+
+
+def stops_of(task: Task, chat: bool) -> Sequence[str]:
+    """Return the stop strings of a task's answers; a reply to its chat prompt has none."""
+    return () if chat else task.decoding.stop
 
 
 def answer_all(
@@ -140,7 +145,7 @@ def predictions_of(
     """Return the predictions in replies, in the order of the examples.
 
     Args:
-        stop: The stop strings that were sent. A server may ignore them, or leave them in a text.
+        stop: As `stops_of` returns them. A server may refuse or ignore them, or leave them in a text.
     """
     predictions = []
     for example in examples:

@@ -22,6 +22,7 @@ from grue.evaluation.by_endpoint import (
     predictions_of,
     priced,
     settings_for,
+    stops_of,
     summary,
 )
 from grue.evaluation.chat import chatting, unbounded
@@ -318,7 +319,7 @@ class _Work:
                 files.append_jsonl(replies_path, self.first)
             replies = answer_all(self.client, self.questions, replies_path, self._report)
             described = {"endpoint": summary(self.client.endpoint, replies)}
-            predictions = predictions_of(replies, self.asking, examples, self.client.settings.get("stop", ()))
+            predictions = predictions_of(replies, self.asking, examples, stops_of(self.task, self.system.chat))
             if problem := mostly_empty(predictions, replies):
                 self.warn(f"{replies_path}: {problem}")
         else:

@@ -15,7 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from grue.errors import Unavailable
-from grue.evaluation.by_endpoint import answer_all, predictions_of, settings_for
+from grue.evaluation.by_endpoint import answer_all, predictions_of, settings_for, stops_of
 from grue.evaluation.chat import chatting, unbounded
 from grue.evaluation.client import Client
 from grue.evaluation.comparison import Worth, worth_of, worth_of_mean
@@ -144,7 +144,8 @@ class Watch:
         questions = {example.id: self._asking.question(example.prompt) for example in self.examples}
         with TemporaryDirectory() as folder:
             replies = answer_all(client, questions, Path(folder) / ANSWERS)
-        return self.score(predictions_of(replies, self._asking, self.examples, settings.get("stop", ())), step, began)
+        stops = stops_of(self.task, self.chat)
+        return self.score(predictions_of(replies, self._asking, self.examples, stops), step, began)
 
     def score(
         self,

@@ -150,6 +150,10 @@ def test_stop_strings_are_sent_with_plain_prompts_and_cut_where_a_server_leaves_
         assert {one["text"] for one in lines(folder_of("m-1+completions") / "predictions.jsonl")} == {"A dog runs."}
         evaluated(task, "--endpoint", served.url)
     assert not any("stop" in body for path, body in served.asked if path.endswith("/chat/completions"))
+    refusing = [server.error(400, "Unsupported parameter: 'stop'.", param="stop")]
+    with server.serving(reply=lambda body: "A dog runs.\nA cat.", faults=refusing) as served:
+        refused = evaluated(task, "--endpoint", served.url, "--completions", "--force")
+    assert refused["hashes"] == found["hashes"], "what a server refuses is cut as what it ignores"
 
 
 def test_a_reply_that_stopped_is_not_cut_and_one_that_did_not_is():
