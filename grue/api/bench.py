@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.api.evaluate import behind
-from grue.errors import ConfigError, TrainingError
+from grue.api.examples import refuse_text
+from grue.errors import TrainingError
 from grue.sweep import run
 from grue.sweep.fair import fair_grid, trial_grid
 from grue.sweep.grid import ModelEntry, SweepGrid
@@ -106,9 +107,7 @@ def plan_bench(
     """
     from grue.sweep.bench import RUNS, PlannedBench
 
-    for name, value in {"algorithms": algorithms, "models": models, "tasks": tasks}.items():
-        if isinstance(value, str):
-            raise ConfigError(f"{name}={value!r}: give a list of names, such as [{value!r}].")
+    refuse_text(algorithms=algorithms, models=models, tasks=tasks)
     folder, asked_of = Path(folder), [behind(name, None, None) for name in models]
     entries = tuple(ModelEntry(model=name, chat=chat and not at, endpoint=at) for name, at in asked_of)
     drawn = seeds if seeds is None or isinstance(seeds, str) else tuple(seeds)

@@ -53,6 +53,13 @@ def optional_path(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
+def refuse_text(**lists: object) -> None:
+    """Raise a ConfigError for a single name or path in place of a list: a text is a list of its letters."""
+    for name, value in lists.items():
+        if isinstance(value, str | Path):
+            raise ConfigError(f"{name}={str(value)!r}: give a list of names, such as [{str(value)!r}].")
+
+
 def refuse_model(name: str, value: object) -> None:
     """Raise a ConfigError for a model object, or any other, in place of its folder or name.
 

@@ -5,7 +5,7 @@ from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
-from grue.api.examples import AnyTask, as_task, examples, refuse_model
+from grue.api.examples import AnyTask, as_task, examples, refuse_model, refuse_text
 from grue.api.train import Trained
 from grue.errors import ConfigError, DataError, SubmissionError, escaped
 from grue.evaluation import predictions as reading
@@ -63,8 +63,7 @@ def score(
             "Without a task there are no default metrics: name them with --metrics, such as meteor,rougeL, or "
             'metrics=["meteor", "rougeL"] in Python.'
         )
-    if isinstance(metrics, str):
-        raise ConfigError(f"metrics={metrics!r}: give a list of names, such as [{metrics!r}].")
+    refuse_text(metrics=metrics, references=references)
     if metrics is not None and not metrics:
         raise ConfigError("metrics is empty: name at least one, or give None for the task's.")
     of_task = None if task is None else as_task(task, suite)
@@ -168,6 +167,7 @@ def compare(
     """
     import numpy as np
 
+    refuse_text(tasks=tasks)
     draws, seed, show = check_number("draws", draws), check_seed(seed), check_number("show", show, 0)
     of_tasks = [load_task(str(name), suite) for name in dict.fromkeys(tasks or task_names(suite))]
     sources = [_source(name, system) for name, system in (("a", a), ("b", b))]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grue.api.examples import AnyTask, as_task, examples
+from grue.api.examples import AnyTask, as_task, examples, refuse_text
 from grue.errors import ConfigError
 from grue.records import check_number, check_seed
 from grue.render.questionnaire import publish
@@ -49,6 +49,7 @@ def make_study(
         DataError: A system's texts, or the data, are not available.
         SubmissionError: A system has not one text for each example.
     """
+    refuse_text(systems=systems)
     of_task, folder = as_task(task, suite), Path(output)
     questionnaire = find_template(template, kind, of_task.name, len(systems))
     items, annotators, seed = check_number("items", items), check_number("annotators", annotators), check_seed(seed)
@@ -82,6 +83,7 @@ def analyse_study(
     Raises:
         DataError: There are no answers; or key or answers are damaged, contradictory, or do not belong together.
     """
+    refuse_text(answers=answers)
     draws, seed = check_number("draws", draws), check_seed(seed)
     key = read_key(Path(folder))
     paths = [Path(path) for path in answers] or answer_files(Path(folder))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from grue.api.examples import AnyTask, as_task, refuse_model
+from grue.api.examples import AnyTask, as_task, refuse_model, refuse_text
 from grue.errors import ConfigError, escaped
 from grue.evaluation.rewards import give_name
 from grue.records import check_number
@@ -90,8 +90,7 @@ def train(
     from grue.lm.distributed import join_processes, leave_processes
     from grue.runs import train as training
 
-    if isinstance(trackers, str):
-        raise ConfigError(f"trackers={trackers!r}: give a list of names, such as [{trackers!r}].")
+    refuse_text(trackers=trackers)
     beside = "trackers, observer and stop"
     if seeds is None:
         runs = [plan.stages_of(_request(task, algorithm, suite, arguments, beside))]

@@ -125,7 +125,7 @@ def _as_setting(error: click.NoSuchOption) -> click.UsageError:
     command = error.ctx
     if command is None or command.parent is None or not isinstance(command.parent.command, Commands):
         return error
-    if command.info_name not in ("train", "sweep", "diagnose"):
+    if command.info_name not in ("train", "bench", "sweep", "diagnose"):
         return error
     from grue.runs.recipes import settings_called
 

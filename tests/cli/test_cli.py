@@ -60,6 +60,7 @@ def test_every_command_has_help_without_empty_defaults():
         (2, "train --lr=1"),
         (2, "sweep --kl=1"),
         (2, "diagnose --learning-rat=1"),
+        (2, "bench --learning-rate=1"),
     ],
 )
 def test_bad_input_is_one_message_and_an_exit_code(code, command, refused, tmp_path):

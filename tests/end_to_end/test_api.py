@@ -269,6 +269,8 @@ CANNOT = [
     (ConfigError, lambda out: grue.generate("zero-shot", out / "x.jsonl", "commongen", samples=2.0)),
     (ConfigError, lambda out: grue.export([], "model-index", out / "x.json")),
     (ConfigError, lambda out: grue.compare("a", "b", draws=0)),
+    (ConfigError, lambda out: grue.compare("a", "b", tasks="imdb")),
+    (ConfigError, lambda out: grue.score(["a"], references=out / "references.txt", metrics=["chrf"])),
 ]
 
 
