@@ -1,11 +1,11 @@
 """A card in words: the verdict, by the rules that docs/how-to/train.md states, and the parts of its page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from grue.card.measure import BEST, FIGURES, GREEDY, LATE, ORACLE, PICKED, SAMPLED, TaskCard
 from grue.evaluation.watch import HELD_OUT, REWARD
 from grue.render.figures import UNKNOWN, ends, figure
-from grue.render.layout import Heading, TextTable
+from grue.render.layout import plain_table
 from grue.render.report import DrawnDifference, Part
 from grue.runs.remarks import MANY_FLAT
 from grue.stats.frontier import reward_at
@@ -147,18 +147,13 @@ def parts_of(card: TaskCard) -> list[Part]:
     return [first, _answers(card), _pushed(card), _frontier(card), _signal(card), _about(card), *missing]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> TextTable:
-    headings = tuple(Heading(name, place >= texts) for place, name in enumerate(head))
-    return TextTable("", headings, tuple(map(tuple, rows)))
-
-
 def _answers(card: TaskCard) -> Part:
     rows = [(name, *(_shown(key, of.scores.get(key)) for key in FIGURES)) for name, of in card.answers.items()]
     line = (
         "greedy and sampled: the start's likeliest answers and its samples; best of n: of n samples, the one with the "
         "highest reward; oracle: the first reference. The others need no learning."
     )
-    return Part("What answers get", table=_table(("answers", *map(_called, FIGURES)), rows), lines=(line,))
+    return Part("What answers get", table=plain_table(("answers", *map(_called, FIGURES)), rows), lines=(line,))
 
 
 def _pushed(card: TaskCard) -> Part:
@@ -171,7 +166,7 @@ def _pushed(card: TaskCard) -> Part:
                 value, pushed = (gain.low + gain.high) / 2, (gains[REWARD].low + gains[REWARD].high) / 2
                 rows.append((f"best of {n}, reward {pushed:+.3f}", _called(name), f"{value:+.1f}", ends(gain, "+.1f")))
                 drawn.append(DrawnDifference(value, gain, is_decided=gain.low > 0 or gain.high < 0))
-    table = _table(("pushed to", "metric", "gain", "95 % interval"), rows, texts=2)
+    table = plain_table(("pushed to", "metric", "gain", "95 % interval"), rows, left=(0, 1))
     line = "Gains over the start's samples, paired by example; a reward worth learning takes the others along."
     return Part("When the reward is pushed", table=table, lines=(line,), drawn=drawn)
 
@@ -183,7 +178,7 @@ def _frontier(card: TaskCard) -> Part:
     rows = [(f"{kl:g}", *(figure(reward_at(curve, kl), ".3f") for curve in curves.values())) for kl in KLS]
     rows = [row for row in rows if {*row[1:]} != {UNKNOWN}]
     line = "The mean reward that training could reach at a KL from the start, in nats a response."
-    return Part("What training could gain", table=_table(("KL", *curves), rows), lines=(line,))
+    return Part("What training could gain", table=plain_table(("KL", *curves), rows), lines=(line,))
 
 
 def _signal(card: TaskCard) -> Part:
@@ -197,7 +192,7 @@ def _signal(card: TaskCard) -> Part:
         ("rollouts an hour, learning included", f"{3600 * gradient.batch / signal.move.seconds:,.0f}"),
     ]
     line = "Of GRPO with the task's recipe, as `grue tools diagnose` measures it; times are of the machine as it was."
-    return Part("Signal and cost", table=_table(("", ""), rows), lines=(line,))
+    return Part("Signal and cost", table=plain_table(("", ""), rows), lines=(line,))
 
 
 def _about(card: TaskCard) -> Part:
@@ -208,6 +203,5 @@ def _about(card: TaskCard) -> Part:
     for kind, (mean, limit, beyond) in card.lengths.items():
         rows.append((f"tokens of a {kind}", f"{mean:.1f}; {beyond:.0%} above the limit of {limit}"))
     drawn = f"{of.prompts} validation examples, {of.samples} samples each at temperature {of.temperature:g}"
-    return Part(
-        "The task", table=_table(("", ""), rows, texts=2), lines=(f"Measured on {drawn}, seed {card.signal.seed}.",)
-    )
+    line = f"Measured on {drawn}, seed {card.signal.seed}."
+    return Part("The task", table=plain_table(("", ""), rows, left=(0, 1)), lines=(line,))

@@ -25,6 +25,7 @@ from grue.render.figures import UNKNOWN, ends, p_value
 from grue.render.formats import FORMATS
 from grue.render.layout import TextTable, narrow
 from grue.render.tables import page
+from grue.render.text import listed
 
 
 @click.command()
@@ -75,7 +76,7 @@ def leaderboard(
         if strays := options.given(context, "publish", "check", "submissions", "no_local"):
             raise ConfigError(
                 f"Published boards are complete: all suites in every format, without local rows. Leave out "
-                f"{_listed(strays)}, or name one file with --output."
+                f"{listed(strays)}, or name one file with --output."
             )
         _publish(publish or Path("leaderboard"), choices["submissions"], check)
         return
@@ -90,7 +91,7 @@ def leaderboard(
     form = form or _of_ending(output) or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         if output is not None:
-            raise ConfigError(f"--format rich is for a terminal, not for a file; choose one of {_listed(FORMATS)}.")
+            raise ConfigError(f"--format rich is for a terminal, not for a file; choose one of {listed(FORMATS)}.")
         _print_tables(board)
     elif output is None:
         click.echo(publishing.render(board, form), nl=False)
@@ -124,7 +125,7 @@ def _of_ending(output: Path | None) -> str | None:
     if output is None or not output.suffix:
         return None
     if output.suffix.lower() not in endings:
-        raise ConfigError(f"{output}: its ending gives no format; take {_listed(endings)}, or name one with --format.")
+        raise ConfigError(f"{output}: its ending gives no format; take {listed(endings)}, or name one with --format.")
     return endings[output.suffix.lower()]
 
 
@@ -154,10 +155,10 @@ def _publish(folder: Path, submissions: Path, check: bool) -> None:
     count = sum(text is not None for text in texts.values())
     if check:
         if unknown := publishing.strays(folder, texts):
-            raise SubmissionError(f"{_listed(unknown)}: no part of the boards of {submissions}; remove it.")
+            raise SubmissionError(f"{listed(unknown)}: no part of the boards of {submissions}; remove it.")
         if old:
             raise SubmissionError(
-                f"{_listed(old)} {'is' if len(old) == 1 else 'are'} not current with {submissions}; run "
+                f"{listed(old)} {'is' if len(old) == 1 else 'are'} not current with {submissions}; run "
                 f"`grue leaderboard --publish {folder}` and commit {'it' if len(old) == 1 else 'them'}."
             )
         click.echo(f"The {count} files of {folder} are current with {submissions}.", err=True)
@@ -171,11 +172,6 @@ def _publish(folder: Path, submissions: Path, check: bool) -> None:
         click.echo(str(path) if text is not None else f"{path} (removed)")
     if not old:
         click.echo(f"The {count} files of {folder} are already current with {submissions}.", err=True)
-
-
-def _listed(items: Iterable[object]) -> str:
-    *first, last = map(str, items)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 # --- every two of several systems -------------------------------------------------------------------------------------

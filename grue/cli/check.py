@@ -1,7 +1,7 @@
 """`grue tools check`: whether results reach their requirements, for the CI of your own repository."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from grue.leaderboard.published import shipped
 from grue.leaderboard.systems import entries_in
 from grue.records import Direction, Entry
 from grue.render.figures import p_value
-from grue.render.layout import Heading, TextTable
+from grue.render.layout import plain_table
 from grue.render.markdown import markdown_table
 from grue.submissions.folder import read_result
 from grue.task_files import load_task
@@ -375,6 +375,5 @@ def _markdown(verdicts: Sequence[HeldAgainst], warnings: Sequence[str], error: s
         ("ok" if verdict.passed else "FAIL", verdict.task, f"{verdict.bar.figure} {sentence(verdict)}")
         for verdict in sorted(verdicts, key=lambda verdict: verdict.passed)
     ]
-    columns = tuple(Heading(name, False) for name in ("", "task", "figure"))
-    table = markdown_table(TextTable("", columns, tuple(rows), strong))
+    table = markdown_table(replace(plain_table(("", "task", "figure"), rows, left=(0, 1, 2)), strong=strong))
     return f"### grue: {'Nothing was checked' if error else title}\n\n{table}\n"

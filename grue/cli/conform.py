@@ -15,7 +15,7 @@ from grue.cli.curves import show as show_curves
 from grue.conform import Stated, conform_curves, conform_step
 from grue.exchange.curves import CurvesCompared
 from grue.render.figures import figure
-from grue.render.layout import Heading, TextTable
+from grue.render.layout import plain_table
 from grue.render.report import Part, as_page
 from grue.runs.request import parse_seeds
 from grue.task_files import load_task
@@ -132,8 +132,7 @@ def _sentences(step: "StepCompared") -> Iterator[str]:
 def _parts(step: "StepCompared | None", curves: Sequence[CurvesCompared]) -> Iterator[Part]:
     """Yield the report."""
     if step is not None:
-        headings = tuple(Heading(name, 0 < place < len(HEAD) - 1) for place, name in enumerate(HEAD))
-        yield Part(items=tuple(_sentences(step)), table=TextTable("", headings, tuple(_cells(step))))
-    columns = tuple(Heading(name) for name in ("step", "grue", "theirs", "difference"))
+        yield Part(items=tuple(_sentences(step)), table=plain_table(HEAD, _cells(step), left=(0, len(HEAD) - 1)))
     for each in curves:
-        yield Part(each.figure, table=TextTable("", columns, tuple(steps_of(each))), lines=(seen(each),))
+        steps = plain_table(("step", "grue", "theirs", "difference"), steps_of(each), left=())
+        yield Part(each.figure, table=steps, lines=(seen(each),))

@@ -18,6 +18,7 @@ import torch
 from grue import files
 from grue.errors import ConfigError, DataError
 from grue.evaluation.best_of import draws, is_oracle, reads_descriptions, without_references
+from grue.evaluation.comparison import standard_error
 from grue.evaluation.predict import Response, plain_sampling, reward_inputs
 from grue.evaluation.rewards import Reward, make_reward
 from grue.evaluation.systems import System, require_plain
@@ -172,7 +173,7 @@ def of_samples(
         prompts=len(examples),
         samples=values.shape[1],
         temperature=temperature,
-        error=float(values.mean(axis=1).std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None,
+        error=standard_error(values.mean(axis=1)),
         optimal=tuple(tilted(values)),
         oracle=oracle,
         attainable=None if attainable is None else tuple(attainable),

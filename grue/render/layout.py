@@ -1,6 +1,6 @@
 """Tables of text, independent of a format."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -48,6 +48,12 @@ def as_table(title: str, series: Sequence[Series], lines: tuple[str, ...] = ()) 
         frozenset((row, place) for place, column in enumerate(series) for row in column.strong),
         lines,
     )
+
+
+def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> TextTable:
+    """Return a table without a title; `left` are the places of the columns that hold no numbers."""
+    headings = tuple(Heading(name, place not in left) for place, name in enumerate(head))
+    return TextTable("", headings, tuple(map(tuple, rows)))
 
 
 def in_a_terminal(text: str) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from grue.leaderboard.board import Board, BoardTask, Column, Row
 from grue.leaderboard.trained_on import held_out_on
 from grue.records import Status
-from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED, named, variants
+from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED, listed, named, variants
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 from grue.submissions.trust.draw import GENERATED
 
@@ -146,6 +146,5 @@ def unlearned_in_words(tasks: Sequence[BoardTask]) -> str:
     tops = [f"{task.unlearned} on {task.name}" for task in tasks if task.unlearned]
     if not tops:
         return ""
-    listed = f"{', '.join(tops[:-1])} and {tops[-1]}" if len(tops) > 1 else tops[0]
-    which_tasks = "these tasks" if len(tops) > 1 else "this task"
-    return f"A system without learning is above every trained one, {listed}: read {which_tasks} as gains over a start."
+    where = "these tasks" if len(tops) > 1 else "this task"
+    return f"A system without learning is above every trained one, {listed(tops)}: read {where} as gains over a start."

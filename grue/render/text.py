@@ -1,7 +1,7 @@
 """Numbers and names as text: aligned decimals, and no control characters."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 from unicodedata import category
 
@@ -19,6 +19,12 @@ UNLEARNED = "¶"  # beside a task on which a system without learning is above ev
 def printable(text: str, allowed: Collection[str] = ()) -> str:
     """Return `text` with control, invisible and direction-changing characters replaced by �, except `allowed` ones."""
     return "".join(character if character.isprintable() or character in allowed else "�" for character in text)
+
+
+def listed(items: Iterable[object]) -> str:
+    """Return "a, b and c"."""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def named(row: Row) -> str:

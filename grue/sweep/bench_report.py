@@ -9,8 +9,9 @@ from grue.leaderboard.budgets import calls_of, differ
 from grue.leaderboard.pairs import SystemPair, common_tasks, rank_ranges
 from grue.records import BASELINES
 from grue.render.figures import ends, figure, p_value
-from grue.render.layout import Heading, TextTable
+from grue.render.layout import TextTable, plain_table
 from grue.render.report import DrawnDifference, Part
+from grue.render.text import listed
 from grue.sweep.fair import TWICE, TunedRate
 
 
@@ -90,18 +91,13 @@ def _verdicts(rows: Sequence[Row], pairs: Sequence[SystemPair], naturalness: Seq
             if pair.is_decided and value > 0
         ]
         still = [f"{name} ({_signed(value)})" for name, value, pair in others if not pair.is_decided]
-        above = f"is better than {_listed(better)}" if better else "" if still else "is worse than every other system"
-        open_ = f"is not decided against {_listed(still)}" if still else ""
+        above = f"is better than {listed(better)}" if better else "" if still else "is worse than every other system"
+        open_ = f"is not decided against {listed(still)}" if still else ""
         yield f"{row.system} {', and '.join(filter(None, (above, open_)))}."
 
 
 def _signed(value: float) -> str:
     return f"{value:+.1f}".replace("-", "−")
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _controls(rows: Sequence[Row]) -> Iterator[str]:
@@ -116,11 +112,6 @@ def _controls(rows: Sequence[Row]) -> Iterator[str]:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> TextTable:
-    headings = tuple(Heading(name, place >= texts) for place, name in enumerate(head))
-    return TextTable("", headings, tuple(map(tuple, rows)))
-
-
 def _scores(rows: Sequence[Row], tasks: Sequence[str]) -> TextTable:
     """Return preference and naturalness of each task, means over seeds."""
     cells = []
@@ -132,7 +123,7 @@ def _scores(rows: Sequence[Row], tasks: Sequence[str]) -> TextTable:
         cells.append(
             [row.system, seeds, *(" / ".join(figure(one, ".1f") for one in pair) for pair in (*means, *scores))]
         )
-    return _table(["system", "seeds", *(["mean"] if len(tasks) > 1 else []), *tasks], cells)
+    return plain_table(["system", "seeds", *(["mean"] if len(tasks) > 1 else []), *tasks], cells)
 
 
 def _value(estimate: Estimate | None) -> float | None:
@@ -175,7 +166,7 @@ def _pairs(pairs: Sequence[SystemPair], tasks: Sequence[str]) -> TextTable:
         for pair in pairs
     ]
     decided = frozenset((i, j) for i, pair in enumerate(pairs) if pair.is_decided for j in (2, len(head) - 1))
-    return replace(_table(head, rows, texts=2), strong=decided)
+    return replace(plain_table(head, rows, left=(0, 1)), strong=decided)
 
 
 def _tests(pairs: Sequence[SystemPair]) -> Iterator[str]:
@@ -241,4 +232,4 @@ def _rates(choices: Sequence[TunedRate]) -> TextTable:
         )
         for choice in choices
     ]
-    return _table(("task", "method", "chosen", "tried"), rows, texts=2)
+    return plain_table(("task", "method", "chosen", "tried"), rows, left=(0, 1))

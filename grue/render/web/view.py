@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
 from grue.leaderboard.trained_on import held_out_on
-from grue.render.text import UNKNOWN, named, printable
+from grue.render.text import UNKNOWN, listed, named, printable
 from grue.render.web.axes import Axis, axis_over, number, whisker, within
 from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
 from grue.render.web.words import family_of
@@ -245,8 +245,7 @@ def _falling(line: TableLine) -> float:
 
 
 def _three(names: Sequence[str]) -> str:
-    *first, last = [*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]
-    return f"{', '.join(first)} and {last}" if first else last
+    return listed([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
 
 
 def start_of(board: Board) -> str:
