@@ -11,7 +11,7 @@ Recorded = dict[str, str]
 
 
 def named_in(expression: str, prefix: str = MODEL) -> list[str]:
-    """Return the names of the reward models in a reward, `model:DIR`, each once; none if it cannot be parsed."""
+    """Return the terms of a reward that begin so, each once: its reward models; none if it cannot be parsed."""
     try:
         names = [] if expression in PASSED else [name for _, name in parse_reward(expression)]
     except ConfigError:

@@ -25,7 +25,8 @@ from grue.evaluation.folder import ANSWERS
 from grue.evaluation.predict import batches_left, continuations, plain_sampling, predict
 from grue.evaluation.predictions import match
 from grue.evaluation.prompting import Asking, by_chat
-from grue.evaluation.rewards import PASSED, Reward, mean, parse_reward
+from grue.evaluation.reward_models import named_in, recorded
+from grue.evaluation.rewards import Reward, mean
 from grue.evaluation.scoring import Prepare, Scored, prepared_once, score_predictions
 from grue.lm.divergence import kl_divergence
 from grue.lm.load import LoadedModel
@@ -232,10 +233,9 @@ def worths_of(
 
 
 def optimised_by(reward: str, task: Task) -> frozenset[str]:
-    """Return the metrics that a reward raises: its terms, and the others of their families."""
-    return with_relatives(
-        (name for _, name in parse_reward(reward)) if reward and reward not in PASSED else (), task.families
-    )
+    """Return the metrics that a reward raises: its terms, what its reward models learnt from, and their families."""
+    judges = (model["judge"] for model in (recorded(reward, task) if reward else ()))
+    return with_relatives((name for each in (reward, *judges) for name in named_in(each, "")), task.families)
 
 
 def alarm(step: int, figures: Mapping[str, float]) -> str:

@@ -14,6 +14,7 @@ import grue
 from grue import callbacks, files
 from grue.errors import ConfigError, UnknownName
 from grue.records import Draw, Prediction
+from grue.task_files import load_task
 
 tiny, watching, own = late("support.tiny"), late("grue.evaluation.watch"), late("grue.evaluation.trainer_watch")
 server = late("support.openai_server")
@@ -288,10 +289,13 @@ def test_several_draws_are_averaged(task):
     assert (figures["empty"], figures["truncated"]) == (0.5, 0.5)
 
 
-def test_what_the_reward_raises_is_not_held_out(task):
+def test_what_the_reward_raises_is_not_held_out(task, monkeypatch):
     assert callbacks.watch(task).optimised == {"rouge1", "rougeL"}
     assert callbacks.watch(task, reward="0.5*coverage + rouge2").optimised == {"coverage", "rouge2"}
     assert callbacks.watch(task, reward=lambda examples, texts: [1.0] * len(texts)).optimised == set()
+    with monkeypatch.context() as patch:  # a reward model raises what its pairs were judged by, as on the board
+        patch.setattr(watching, "recorded", lambda reward, task: [{"judge": "coverage"}, {"judge": "people"}])
+        assert watching.optimised_by("model:DIR", load_task(str(task))) == {"model:DIR", "coverage", "people"}
     without = callbacks.watch(task, reward="").score(answered(["the dog"] * 12), 0).figures
     assert not {"reward", "held_out"} & without.keys() and "preference" in without
 
