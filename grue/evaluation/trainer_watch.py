@@ -20,7 +20,7 @@ from transformers import (
 
 from grue import files
 from grue.errors import ConfigError, did_you_mean
-from grue.evaluation.predictions import write_predictions
+from grue.evaluation.predictions import read_predictions, write_predictions
 from grue.evaluation.watch import Measurement, Watch, start_of
 from grue.metrics.registry import DIVERSITY
 
@@ -82,9 +82,12 @@ class TrainerWatch(TrainerCallback):
             self._begin(state.global_step)
         if state.global_step == 0:
             self._measure(0)
-        elif self.kl and self.trainer.is_world_process_zero():
-            with self._start() as model:
-                self.watch.measure((model, self.tokenizer), 0)  # later gains are over it
+        elif self.trainer.is_world_process_zero():  # later gains are over the start
+            if (first := self.folder / ANSWERS.format(step=0)).exists():
+                self.watch.score(read_predictions(first), 0)
+            elif self.kl:
+                with self._start() as model:
+                    self.watch.measure((model, self.tokenizer), 0)
 
     def _begin(self, step: int) -> None:
         """Keep what was measured before a step; at the first, remove what another run left."""

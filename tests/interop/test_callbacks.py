@@ -162,15 +162,16 @@ def test_less_is_better_where_a_figure_says_so(tmp_path, task):
     assert all(torch.equal(kept[name], before[name]) for name in before)
 
 
-def test_a_resumed_run_goes_on_with_what_is_kept(tmp_path, task):
+@pytest.mark.parametrize("kl", [True, False])
+def test_a_resumed_run_goes_on_with_what_is_kept(tmp_path, task, kl):
     whole = trainer_of(tmp_path / "whole", steps=4)
-    callbacks.for_trl(whole, task, every=1)
+    callbacks.for_trl(whole, task, every=1, kl=kl)
     whole.train()
     first = trainer_of(tmp_path / "cut", steps=4, save_strategy="steps", save_steps=2)
-    callbacks.for_trl(first, task, every=1)
+    callbacks.for_trl(first, task, every=1, kl=kl)
     first.train()
     second = trainer_of(tmp_path / "cut", steps=4)
-    callback = callbacks.for_trl(second, task, every=1)
+    callback = callbacks.for_trl(second, task, every=1, kl=kl)
     second.train(resume_from_checkpoint=str(tmp_path / "cut/trained/checkpoint-2"))
     of_whole, of_cut = (
         [line for _, line in files.read_jsonl(tmp_path / f"{name}/trained/grue/figures.jsonl")]
@@ -181,7 +182,7 @@ def test_a_resumed_run_goes_on_with_what_is_kept(tmp_path, task):
         same = [name for name in one if name != "seconds"]
         assert all(one[name] == pytest.approx(other[name], abs=1e-6) for name in same)
     assert [one.step for one in callback.watch.history] == [0, 3, 4]  # gains stay over the start of training
-    assert [line["step"] for line in second.state.log_history if "grue/kl" in line] == [0, 1, 2, 3, 4]
+    assert [line["step"] for line in second.state.log_history if "grue/preference" in line] == [0, 1, 2, 3, 4]
 
 
 def test_mixed_precision_does_not_touch_what_is_measured(tmp_path, task):
