@@ -13,7 +13,7 @@ from grue.leaderboard.compare import pairs_over_examples
 from grue.leaderboard.entries import find_results
 from grue.leaderboard.pairs import SystemPair, all_pairs, common_tasks
 from grue.leaderboard.rank import rank
-from grue.leaderboard.systems import find_systems
+from grue.leaderboard.systems import FoundSystem
 from grue.records import BASELINES, Axis, Entry
 from grue.render.as_csv import Frame, frame, pairs_frame
 from grue.render.publish import render
@@ -92,9 +92,7 @@ class PlannedBench:
             if not models_of_others(grid) or not common:
                 return all_pairs(board.rows, rows, axis)
             return pairs_over_examples(
-                find_systems(
-                    [f"runs:{row.system}" for row in rows], board.suite, place.runs / "none", place.runs, common
-                ),
+                [_found(row.system, common, results) for row in rows],
                 [task for task in tasks if task.name in common],
                 np.random.default_rng(0),
                 axis=axis,
@@ -158,6 +156,13 @@ class Findings:
         files.write_text(folder / REPORT, self.markdown)
         files.write_text(folder / PAGE, as_page(title_of(self.board), self.parts, BOARD))
         files.write_text(folder / BOARD, render(self.board, "html"))
+
+
+def _found(name: str, tasks: Sequence[str], results: Sequence[Entry]) -> FoundSystem:
+    """Return a system with its results on some tasks."""
+    own = sorted((one for one in results if one.result.system["name"] == name), key=lambda one: one.result.seed)
+    by_task = {task: {entry.result.seed: entry for entry in own if entry.result.task == task} for task in tasks}
+    return FoundSystem(name, "runs", deterministic=False, entries=by_task)
 
 
 def _about(grid: SweepGrid, tasks: Sequence[Task], results: Sequence[Entry], settings: Mapping[str, Any]) -> str:

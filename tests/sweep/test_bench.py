@@ -281,6 +281,13 @@ def test_the_whole_road(tmp_path, monkeypatch):
     compared = CliRunner().invoke(main, models)
     assert compared.exit_code == 0, compared.output
     assert "p: the randomisation test over examples" in compared.stdout
+    assert CliRunner().invoke(main, [*models, "--seeds", "1-2"]).exit_code == 0
+    tested = []
+    with monkeypatch.context() as patch:
+        patch.setattr("grue.sweep.bench.pairs_over_examples", lambda systems, *rest, **more: tested.append(systems))
+        CliRunner().invoke(main, models)
+    seeds = {system.name: [*system.entries["commongen"]] for system in tested[0]}
+    assert seeds == {"causal": [1], "causal-s": [1]}, "seeds of another grid in the folder are left out"
     again = CliRunner().invoke(main, [*arguments, "--yes"])
     assert again.exit_code == 0
     assert "all finished: nothing to do" in again.stderr
