@@ -9,6 +9,7 @@ from grue.api import preferences as api
 from grue.cli import options
 from grue.cli.console import error_console, print_json, stop_on_signal
 from grue.preferences.card import bins, figures
+from grue.preferences.settings import reward_settings
 
 
 @click.group()
@@ -37,6 +38,8 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
     grue tools reward train pairs.jsonl --backbone mini:causal -o reward-model
     grue train --task imdb --algo ppo --reward model:reward-model
     """  # noqa: D301 (click reads the escape)
+    chosen = options.parse_settings(settings)
+    reward_settings(chosen)  # refuses what is no setting, which would be taken for an argument
     console = error_console()
 
     def progress(done: int, total: int, validation: str) -> None:
@@ -50,7 +53,7 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
             task_name,
             progress=progress,
             stop=lambda: bool(stop),
-            **{**arguments, **options.parse_settings(settings)},
+            **{**arguments, **chosen},
         )
     click.echo(str(output))
     if manifest.held_out is None:
