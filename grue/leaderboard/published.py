@@ -65,7 +65,8 @@ def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
     """
     current = _kept(shipped, hashes)
     left = ((row, {name: cell for name, cell in row.cells.items() if name in current}) for row in shipped.rows)
-    return [replace(row, cells=cells) for row, cells in left if cells]
+    # a record draws one run of each task
+    return [replace(row, cells=c, reruns=row.reruns * len(c) // len(row.cells)) for row, c in left if c]
 
 
 def notes_on_shipped(shipped: Board, hashes: Mapping[str, str]) -> Iterator[str]:

@@ -28,14 +28,15 @@ PAPER = Reported(
 
 
 def submitted(system, centre, **changes):
+    """The entries of five seeds on both tasks, the first of which were drawn again."""
     about = About("ppo", "mini:causal", 1_500_000, ("A. Author",), "CC0-1.0", link="https://example.org")
     found = entries(STORIES, system, five(centre, 1.1), "rescored", **changes)
     found += entries(JOKES, system, five(centre, 1.1), "rescored", naturalness=None, **changes)
-    return [replace(entry, about=about) for entry in found]
+    return [replace(entry, about=about, is_rerun=entry.result.seed == 1) for entry in found]
 
 
 def local(system, centre):
-    return [replace(entry, status="local", about=About()) for entry in submitted(system, centre)]
+    return [replace(entry, status="local", about=About(), is_rerun=False) for entry in submitted(system, centre)]
 
 
 def all_submitted():
