@@ -12,7 +12,7 @@ from grue.records import Entry
 from grue.runs.request import canonical
 from grue.submissions import folder as submitted
 from grue.submissions.entries import RECOMPUTED, results
-from grue.task_files import is_named, task_names
+from grue.task_files import OWN, is_named, task_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,12 @@ def _named(query: str, suite: str, places: Mapping[str, _Place]) -> tuple[str, l
     suggestion = instead(name, sorted(set(map(_name, entries))), f"grue leaderboard --suite {suite}")
     folders = " or ".join(str(place.folder) for place in searched.values())
     cure = ""
-    if origin != "runs" and not places["submissions"].folder.exists():
+    runs = [] if origin == "submissions" else sorted((places["runs"].folder / suite).glob("*/*/seed-*/checkpoint"))
+    trained = [run.parents[1] for run in runs if run.parts[-3] == name and not (run.parent / "result.json").exists()]
+    if trained:
+        own = " --task FILE.toml" if suite == OWN else ""
+        suggestion, cure = "", f" It was trained, but not evaluated: `grue evaluate --checkpoint {trained[0]}{own}`."
+    elif origin != "runs" and not places["submissions"].folder.exists():
         cure = " The rows that ship have no texts to compare: name the `submissions` of a clone with --submissions."
     raise UnknownName(f"No system {name!r} of the suite {suite} in {folders}.{suggestion}{cure}")
 

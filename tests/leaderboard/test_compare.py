@@ -125,9 +125,10 @@ def test_a_system_is_known_by_the_algo_that_made_it(tmp_path, refused):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A run, a folder without results, one with two systems, and one of another suite."""
+    """Two runs, one not evaluated, a folder without results, one with two systems, and one of another suite."""
     folder = tmp_path_factory.mktemp("place")
     write_run(folder / "runs", "ours")
+    (folder / "runs/mini/totto/ours+ppo/seed-1/checkpoint").mkdir(parents=True)
     (folder / "empty").mkdir()
     for name in ("one", "two"):
         write_run(folder / "several", name)
@@ -139,6 +140,7 @@ def place(tmp_path_factory):
     ("given", "error"),
     [
         ("urs", UnknownName),
+        ("runs:ours+ppo", UnknownName),
         ("submissions:ours", UnknownName),
         ("old:ours", ConfigError),
         ("{0}/nowhere", DataError),
