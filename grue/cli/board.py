@@ -238,21 +238,25 @@ def _span(low: int, high: int) -> str:
     "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), envvar="GRUE_RUNS", required=False
 )
 @options.option("--suite", help="As for `grue leaderboard`. [default: that of the runs]")
+@options.option("--task", "task_name", help="Show one task; a task of your own is named by its file.")
 @options.submissions
 @options.option("--no-open", is_flag=True, help="Only write the page and print its path.")
 @click.pass_context
-def view(context: click.Context, folder: Path, suite: str | None, submissions: Path, no_open: bool) -> None:
+def view(
+    context: click.Context, folder: Path, suite: str | None, task_name: str | None, submissions: Path, no_open: bool
+) -> None:
     """Open the board with the runs in FOLDER [default: runs], or the report of `grue bench` in FOLDER.
 
     \b
     grue view
     grue view bench
+    grue view --task mine.toml
     """  # noqa: D301 (click reads the escape)
     from grue.sweep.bench import PAGE
 
     page = folder / PAGE
     if not page.is_file():
-        page = _local_page(context, folder, suite, submissions)
+        page = _local_page(context, folder, suite, task_name, submissions)
     click.echo(str(page))
     if not no_open:
         import webbrowser
@@ -261,16 +265,21 @@ def view(context: click.Context, folder: Path, suite: str | None, submissions: P
             click.echo("There is no browser here; open the file in one.", err=True)
 
 
-def _local_page(context: click.Context, runs: Path, suite: str | None, submissions: Path) -> Path:
-    """Write the page of the board with local rows, of one suite; return its path."""
+def _local_page(
+    context: click.Context, runs: Path, suite: str | None, task_name: str | None, submissions: Path
+) -> Path:
+    """Write the page of the board with local rows, of one suite or task; return its path."""
     suites = sorted({path.parts[-5] for path in runs.glob("*/*/*/seed-*/result.json")})
     if not suites:
         raise ConfigError(f"{runs}: holds no results of `grue evaluate` and no report of `grue bench`.")
-    if suite is None and len(suites) > 1:
+    if suite is None and len(suites) > 1 and not (task_name or "").endswith(".toml"):
         raise ConfigError(f"{runs}: holds results of several suites; add --suite, one of {', '.join(suites)}.")
     chosen = suite or suites[0]
-    board, _ = board_of(context, suite=chosen, task_name=None, runs=runs, submissions=submissions, no_local=False)
-    page = runs / board.suite / "board.html"
+    board, out = board_of(
+        context, suite=chosen, task_name=task_name, runs=runs, submissions=submissions, no_local=False
+    )
+    board = replace(board, notes=(*board.notes, *(left_out.note for left_out in out)))
+    page = runs / board.suite / (board.tasks[0].name if task_name else "") / "board.html"
     files.write_text(page, publishing.render(board, "html"))
     return page
 

@@ -1,5 +1,6 @@
 """`grue evaluate`."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -184,8 +185,9 @@ def evaluate(
         click.echo("\n" + "\n".join(over_seeds(results)))
     if folder.parts[-4:-1] == (result.suite, result.task, result.system["name"]):
         root = folder.parents[3]
-        where = "" if root == Path("runs") else f" {root}"
-        click.echo(f"`grue view{where}` shows this beside the board's rows.", err=True)
+        view = ["grue", "view", *([] if root == Path("runs") else [str(root)])]
+        view += ["--task", task_name] if (task_name or "").endswith(".toml") else []
+        click.echo(f"`{shlex.join(view)}` shows this beside the board's rows.", err=True)
 
 
 def _parse_best_of(text: str | None) -> dict[str, Any]:

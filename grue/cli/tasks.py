@@ -93,7 +93,8 @@ def show(
 def settings_of(task: Task) -> Iterator[str]:
     """Yield a task's settings, a line each."""
     start = task.backbone.warm_start and f"; published warm start {task.backbone.warm_start}"
-    yield f"{task.title}  ({task.suite}/{task.name}, version {task.version})\n{task.description}\n"
+    yield f"{task.title}  ({task.suite}/{task.name}, version {task.version})"
+    yield f"{task.description}\n" if task.description else ""
     yield f"  hash        {task.hash}"
     yield f"  backbone    {task.backbone.model} ({task.backbone.family}){start}"
     yield f"  reward      {task.reward}"
@@ -101,8 +102,10 @@ def settings_of(task: Task) -> Iterator[str]:
     if (chat := task.prompt.chat) is not None:
         shown = len(chat.examples) + chat.shots
         yield f"  chat        version {chat.version} (hash {task.chat_hash[:12]}), {shown} examples shown"
-    yield f"  recipes     {', '.join(task.recipes)}"
-    yield f"  licence     {task.data.licence}"
+    if task.recipes:
+        yield f"  recipes     {', '.join(task.recipes)}"
+    if task.data.licence:
+        yield f"  licence     {task.data.licence}"
     for spec in task.metrics:
         scale = f"100·min(1, {spec.reference}/value)" if spec.reference else "outside the score"
         if spec.range:

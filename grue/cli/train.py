@@ -48,9 +48,9 @@ def train(request: RunRequest, seeds: tuple[str, ...], trackers: tuple[str, ...]
         return
     from grue.lm.distributed import join_processes, leave_processes
 
-    task, suite = (shlex.quote(click.get_current_context().params[name]) for name in ("task_name", "suite"))
-    own = f" --task {task}" if task.endswith(".toml") else f" --task {task} --suite {suite}"
-    beside = "" if request.task.suite in SUITES else own
+    task, suite = (click.get_current_context().params[name] for name in ("task_name", "suite"))
+    own = ["--task", task] if task.endswith(".toml") else ["--task", task, "--suite", suite]
+    beside = "" if request.task.suite in SUITES else f" {shlex.join(own)}"
     with stop_on_signal() as stop, ExitStack() as at_end:
         at_end.callback(leave_processes)
         console = error_console() if join_processes().is_main else no_console()

@@ -29,6 +29,18 @@ def test_the_board_opens_with_local_rows(runs, monkeypatch):
     assert "no browser here" in grue("view").stderr
 
 
+def test_a_task_of_ones_own_opens_by_its_file_and_tells_of_results_left_out(runs):
+    lines = ('reward = "rougeL"', "[data]", 'sources = [{ kind = "local", files = { test = "test.jsonl" } }]')
+    (runs.parent / "jokes.toml").write_text(
+        "\n".join((*lines, "[backbone]", 'family = "causal"', 'model = "mini:causal"'))
+    )
+    result = runs / "own/jokes/ours/seed-1/result.json"
+    result.parent.mkdir(parents=True)
+    result.write_text("{")
+    assert grue("view", "--task", "jokes.toml", "--no-open").stdout == "runs/own/jokes/board.html\n"
+    assert "jokes/ours/seed-1/result.json" in (runs / "own/jokes/board.html").read_text(encoding="utf-8")
+
+
 def test_a_report_opens_instead(tmp_path):
     (tmp_path / "report.html").touch()
     assert grue("view", tmp_path, "--no-open").stdout == f"{tmp_path}/report.html\n"
