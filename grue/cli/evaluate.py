@@ -183,7 +183,8 @@ def evaluate(
         return
     if len(results) > 1:
         click.echo("\n" + "\n".join(over_seeds(results)))
-    if folder.parts[-4:-1] == (result.suite, result.task, result.system["name"]):
+    standing = not result.system.get("unfinished")
+    if standing and folder.parts[-4:-1] == (result.suite, result.task, result.system["name"]):
         root = folder.parents[3]
         view = ["grue", "view", *([] if root == Path("runs") else [str(root)])]
         view += ["--task", task_name] if (task_name or "").endswith(".toml") else []

@@ -144,6 +144,7 @@ def test_an_evaluation_of_a_run_in_progress_stands_for_nothing_and_is_made_anew(
     command = ["evaluate", "--checkpoint", str(folder), "--limit", "4"]
     early = commands.here(*command)
     assert early.exit_code == 0 and "is not finished: this result stands on no board" in early.stderr
+    assert "grue view" not in early.stderr
     assert json.loads((folder / "result.json").read_text())["system"]["unfinished"] is True
     with pytest.raises(DataError, match="was evaluated while its run was not finished; finish it"):
         read_run(folder)
