@@ -187,7 +187,7 @@ def evaluate(
     if standing and folder.parts[-4:-1] == (result.suite, result.task, result.system["name"]):
         root = folder.parents[3]
         view = ["grue", "view", *([] if root == Path("runs") else [str(root)])]
-        view += ["--task", task_name] if (task_name or "").endswith(".toml") else []
+        view += ["--task", task_name] if task_name and task_name.endswith(".toml") else []
         click.echo(f"`{shlex.join(view)}` shows this beside the board's rows.", err=True)
 
 
