@@ -23,7 +23,6 @@ B = responses of an update, T = response time.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,13 +30,14 @@ from torch import Tensor
 from grue.algorithms import ppo
 from grue.algorithms.cards.props import CARD, PROPSConfig
 from grue.errors import ConfigError
+from grue.lm.sampling import KeptScores, Mask
 from grue.lm.seeds import derived_seed
 from grue.rl import functional as rl
 from grue.rl import trainer as base
 from grue.rl.experience import Experience, Reading, collect_valued, score_all, score_tokens
 from grue.rl.optimize import importance_weights, micro_batches, optimize, rows_that_count
 from grue.rl.responses import Sampled, gather, least_share, sample
-from grue.rl.settings import rollout_settings
+from grue.rl.settings import RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState, implement, make_optimizer
 
 
@@ -74,11 +74,13 @@ def collect(
         restore(weights, own)
         fits.append(fit_behaviour(trainer, state, config, n, drawn, done))
 
-    draw = partial(sample, rounds=config.rounds, between=fit)
-
-    def in_rounds(*given: Any, **named: Any) -> Sampled:
+    def in_rounds(
+        trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, mask: Mask | None, keep: KeptScores
+    ) -> Sampled:
+        if mask is not None:  # even one that was just refreshed is not the behaviour policy's
+            mask = replace(mask, model=state.mask_model)
         try:
-            return draw(*given, **named)
+            return sample(trainer, state, config, n, mask, keep=keep, rounds=config.rounds, between=fit)
         finally:
             restore(weights, own)
 

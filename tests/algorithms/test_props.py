@@ -5,12 +5,12 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from support.late import late, lates
+from support.late import lates
 
 from grue.errors import ConfigError
 
 torch, tiny, scored, props = lates("torch support.tiny support.scored grue.algorithms.props")
-optimize = late("grue.rl.optimize")
+optimize, oracles, exactness = lates("grue.rl.optimize support.oracles support.exactness")
 FAMILIES = ["causal", "seq2seq"]
 WHOLE = {"epochs": 1, "minibatch_size": 12, "behaviour_stop_kl": None}
 
@@ -89,6 +89,24 @@ def test_each_round_is_drawn_by_its_policy_and_learnt_as_the_policy_s_own(family
     said = scored.Said(own, own)
     terms = [-one.score * new for one in (*first, *second) for new in said.now(one)]
     assert scored.close(gradients[-1], said.gradient(scored.mean(terms)), 3e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_learned_mask_is_that_of_the_masking_policy_in_every_round(family, tmp_path, monkeypatch):
+    """Though it was refreshed just now, so that it equals the policy."""
+    run, state = begun(family, tmp_path, rounds=2, behaviour_epochs=1, mask="learned_top_p", top_p=0.7)
+    own = scored.in_double(state.policy)
+    with monkeypatch.context() as patch:
+        moving(patch, state, 0.3)
+        rollout = props.collect(run.trainer, state, run.plan.config, 0)[0].rollout
+    size, checked = len(tiny.WORDS) + 3, 0
+    opened = rollout.open_vocabulary(torch.arange(12), rollout.responses.ids.shape[1], size)
+    for prompt, ids, rows in zip(rollout.prompts.lists(), rollout.responses.lists(), opened, strict=True):
+        logits = exactness.alone(own, prompt, ids)
+        for t in range(len(ids)):
+            assert set(rows[t].nonzero()[:, 0].tolist()) == {1, *oracles.nucleus(logits[t], 0.7)}
+            checked += 1
+    assert checked > 24
 
 
 def test_the_shares_of_drawn_tokens_are_nearer_to_their_probabilities_than_by_chance(tmp_path):
