@@ -121,6 +121,8 @@ def open_tokens(model: PreTrainedModel, packed: Tensor) -> tuple[Tensor, Tensor]
     """
     if not is_wide(model) or not len(packed) or not has_plain_head(model):
         return None
+    if int(packed.count_nonzero()) > FEW * len(packed):  # seen at once, where listing them would cost much
+        return None
     rows, eights = packed.nonzero(as_tuple=True)
     bits = distributions.unpack_bits(packed[rows, eights].unsqueeze(-1), 8)
     sizes = torch.zeros(len(packed), dtype=torch.long, device=packed.device).index_add_(0, rows, bits.sum(-1))

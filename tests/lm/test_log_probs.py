@@ -156,6 +156,17 @@ def test_all_logits_are_computed_where_many_tokens_are_open_or_the_head_is_not_p
     assert not scoring.has_plain_head(louder(tiny_models.model("llama")))
 
 
+def test_tokens_are_not_listed_where_many_are_open(monkeypatch):
+    """A list of them takes three bytes for each token of the vocabulary, at each position."""
+    model, _, responses, opened = with_support("llama")
+    packed, listed, unpack = distributions.pack_bits(opened)[responses.mask], [], distributions.unpack_bits
+    monkeypatch.setattr(lm, "WIDE", 1)
+    monkeypatch.setattr(distributions, "unpack_bits", lambda *given: listed.append(given) or unpack(*given))
+    assert scoring.open_tokens(model, packed) is not None and len(listed) == 1
+    monkeypatch.setattr(scoring, "FEW", packed.shape[1] - 1)
+    assert scoring.open_tokens(model, packed | 1) is None and len(listed) == 1
+
+
 def test_chunks_under_autocast_compute_what_autocast_computes():
     model, prompts, responses, opened = with_support("llama")
     support = distributions.pack_bits(opened)
