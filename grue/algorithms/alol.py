@@ -24,10 +24,11 @@ from torch import Tensor
 
 from grue.algorithms.cards.alol import CARD, ALoLConfig
 from grue.errors import TrainingError
+from grue.lm.critic import ridge
 from grue.lm.forward import trunk_states
 from grue.lm.seeds import derived_seed, generator
 from grue.lm.tokens import Tokens, length_batches
-from grue.rl.experience import explained, ridge
+from grue.rl.experience import explained
 from grue.rl.groups import GroupBatch, Groups, collect_groups, grouped, improve, start
 from grue.rl.responses import draw
 from grue.rl.settings import ScoredConfig

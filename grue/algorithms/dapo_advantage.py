@@ -26,11 +26,12 @@ from torch import Tensor
 
 from grue.algorithms.alol import add, samples_of_start
 from grue.algorithms.cards.dapo_advantage import CARD, DirectAdvantageConfig
+from grue.lm.critic import ridge
 from grue.lm.forward import trunk_states
 from grue.lm.model import hidden_size
 from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
-from grue.rl.experience import explained, ridge
+from grue.rl.experience import explained
 from grue.rl.groups import GroupBatch, Groups, collect_groups, improve, start
 from grue.rl.optimize import rows_that_count
 from grue.rl.trainer import Trainer, TrainState, implement

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from grue.lm.critic import Critic
+from grue.lm.critic import Critic, ridge
 from grue.lm.forward import trunk_states
 from grue.lm.log_probs import token_log_probs
 from grue.lm.sampling import KeptScores, Rollout
@@ -381,10 +381,6 @@ def regularised(loss: Tensor, current: ScoredTokens, config: RolloutConfig) -> T
 # --- a critic's start and its quality ---------------------------------------------------------------------------------
 
 
-FOLDS = 5
-STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-"""Ridge penalties, in units of a feature's variance; the last one leaves little more than the mean."""
-
 EQUAL = 1e-6
 """Targets that differ by less, as a share of the largest, are equal up to rounding."""
 
@@ -461,43 +457,3 @@ def fit_head(state: TrainState, config: ActorCriticConfig, experience: Experienc
     values = torch.zeros_like(experience.rewards)
     values[mask] = held_out.to(values.dtype)
     return values
-
-
-def ridge(features: Tensor, targets: Tensor, groups: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Fit a linear function by ridge regression, with the penalty chosen by cross-validation over groups.
-
-    Args:
-        features: [M, H].
-        targets: [M].
-        groups: [M], the number of each row's group, which is held out as a whole.
-
-    Returns:
-        Weight [1, H], bias [1], and the predictions [M] of fits without the group. With a single group, the function
-        and the predictions are the mean.
-    """
-    folds = torch.unique(groups, return_inverse=True)[1] % FOLDS
-    if not folds.any():
-        mean = targets.mean()
-        return torch.zeros_like(features[:1]), mean.reshape(1), mean.expand_as(targets)
-    best: tuple[float, float, Tensor] | None = None
-    for strength in STRENGTHS:
-        predicted = torch.empty_like(targets)
-        for fold in folds.unique():
-            in_fold = folds == fold
-            weight, bias = _fit(features[~in_fold], targets[~in_fold], strength)
-            predicted[in_fold] = features[in_fold] @ weight + bias
-        error = float((predicted - targets).square().mean())
-        if best is None or error < best[0]:
-            best = (error, strength, predicted)
-    assert best is not None
-    weight, bias = _fit(features, targets, best[1])
-    return weight.unsqueeze(0), bias.reshape(1), best[2]
-
-
-def _fit(features: Tensor, targets: Tensor, strength: float) -> tuple[Tensor, Tensor]:
-    centre, scale = features.mean(0), features.std(0, correction=0).clamp(min=1e-6)
-    scaled, mean = (features - centre) / scale, targets.mean()
-    products = scaled.T @ scaled / len(scaled)
-    held = products + strength * torch.eye(len(products), dtype=products.dtype, device=products.device)
-    weight = torch.linalg.solve(held, scaled.T @ (targets - mean) / len(scaled)) / scale
-    return weight, mean - centre @ weight

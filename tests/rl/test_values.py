@@ -36,23 +36,23 @@ def by_numpy(features, targets, strength):
 
 @pytest.mark.parametrize("strength", [1e-2, 10.0])
 def test_the_fit_is_ridge_regression_and_no_prompt_sees_itself(strength, monkeypatch):
-    monkeypatch.setattr(experience, "STRENGTHS", (strength,))
+    monkeypatch.setattr(critics, "STRENGTHS", (strength,))
     features, targets, groups = some_world()
-    weight, bias, held_out = experience.ridge(features, targets, groups)
+    weight, bias, held_out = critics.ridge(features, targets, groups)
     whole = by_numpy(features, targets, strength)
     assert (features @ weight[0] + bias).tolist() == pytest.approx(whole(features).tolist())
-    for fold in range(experience.FOLDS):
-        here = groups % experience.FOLDS == fold
+    for fold in range(critics.FOLDS):
+        here = groups % critics.FOLDS == fold
         without = by_numpy(features[~here], targets[~here], strength)
         assert held_out[here].tolist() == pytest.approx(without(features[here]).tolist())
 
 
 def test_it_holds_on_as_strongly_as_it_helps():
     features, targets, groups = some_world()
-    weight, bias, held_out = experience.ridge(features, targets, groups)
+    weight, bias, held_out = critics.ridge(features, targets, groups)
     assert float((held_out - targets).square().mean() / targets.var()) < 0.01
     noise = torch.randn(len(groups) // 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)[groups]
-    weight, bias, held_out = experience.ridge(features, noise, groups)
+    weight, bias, held_out = critics.ridge(features, noise, groups)
     spread = float((features @ weight[0] + bias).std() / noise.std())
     assert spread < 0.05
     assert float((held_out - noise).square().mean() / noise.var()) < 1.2
@@ -60,7 +60,7 @@ def test_it_holds_on_as_strongly_as_it_helps():
 
 def test_one_prompt_gives_the_mean():
     features, targets, _ = some_world(groups=1)
-    weight, bias, held_out = experience.ridge(features, targets, torch.zeros(6, dtype=torch.long))
+    weight, bias, held_out = critics.ridge(features, targets, torch.zeros(6, dtype=torch.long))
     assert not weight.any() and set(held_out.tolist()) == {float(targets.mean())} == set(bias.tolist())
 
 
@@ -103,7 +103,7 @@ def test_the_head_is_fitted_to_the_states_of_the_first_rollouts(family, value_mo
     """Of twelve examples an update of 24 has each twice: a prompt is held out with both of its answers."""
     run, config, state = begun(tmp_path, family, value_model=value_model)
     assert not state.critic.head.weight.any()
-    seen, ridge = [], experience.ridge
+    seen, ridge = [], critics.ridge
     monkeypatch.setattr(experience, "ridge", lambda *given: seen.append(given[2]) or ridge(*given))
     found = experience.collect_valued(run.trainer, state, config, 0)
     mask, returns = found.mask, experience.discounted_returns(found, config)
