@@ -21,7 +21,7 @@ from grue.runs.algorithms import PASSED, split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
 from grue.task_files import SUITES
-from grue.tasks import Backbone, Family, Task, split_of
+from grue.tasks import Backbone, Task, split_of
 
 OF_ALL_STAGES = ("precision",)
 """Settings of how the machine computes, which apply to a warm start, too; the others apply to the last stage alone."""
@@ -204,8 +204,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
         overrides = {key: value for key, value in request.settings.items() if last or key in OF_ALL_STAGES}
         config = make_config(task, name, overrides, request.preset if last else None)
         if config.precision == "auto":
-            model = str(start) if start is not None else backbone or task.backbone.model
-            config = replace(config, precision="bfloat16" if bfloat16_pays(task, config, family, model) else "float32")
+            model = Backbone(family, str(start or backbone)) if start or backbone else task.backbone
+            config = replace(config, precision="bfloat16" if bfloat16_pays(task, config, model) else "float32")
         default_system = with_backbone(system_of(name) + ("-masked" if adds_mask(name, config) else ""), own_backbone)
         title = check_system_name(default_system if request.system is None or not last else request.system)
         if family == "causal" and config.freeze_encoder:  # as the recipe of a task for encoder-decoders says
@@ -236,7 +236,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
     return plans
 
 
-def bfloat16_pays(task: Task, config: Common, family: Family, model: str) -> bool:
+def bfloat16_pays(task: Task, config: Common, start: Backbone) -> bool:
     """Whether bfloat16 is faster where the run is planned, by what is known of the device and the sizes alone.
 
     A CPU that multiplies it is faster at all sizes measured, a GPU if its kernels are long: in short ones, casts cost
@@ -248,8 +248,8 @@ def bfloat16_pays(task: Task, config: Common, family: Family, model: str) -> boo
     from grue.lm.load import check_language_model
 
     prompt, response = task.prompt.max_tokens, task.rollout.max_new_tokens
-    length = prompt + response if family == "causal" else max(prompt, response)
-    width: int = check_language_model(family, model).get_text_config().hidden_size
+    length = prompt + response if start.family == "causal" else max(prompt, response)
+    width: int = check_language_model(start.family, start.model, start.revision).get_text_config().hidden_size
     return config.micro_batch_size * length * width >= WORTH_CASTING
 
 

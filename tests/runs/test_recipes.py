@@ -224,9 +224,12 @@ def test_auto_is_float32_on_a_gpu_whose_kernels_would_be_short(suite, name, widt
     monkeypatch.setattr(plan, "scoring_device", lambda: SimpleNamespace(type="cuda"))
     monkeypatch.setattr(plan, "multiplies_bfloat16", lambda device: True)
     sizes = SimpleNamespace(get_text_config=lambda: SimpleNamespace(hidden_size=width))
-    monkeypatch.setattr("grue.lm.load.check_language_model", lambda family, model: sizes)
+    asked = []
+    monkeypatch.setattr("grue.lm.load.check_language_model", lambda *given: asked.append(given) or sizes)
     task, settings = load_task(name, suite), {"micro_batch_size": 64, "precision": "auto", **settings}
+    task = replace(task, backbone=replace(task.backbone, revision="pinned"))
     assert stages_of(RunRequest(task=task, algorithm="ppo", settings=settings))[-1].config.precision == expected
+    assert asked == [(task.backbone.family, task.backbone.model, "pinned")]
 
 
 def test_an_algorithm_of_another_package_is_used_by_its_name(monkeypatch):
