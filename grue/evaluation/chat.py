@@ -9,9 +9,10 @@ from grue.evaluation.predict import as_predictions, as_responses, continuations
 from grue.evaluation.prompting import Asking, answer_in
 from grue.lm.chat import ChatTemplate, chat_template
 from grue.lm.checks import check_conversation
+from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.plain_text import rendered_ids
 from grue.lm.seeds import sample_seed
-from grue.lm.tokens import Tokens, encode_rendered
+from grue.lm.tokens import Tokens, padded
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
 
@@ -44,8 +45,9 @@ class Chatting:
         return as_predictions(examples, *drawn)
 
     def prompts(self, examples: Sequence[Example]) -> Tokens:
-        """Return the conversations of a batch of examples."""
-        return encode_rendered(self.model, self.tokenizer, self._texts(examples))
+        """Return the conversations of a batch of examples, untruncated, with only the template's special tokens."""
+        model, rows = self.model, [rendered_ids(self.tokenizer, text) for text in self._texts(examples)]
+        return padded(rows, eos_id(model, self.tokenizer), model.device, left=not is_seq2seq(model))
 
     def count_tokens(self, examples: Sequence[Example]) -> int:
         """Return the number of tokens of all conversations.

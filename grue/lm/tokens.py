@@ -13,7 +13,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.lm.constraints import end_ids
 from grue.lm.model import eos_id, is_seq2seq
-from grue.lm.plain_text import rendered_ids
 from grue.records import legible
 from grue.tasks import Prompt, before_stop
 
@@ -53,12 +52,6 @@ def encode_prompts(
     nothing = eos if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     filler = eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id
     return padded([row or [nothing] for row in rows], filler, model.device, left=not is_seq2seq(model))
-
-
-def encode_rendered(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokens:
-    """Tokenise conversations rendered by a chat template, untruncated, with only the template's special tokens."""
-    rows = [rendered_ids(tokenizer, text) for text in texts]
-    return padded(rows, eos_id(model, tokenizer), model.device, left=not is_seq2seq(model))
 
 
 def encode_responses(

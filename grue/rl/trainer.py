@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from grue.data.scored import ScoredData
 from grue.errors import TrainingError
 from grue.lm.adapters import adapter_off
 from grue.lm.critic import Critic
@@ -27,6 +26,7 @@ from grue.rl.settings import ActorCriticConfig, AlgorithmCard, Common, RewardedC
 from grue.tasks import Task
 
 if TYPE_CHECKING:
+    from grue.data.scored import ScoredData
     from grue.evaluation.rewards import Reward
 
 C = TypeVar("C", bound=Common)
@@ -67,7 +67,7 @@ class Trainer:
     shown: Shown = lambda example, text, score: None
     graded: Graded = lambda examples, rewards: None
     anchor: PreTrainedModel | None = None
-    data: ScoredData | None = None
+    data: "ScoredData | None" = None
 
     @cached_property
     def pairs(self) -> Tensor:
