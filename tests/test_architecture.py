@@ -39,7 +39,7 @@ ANYWHERE = {
 BASES = re.compile(
     r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|TrainerCallback|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.(Task(set)?\[.*\]|TaskData|TasksetConfig)|openenv\.(Action|Observation|Environment)"
 )
-SETTINGS = re.compile(r"(rl/settings|algorithms/(cards/)?\w+)\.py")
+SETTINGS = re.compile(r"(rl/(scored_)?settings|algorithms/(cards/)?\w+)\.py")
 """Where a settings class may extend another."""
 COMPUTED = re.compile(r"registry\.py|metrics/own\.py|cli/.*")
 """What may import a module whose name cannot be read off the source: registries, a user's function, the last room."""

@@ -24,7 +24,8 @@ from papers import Paper, read_papers
 from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.bounds import bounds_of
 from grue.cli.options import shown
-from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
+from grue.rl.scored_settings import ScoredConfig
+from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig
 from grue.runs.algorithms import find_algorithm
 from grue.runs.reference import OWN, SHARED_CLASSES, Setting, describe_algorithm, shared_settings, summary
 

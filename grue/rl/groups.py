@@ -27,7 +27,8 @@ from grue.records import Example
 from grue.rl import trainer as base
 from grue.rl.optimize import epochs, micro_batches, optimize, rows_that_count
 from grue.rl.responses import Responses, describe_responses, draw, draw_positions, replace_rows
-from grue.rl.settings import RewardedConfig, ScoredConfig
+from grue.rl.scored_settings import ScoredConfig
+from grue.rl.settings import RewardedConfig
 from grue.rl.trainer import Trainer, TrainState
 from grue.tasks import Task
 
@@ -151,13 +152,15 @@ class FixedGroups:
 def start(trainer: Trainer, config: ScoredConfig, reference: bool = True) -> TrainState:
     """Return the state before the first update, with the file's responses if the settings name a file.
 
+    It has no masking policy if the initial policy is sampled, which masks itself.
+
     Args:
         reference: Whether the initial policy's log-probabilities are needed.
 
     Raises:
         DataError: The file cannot be read, or states what cannot be learnt from.
     """
-    state = base.start(trainer, config)
+    state = base.start(trainer, replace(config, mask=None) if config.sample_from == "start" else config)
     if config.data is not None:
         data = trainer.data or read_data(config, trainer.task, trainer.examples)
         state.fixed = encode_file(trainer, state, config, data, reference)

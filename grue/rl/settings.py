@@ -4,79 +4,13 @@ Defaults are the paper's values where it states one. `runs/recipes.py` fills a c
 file and the command line; the fields carry their bounds.
 """
 
-import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from grue import files
-from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SEVERAL, SHARE, UNIT, Bounds, Paper
-from grue.errors import ConfigError, escaped
+from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SHARE, UNIT, Bounds, Paper
 from grue.lm.settings import ModelSettings
 from grue.tasks import Generation, Task
-
-# --- the values of `select` and `reference` ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class HardPrompts:
-    """`hard:K`: the K prompts that the initial policy answers worst."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class ImpactPrompts:
-    """`limr:THETA:RUN`: the prompts whose rewards followed the mean reward of an earlier run."""
-
-    threshold: float
-    run: Path
-
-
-def parse_select(text: str | None) -> HardPrompts | ImpactPrompts | None:
-    """Read `select`; a ConfigError if it is malformed, or its number leaves no prompt."""
-    if text is None:
-        return None
-    kind, _, rest = text.partition(":")
-    number, _, run = rest.partition(":")
-    if kind == "hard" and re.fullmatch("0*[1-9][0-9]{0,17}", rest):
-        return HardPrompts(int(rest))
-    if kind == "limr" and run and (threshold := _number(number)) is not None:
-        if threshold >= 1:
-            raise ConfigError(f"select = {escaped(text)}: no prompt has an impact above {number}; write less than 1.")
-        return ImpactPrompts(threshold, Path(run))
-    raise ConfigError(
-        f"select = {escaped(text)}: write hard:K with K above 0, such as hard:1000, or limr:THETA:RUN with the folder "
-        "of an earlier run, such as limr:0.6:runs/mini/commongen/ppo/seed-1."
-    )
-
-
-def parse_reference(text: str | None) -> tuple[Path, ...]:
-    """Read `reference`: the folders whose weights are averaged, none if it is not set; a ConfigError if malformed."""
-    if text is None:
-        return ()
-    kind, _, rest = text.partition(":")
-    names = rest.split(",")
-    if kind != "soup" or len(names) < 2 or not all(name.strip() for name in names):
-        raise ConfigError(
-            f"reference = {escaped(text)}: write soup:A,B with the folders of two or more runs or checkpoints, such as "
-            "soup:runs/mini/imdb/supervised/seed-1,runs/mini/imdb/supervised/seed-2."
-        )
-    return tuple(Path(name.strip()) for name in names)
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-# --- settings ---------------------------------------------------------------------------------------------------------
-
 
 MaskName = Literal["learned_top_p", "learned_top_k", "top_k"]
 
@@ -238,7 +172,6 @@ class RewardedConfig(Common):
     def problems(self) -> Iterator[str]:
         """Yield invalid combinations of values; see `Common.problems`."""
         yield from Common.problems(self)
-        yield from self._malformed()
         if self.freeze_encoder and self.reference is not None:
             yield "reference cannot be combined with freeze_encoder, under which all models use the initial encoder."
         if self.minibatch_size > self.rollouts:
@@ -271,22 +204,7 @@ class RewardedConfig(Common):
                 'mask_updates does nothing with mask_source = "frozen"; set mask_source = "periodic", or leave it out.',
             )
 
-    def _malformed(self) -> Iterator[str]:
-        """Yield the error of a malformed `select` or `reference`."""
-        try:
-            parse_select(self.select)
-            parse_reference(self.reference)
-        except ConfigError as error:
-            yield str(error)
 
-
-LATER: Mapping[str, Any] = {
-    **{"select": None, "reference": None, "redraws": 0, "calibration_samples": 0, "calibration_tilt": 0.0},
-    **{"supervised_coefficient": 0.0, "overlong_buffer": 0, "overlong_penalty": 1.0},
-    **{"ratio_of": "tokens", "kl_estimator": "k3", "kl_corrected": False, "importance_cap": 2.0},
-    **{"validate_on": "decoding", "keep": "best", "rewrite": False},
-}
-"""Settings that were added after runs had been recorded, with the values that change nothing."""
 OF_A_MASK = ("top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source")
 """Settings without effect if there is no mask."""
 UNREAD_BY_MASK = {
@@ -297,29 +215,6 @@ UNREAD_BY_MASK = {
 """Mask → the mask settings that it does not read."""
 OF_A_SWITCH = {"overlong_penalty": "overlong_buffer", "calibration_tilt": "calibration_samples"}
 """Setting → the setting that enables it."""
-OF_DRAWS = ("sample_from", "mask", "redraws", "reward_scale", "normalize_terms")
-"""Settings that only affect the samples of an update."""
-OF_SAMPLES = (
-    *("rollout_temperature", "rollout_top_k", "calibration_samples", "calibration_tilt", "missing_eos_penalty"),
-    *("overlong_buffer", "overlong_penalty", "reward_clip"),
-)
-"""Settings that affect all sampling and rewarding, even before the first update."""
-
-
-def recorded(config: Common) -> dict[str, Any]:
-    """Return settings as a run's record keeps them."""
-    return effective_settings(files.plain(config))
-
-
-def effective_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without those of `LATER` that change nothing, so that the hashes of older runs stay valid."""
-    masked = settings.get("mask") is not None
-    return {
-        key: value
-        for key, value in settings.items()
-        if not (key in LATER and value == LATER[key])
-        and (masked or key not in (*OF_A_MASK, "mask", "mass_coefficient"))
-    }
 
 
 def rollout_settings(task: Task, config: RewardedConfig) -> Generation:
@@ -331,52 +226,6 @@ def rollout_settings(task: Task, config: RewardedConfig) -> Generation:
         return replace(task.rollout, temperature=1.0, top_k=1, top_p=1.0)
     overrides = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
     return replace(task.rollout, **{key: value for key, value in overrides.items() if value is not None})  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredConfig(RewardedConfig):
-    """Settings of algorithms that learn from scored responses.
-
-    The likelihood of a response is the model's own: over the whole vocabulary, at temperature 1.
-
-    Attributes:
-        sample_from: Which policy draws the responses of an update: the current one ("policy") or the initial one
-            ("start").
-        data: File of scored responses to learn from instead of samples; an update takes `rollouts` /
-            `samples_per_prompt` of its lines. Settings of sampling and scoring are then refused.
-    """
-
-    samples_per_prompt: Annotated[int, SEVERAL] = 8
-    epochs: Annotated[int, POSITIVE] = 1
-    sample_from: Literal["policy", "start"] = "policy"
-    data: str | None = None
-
-    @property
-    def needs_rewards(self) -> bool:
-        """Whether a file to learn from must have rewards, not only an order."""
-        return False
-
-    @property
-    def draws_beside_data(self) -> bool:
-        """Whether samples of the initial policy are also drawn and rewarded if a file is learnt from."""
-        return False
-
-    @property
-    def unread(self) -> frozenset[str]:
-        """The settings of samples that have no effect because a file is learnt from."""
-        if self.data is None:
-            return frozenset()
-        return frozenset(OF_DRAWS if self.draws_beside_data else (*OF_DRAWS, *OF_SAMPLES))
-
-    def problems(self) -> Iterator[str]:
-        """Yield invalid combinations of values; see `Common.problems`."""
-        yield from RewardedConfig.problems(self)
-        for setting in fields(self):
-            name = setting.name
-            if name in self.unread and getattr(self, name) != setting.default:
-                yield f"{name} applies to drawn samples, and the responses come from data; leave {name} out."
-        if self.data is not None and (self.select is not None or self.train_share is not None):
-            yield "data already defines what is learnt from; leave out select and train_share, or filter its lines."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from grue.lm.distributed import DistributedContext
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sharding import ShardedWeights, load_whole
 from grue.records import Example
-from grue.rl.settings import ActorCriticConfig, AlgorithmCard, Common, RewardedConfig, RolloutConfig, ScoredConfig
+from grue.rl.settings import ActorCriticConfig, AlgorithmCard, Common, RewardedConfig, RolloutConfig
 from grue.tasks import Task
 
 if TYPE_CHECKING:
@@ -244,8 +244,7 @@ def start(trainer: Trainer, config: RewardedConfig) -> TrainState:
     critic = Critic(policy, shared=config.value_model == "shared") if isinstance(config, ActorCriticConfig) else None
     reference = None if config.lora_rank else freeze(policy)
     mask_model = None
-    of_start = isinstance(config, ScoredConfig) and config.sample_from == "start"  # which masks itself
-    if config.mask in ("learned_top_p", "learned_top_k") and not of_start:
+    if config.mask in ("learned_top_p", "learned_top_k"):
         # A frozen mask is the initial policy, of which the reference, if any, is already a copy.
         frozen = config.mask_source == "frozen" and reference is not None
         mask_model = reference if frozen else freeze(policy)

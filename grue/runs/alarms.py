@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
+from grue.rl.scored_settings import ScoredConfig
+from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig
 
 Line = Mapping[str, float]
 Check = Callable[[Line, Sequence[Line], Any], str | None]

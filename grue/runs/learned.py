@@ -15,7 +15,8 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation import reward_models
 from grue.lm.reward_folder import read_reward_manifest
 from grue.metrics.card import MODEL
-from grue.rl.settings import Common, ScoredConfig
+from grue.rl.scored_settings import ScoredConfig
+from grue.rl.settings import Common
 from grue.tasks import Task
 
 UNKNOWN = ""

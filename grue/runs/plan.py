@@ -15,10 +15,12 @@ from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
 from grue.records import check_system_name, with_backbone
-from grue.rl.settings import Common, ImpactPrompts, RewardedConfig, parse_reference, parse_select, recorded
+from grue.rl.settings import Common, RewardedConfig
 from grue.runs import learned, rewarded
 from grue.runs.algorithms import PASSED, split_algorithm
+from grue.runs.named import ImpactPrompts, parse_reference, parse_select
 from grue.runs.recipes import adds_mask, make_config
+from grue.runs.recorded import recorded
 from grue.runs.request import RunRequest
 from grue.task_files import SUITES
 from grue.tasks import Backbone, Task, split_of

@@ -10,8 +10,10 @@ from typing import Any
 
 from grue.algorithms import BUILT_IN, with_warm_starts
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
-from grue.rl.settings import OF_A_MASK, Common, RewardedConfig, ScoredConfig
+from grue.rl.scored_settings import ScoredConfig
+from grue.rl.settings import OF_A_MASK, Common, RewardedConfig
 from grue.runs.algorithms import ALGORITHMS, find_card, split_algorithm
+from grue.runs.named import malformed
 from grue.shapes import from_dict
 from grue.tasks import Task
 
@@ -92,7 +94,8 @@ def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Ta
         ConfigError: A key is unknown to the algorithm, or a value is invalid; the message begins with `where`.
     """
     config = from_dict(settings, values, where)
-    for problem in (*config.problems(), *_problems_on(task, config)):
+    named = malformed(config) if isinstance(config, RewardedConfig) else ()
+    for problem in (*named, *config.problems(), *_problems_on(task, config)):
         raise ConfigError(f"{where}: {problem}")
     return config
 

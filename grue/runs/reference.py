@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from grue.bounds import Paper, bounds_of, note_of
 from grue.lm.settings import ModelSettings
-from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
+from grue.rl.scored_settings import ScoredConfig
+from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig
 from grue.runs.algorithms import find_card
 from grue.runs.recipes import SHARED
 from grue.task_files import load_task, task_names

@@ -25,9 +25,10 @@ from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.records import COSTS
 from grue.rl.responses import mask_of_start, reward_responses
-from grue.rl.settings import HardPrompts, ImpactPrompts, RewardedConfig, parse_select, rollout_settings
+from grue.rl.settings import RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer
 from grue.runs import impact
+from grue.runs.named import HardPrompts, ImpactPrompts, parse_select
 from grue.runs.plan import Plan
 
 NAME = "selected.json"

@@ -40,7 +40,8 @@ from grue.provenance import machine
 from grue.records import COSTS, Example
 from grue.rl.groups import read_data
 from grue.rl.responses import shares_groups
-from grue.rl.settings import Common, RewardedConfig, ScoredConfig
+from grue.rl.scored_settings import ScoredConfig
+from grue.rl.settings import Common, RewardedConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs import learned, log, rewarded, states
 from grue.runs.alarms import alarms

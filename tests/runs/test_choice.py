@@ -15,7 +15,7 @@ from grue.task_files import load_task
 
 tiny, exactness, golden = late("support.tiny"), late("support.exactness"), late("support.golden")
 comparison, sampling = late("grue.evaluation.comparison"), late("grue.evaluation.predict")
-settings, validation = late("grue.rl.settings"), late("grue.runs.validate")
+records, validation = late("grue.runs.recorded"), late("grue.runs.validate")
 RATE = {"learning_rate": 0.05, "validate_every": 1}
 
 
@@ -131,9 +131,9 @@ def test_by_default_answers_are_decoded_as_before_and_the_record_is_what_it_was(
     for algorithm in ("ppo", "supervised"):
         config = make_config(task, algorithm, {})
         assert validation.answering(task, config) == task.decoding
-        recorded = settings.recorded(config)
+        recorded = records.recorded(config)
         assert not {"validate_on", "keep"} & recorded.keys()
-        other = settings.recorded(dataclasses.replace(config, validate_on="rollouts", keep="last"))
+        other = records.recorded(dataclasses.replace(config, validate_on="rollouts", keep="last"))
         assert other == {**recorded, "validate_on": "rollouts", "keep": "last"}
 
 

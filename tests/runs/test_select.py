@@ -11,7 +11,7 @@ from grue import files
 from grue.errors import ConfigError, DataError
 from grue.lm.checkpoint import read_manifest
 from grue.rl.settings import RewardedConfig
-from grue.runs import impact, rewarded
+from grue.runs import impact, named, rewarded
 from grue.runs.algorithms import find_algorithm
 from grue.runs.rewarded import PromptRewards
 
@@ -377,7 +377,7 @@ def test_what_cannot_be_read_is_a_problem_of_the_settings(refused):
         *("hard", "hard:", "hard:0", "hard:-3", "hard:1.5", "hard:²", "easy:3", ""),
         *("limr:0.6", "limr::runs/x", "limr:nan:runs/x", "limr:0.6:", "limr:1:runs/x"),
     ):
-        (problem,) = RewardedConfig(select=text).problems()
+        (problem,) = named.malformed(RewardedConfig(select=text))
         refused.message(problem)
     for text in ("hard:1", "limr:-0.5:runs/a:b/seed-1", None):
-        assert not list(RewardedConfig(select=text).problems())
+        assert not list(named.malformed(RewardedConfig(select=text)))

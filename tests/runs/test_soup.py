@@ -10,6 +10,7 @@ from grue.errors import ConfigError, DataError
 from grue.lm import checkpoint
 from grue.rl.settings import RewardedConfig
 from grue.runs.algorithms import find_algorithm
+from grue.runs.named import malformed
 
 torch, oracles, tiny, saving = late("torch"), late("support.oracles"), late("support.tiny"), late("support.saved")
 tiny_models, exactness = late("support.tiny_models"), late("support.exactness")
@@ -154,9 +155,9 @@ def test_unlike_checkpoints_are_refused_and_both_are_named(tmp_path, refused):
 
 def test_the_settings_say_what_cannot_be_read_or_does_not_go_together():
     for text in ("soup", "soup:", "soup:a", "soup:a,", "soup:,a", "mean:a,b", ""):
-        (problem,) = RewardedConfig(reference=text).problems()
+        (problem,) = malformed(RewardedConfig(reference=text))
         assert "write soup:A,B" in problem, text
-    assert not list(RewardedConfig(reference="soup:a, b,c:d/e").problems())
+    assert not list(malformed(RewardedConfig(reference="soup:a, b,c:d/e")))
     (problem,) = RewardedConfig(reference="soup:a,b", freeze_encoder=True).problems()
     assert problem.startswith("reference cannot be combined with freeze_encoder")
 

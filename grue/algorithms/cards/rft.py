@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from grue.bounds import POSITIVE
-from grue.rl.settings import AlgorithmCard, ScoredConfig
+from grue.rl.scored_settings import ScoredConfig
+from grue.rl.settings import AlgorithmCard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

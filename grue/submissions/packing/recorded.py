@@ -70,7 +70,7 @@ def _first_stage(folder: Path, record: Mapping[str, Any], backbone: str | None) 
 
 def as_recorded(record: Mapping[str, Any], sha256: str) -> Stage | None:
     """Return the stage that a record tells of, with the settings that are turned off; None if its hash is another."""
-    from grue.rl.settings import LATER
+    from grue.runs.recorded import LATER
 
     whole = _with_all_settings(record)
     # What a record on disk lacks is turned off, or came later and has the value with which it changes nothing.
@@ -83,8 +83,8 @@ def as_recorded(record: Mapping[str, Any], sha256: str) -> Stage | None:
 
 def _with_all_settings(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with the settings that it does not name: turned off if they can be, else their defaults."""
-    from grue.rl.settings import effective_settings
     from grue.runs.algorithms import find_card
+    from grue.runs.recorded import effective_settings
 
     settings = find_card(record["algorithm"].split("+")[-1]).settings
     optional = {name for name, hint in get_type_hints(settings).items() if type(None) in get_args(hint)}
