@@ -36,14 +36,25 @@ from grue.rl import functional as rl
 from grue.rl import trainer as base
 from grue.rl.experience import Experience, Reading, collect_valued, score_all, score_tokens
 from grue.rl.optimize import importance_weights, micro_batches, optimize, rows_that_count
-from grue.rl.responses import Sampled, gather, least_share, sample
-from grue.rl.settings import RewardedConfig, rollout_settings
+from grue.rl.responses import (
+    Sampled,
+    Side,
+    by_rows,
+    completed,
+    draw_rows,
+    gather,
+    own_rows,
+    replaced,
+    shares_groups,
+)
+from grue.rl.settings import rollout_settings
 from grue.rl.trainer import Trainer, TrainState, implement, make_optimizer
 
 
 def start(trainer: Trainer, config: PROPSConfig) -> TrainState:
     """Return the state before the first update; a ConfigError if a process draws fewer responses than rounds."""
-    if least_share(trainer.distributed, config) < config.rounds:
+    size = config.samples_per_prompt if shares_groups(config) else 1
+    if config.rollouts // size // trainer.distributed.size * size < config.rounds:
         raise ConfigError(
             f"{trainer.distributed.size} processes share {config.rollouts} rollouts, which leaves one of them fewer "
             f"than {config.rounds} rounds; raise rollouts, or lower rounds."
@@ -67,30 +78,61 @@ def collect(
     trainer: Trainer, state: TrainState, config: PROPSConfig, n: int
 ) -> tuple[Experience, list[Mapping[str, float]]]:
     """Collect the rollouts of update `n` in rounds; return them as the policy's, and the figures of each fit."""
-    weights = [weight for weight in state.policy.parameters() if weight.requires_grad]
-    own, fits = [weight.detach().clone() for weight in weights], []
-
-    def fit(drawn: Sampled, done: int) -> None:
-        restore(weights, own)
-        fits.append(fit_behaviour(trainer, state, config, n, drawn, done))
-
-    def in_rounds(
-        trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, mask: Mask | None, keep: KeptScores
-    ) -> Sampled:
-        if mask is not None:  # even one that was just refreshed is not the behaviour policy's
-            mask = replace(mask, model=state.mask_model)
-        try:
-            return sample(trainer, state, config, n, mask, keep=keep, rounds=config.rounds, between=fit)
-        finally:
-            restore(weights, own)
-
-    experience = collect_valued(trainer, state, config, n, sampler=in_rounds)
+    fits: list[Mapping[str, float]] = []
+    experience = collect_valued(trainer, state, config, n, sampler=partial(draw_in_rounds, fits))
     # Those of the first round are the policy's own samples, so that its sampler is known; the others count as such.
     first = torch.arange(len(experience.mask), device=experience.mask.device) % config.rounds == 0
     policy = experience.policy.restricted
     drawn = torch.where(first.unsqueeze(1), experience.drawn, policy)
     weight = importance_weights(policy, drawn, config, config.importance_cap)
     return replace(experience, drawn=drawn, weights=weight), fits
+
+
+def draw_in_rounds(
+    fits: list[Mapping[str, float]],
+    trainer: Trainer,
+    state: TrainState,
+    config: PROPSConfig,
+    n: int,
+    mask: Mask | None,
+    keep: KeptScores,
+) -> Sampled:
+    """Return this rank's share of an update's responses, drawn in rounds; the policy's weights are set back.
+
+    Of R rounds, round k draws the rows k, k + R, k + 2R …; the figures of each fit are added to `fits`.
+    """
+    weights = [weight for weight in state.policy.parameters() if weight.requires_grad]
+    own = [weight.detach().clone() for weight in weights]
+    if mask is not None:  # even one that was just refreshed is not the behaviour policy's
+        mask = replace(mask, model=state.mask_model)
+    draw = partial(draw_rows, trainer, state.policy, config, n, mask, keep=keep)
+    rows = own_rows(trainer.distributed, config)
+    first = rows[rows % config.rounds == 0]
+    drawn = copies(draw(rows=first), ((rows - first[0]) // config.rounds).clamp(min=0))
+    try:
+        for done in range(1, config.rounds):
+            restore(weights, own)
+            fits.append(fit_behaviour(trainer, state, config, n, drawn, done))
+            places = (rows % config.rounds == done).nonzero()[:, 0]
+            drawn = replaced(drawn, places, draw(rows=rows[places]), state.policy)
+    finally:
+        restore(weights, own)
+    return completed(trainer, state, config, n, drawn)
+
+
+def copies(sampled: Sampled, rows: Tensor) -> Sampled:
+    """Return copies of some responses, at the cost of all: rows of later rounds until they are drawn."""
+
+    def take(values: Tensor, side: Side = "right") -> Tensor:
+        return values[rows.to(values.device)]
+
+    return Sampled(
+        take(sampled.positions),
+        by_rows(take, "right", sampled.rollout),
+        by_rows(take, "right", sampled.rewarded),
+        take(sampled.worth),
+        sampled.spent,
+    )
 
 
 def fit_behaviour(

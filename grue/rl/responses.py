@@ -273,8 +273,6 @@ def sample(
     mask: Mask | None,
     policy: PreTrainedModel | None = None,
     keep: KeptScores | None = None,
-    rounds: int = 1,
-    between: Callable[[Sampled, int], None] = lambda drawn, done: None,
 ) -> Sampled:
     """Return this rank's share of an update's responses, with their rewards.
 
@@ -283,38 +281,26 @@ def sample(
 
     Args:
         keep: Which of the policy's scores of the drawn tokens the rollout keeps.
-        rounds: Parts that are drawn one after another: of R rounds, round k draws the update's rows k, k + R, k + 2R …
-        between: Called before each round but the first with the responses, in which those of later rounds are not
-            drawn yet, and the number of rounds done; it may change the policy.
     """
     policy = state.policy if policy is None else policy
-    size = config.samples_per_prompt
-    first = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n)
-    positions = first.repeat_interleave(size)
-    mine = torch.arange(len(positions))[_share(trainer.distributed, config)]
-    draw_rows = partial(_sample_rows, trainer, policy, config, n, mask, attempt=0, keep=keep)
-    part = mine[mine % rounds == 0]
-    sampled = draw_rows(positions=positions[part], rows=part)
-    if rounds > 1:  # until they are drawn, rows of later rounds are copies of the first's
-        sampled = _taken(sampled, ((mine - part[0]) // rounds).clamp(min=0))
-    for done in range(1, rounds):
-        between(sampled, done)
-        places = (mine % rounds == done).nonzero()[:, 0]
-        new = draw_rows(positions=positions[mine[places]], rows=mine[places])
-        sampled = _replaced(sampled, places, new, _padded(policy))
+    rows = own_rows(trainer.distributed, config)
+    sampled = draw_rows(trainer, policy, config, n, mask, rows, keep)
     for attempt in range(1, config.redraws + 1):
-        flat = flat_rows(sampled.rewarded.sums, size).cpu()
+        flat = flat_rows(sampled.rewarded.sums, config.samples_per_prompt).cpu()
         if not len(flat):
             break
-        redrawn = redraw_positions(first, len(trainer.examples), trainer.seed, n, attempt).repeat_interleave(size)
-        places = mine[flat]
-        new = _sample_rows(trainer, policy, config, n, mask, redrawn[places], places, attempt, keep)
-        sampled = _replaced(sampled, flat, new, _padded(policy))
+        new = draw_rows(trainer, policy, config, n, mask, rows[flat], keep, attempt)
+        sampled = replaced(sampled, flat, new, policy)
+    return completed(trainer, state, config, n, sampled)
+
+
+def completed(trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, sampled: Sampled) -> Sampled:
+    """Return this rank's responses with calibrated rewards, if the settings say so; report a few of them."""
     if config.calibration_samples:
         examples = [trainer.examples[position] for position in sampled.positions.tolist()]
         worth, spent = calibrated(trainer, state, config, examples, sampled.rewarded.sums, n)
         sampled = replace(sampled, worth=worth, spent=sampled.spent + spent)
-    show(trainer, sampled, size)
+    show(trainer, sampled, config.samples_per_prompt)
     return sampled
 
 
@@ -331,32 +317,28 @@ def shares_groups(config: RewardedConfig) -> bool:
     return bool(config.redraws or config.calibration_samples)
 
 
-def least_share(distributed: DistributedContext, config: RewardedConfig) -> int:
-    """Return how many responses of an update the process with the fewest draws."""
+def own_rows(distributed: DistributedContext, config: RewardedConfig) -> Tensor:
+    """Return the rows of an update that this rank draws."""
     size = config.samples_per_prompt if shares_groups(config) else 1
-    return config.rollouts // size // distributed.size * size
+    units = distributed.share(config.rollouts // size)
+    return torch.arange(units.start * size, units.stop * size)
 
 
-def _share(distributed: DistributedContext, config: RewardedConfig) -> slice:
-    """Return the rows of this rank."""
-    if not shares_groups(config):
-        return distributed.share(config.rollouts)
-    groups, size = distributed.share(config.prompts), config.samples_per_prompt
-    return slice(groups.start * size, groups.stop * size)
-
-
-def _sample_rows(
+def draw_rows(
     trainer: Trainer,
     policy: PreTrainedModel,
     config: RewardedConfig,
     n: int,
     mask: Mask | None,
-    positions: Tensor,
     rows: Tensor,
-    attempt: int,
-    keep: KeptScores | None,
+    keep: KeptScores | None = None,
+    attempt: int = 0,
 ) -> Sampled:
-    """Sample and reward responses to the examples at `positions`, which are the update's rows `rows`."""
+    """Sample and reward the responses `rows` of update `n`; from attempt 1 on, with the prompts of redraws."""
+    positions = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n)
+    if attempt:
+        positions = redraw_positions(positions, len(trainer.examples), trainer.seed, n, attempt)
+    positions = positions.repeat_interleave(config.samples_per_prompt)[rows]
     settings, attempt_key = rollout_settings(trainer.task, config), [attempt] if attempt else []
     chance = generator(trainer.seed, "rollout", n, *attempt_key)
     uniforms = torch.rand(config.rollouts, settings.max_new_tokens, generator=chance)[rows]
@@ -494,31 +476,16 @@ def _padded(policy: PreTrainedModel) -> Side:
     return "right" if is_seq2seq(policy) else "left"
 
 
-def _taken(sampled: Sampled, rows: Tensor) -> Sampled:
-    """Return some rows of `sampled`, at its cost."""
-
-    def take(values: Tensor, side: Side = "right") -> Tensor:
-        return values[rows.to(values.device)]
-
-    return Sampled(
-        take(sampled.positions),
-        by_rows(take, "right", sampled.rollout),
-        by_rows(take, "right", sampled.rewarded),
-        take(sampled.worth),
-        sampled.spent,
-    )
-
-
-def _replaced(sampled: Sampled, rows: Tensor, new: Sampled, padded: Side) -> Sampled:
+def replaced(sampled: Sampled, rows: Tensor, new: Sampled, policy: PreTrainedModel) -> Sampled:
     """Return `sampled` with some rows replaced by those of `new`; their costs are added up."""
 
     def put(old: Tensor, by: Tensor, side: Side) -> Tensor:
         return replace_rows(old, rows, by, side)
 
-    rewarded = by_rows(put, padded, sampled.rewarded, new.rewarded)
+    rewarded = by_rows(put, "right", sampled.rewarded, new.rewarded)
     return Sampled(
         replace_rows(sampled.positions, rows, new.positions),
-        by_rows(put, padded, sampled.rollout, new.rollout),
+        by_rows(put, _padded(policy), sampled.rollout, new.rollout),
         rewarded,
         rewarded.sums,
         sampled.spent + new.spent,
