@@ -12,7 +12,7 @@ would move the policy out of the region.
 B = responses of an update, b = rows of a micro-batch, T = response time, V = vocabulary, N = trained weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, isnan, sqrt
@@ -95,7 +95,7 @@ def improve_policy(region: TrustRegion, n: int) -> dict[str, float]:
         trainer.distributed.sum_gradients(parameters)
         gradient = -flatten([p.grad for p in parameters], parameters)
         region.policy.zero_grad(set_to_none=True)
-        direction, residual = rl.conjugate_gradient(product, gradient, config.cg_steps)
+        direction, residual = conjugate_gradient(product, gradient, config.cg_steps)
     curvature = float(direction.dot(gradient - residual))  # xᵀHx, without another product
     if not (direction.isfinite().all() and curvature >= 0.0):
         raise TrainingError(f"update {n}: the natural gradient is not finite. Raise cg_damping or kl_coefficient.")
@@ -190,9 +190,15 @@ def fisher_product(region: TrustRegion, parameters: Sequence[Tensor], rows: Tens
             back = torch.autograd.grad(logits, parameters, u, create_graph=True, allow_unused=True)
             used = [(g, v) for g, v in zip(back, unflatten(vector, parameters), strict=True) if g is not None]
             (along,) = torch.autograd.grad([g for g, _ in used], u, [v for _, v in used])
-            weighted = rl.softmax_fisher_product(logits.detach(), along) * mask[part, : logits.shape[1], None]
+            weighted = softmax_fisher_product(logits.detach(), along) * mask[part, : logits.shape[1], None]
             product += flatten(torch.autograd.grad(logits, parameters, weighted, allow_unused=True), parameters)
     return region.trainer.distributed.sum(product) / mask[rows].sum() + region.config.cg_damping * vector
+
+
+def softmax_fisher_product(logits: Tensor, vector: Tensor) -> Tensor:
+    """Return (diag p − p pᵀ)·vector, [..., V], with p = softmax(logits): the Fisher matrix of the logits, applied."""
+    p = logits.float().softmax(-1)
+    return p * (vector - (p * vector).sum(-1, keepdim=True))
 
 
 def fisher_rows(region: TrustRegion, n: int) -> Tensor:
@@ -258,7 +264,7 @@ def value_losses(
     return {"loss": loss.sum()}
 
 
-# --- vectors ---------------------------------------------------------------------------------------------------------
+# --- vectors, and linear equations -----------------------------------------------------------------------------------
 
 
 def flatten(tensors: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
@@ -277,6 +283,36 @@ def place(parameters: Sequence[Tensor], vector: Tensor) -> None:
     """Set the parameters to the values of a vector [N]."""
     for parameter, part in zip(parameters, unflatten(vector, parameters), strict=True):
         parameter.copy_(part)
+
+
+def conjugate_gradient(
+    product: Callable[[Tensor], Tensor], target: Tensor, steps: int, tolerance: float = 1e-10
+) -> tuple[Tensor, Tensor]:
+    """Solve H x = target for a positive definite H that is given by its products with vectors.
+
+    Hestenes and Stiefel (1952), from x = 0.
+
+    Args:
+        product: v → H v, [N] → [N].
+        target: [N].
+        steps: Most products.
+        tolerance: Stop once ‖target − H x‖² is no more than this share of ‖target‖².
+
+    Returns:
+        x and the residual target − H x, [N] each.
+    """
+    solution, residual = torch.zeros_like(target), target.clone()
+    direction, squared = residual.clone(), residual.dot(residual)
+    enough = tolerance * squared
+    for _ in range(steps):
+        if squared <= enough:
+            break
+        image = product(direction)
+        length = squared / direction.dot(image)
+        solution, residual = solution + length * direction, residual - length * image
+        before, squared = squared, residual.dot(residual)
+        direction = residual + squared / before * direction
+    return solution, residual
 
 
 ALGORITHM = implement(CARD, update, start=start)

@@ -320,7 +320,7 @@ def shares_groups(config: RewardedConfig) -> bool:
 def own_rows(distributed: DistributedContext, config: RewardedConfig) -> Tensor:
     """Return the rows of an update that this rank draws."""
     size = config.samples_per_prompt if shares_groups(config) else 1
-    units = distributed.share(config.rollouts // size)
+    units = distributed.share(config.prompts * config.samples_per_prompt // size)
     return torch.arange(units.start * size, units.stop * size)
 
 

@@ -8,7 +8,7 @@ from support.late import lates
 from grue.errors import TrainingError
 
 torch, transformers, tiny, oracles = lates("torch transformers support.tiny support.oracles")
-trpo, rl, experience, distributions = lates("algorithms.trpo rl.functional rl.experience lm.distributions", "grue.")
+trpo, experience, distributions = lates("algorithms.trpo rl.experience lm.distributions", "grue.")
 TEMPERATURE = 0.8
 
 
@@ -150,16 +150,16 @@ def test_conjugate_gradient_solves_what_a_direct_solver_solves():
     chance = torch.Generator().manual_seed(1)
     root = torch.randn(20, 20, generator=chance)
     matrix, target = root @ root.T + 0.5 * torch.eye(20), torch.randn(20, generator=chance)
-    solution, residual = rl.conjugate_gradient(lambda v: matrix @ v, target, 60)
+    solution, residual = trpo.conjugate_gradient(lambda v: matrix @ v, target, 60)
     expected = torch.linalg.solve(matrix.double(), target.double())
     assert float((solution - expected).norm()) < 1e-3 * float(expected.norm())
     assert float(residual.norm()) < 1e-4 * float(target.norm())
-    few, left = rl.conjugate_gradient(lambda v: matrix @ v, target, 4)
+    few, left = trpo.conjugate_gradient(lambda v: matrix @ v, target, 4)
     assert torch.allclose(left, target - matrix @ few, atol=1e-4)
     assert float(left.norm()) > float(residual.norm())
     asked = []
     for wanted, products in ((torch.tensor([3.0, -4.0]), 1), (torch.zeros(2), 1)):  # no more than it needs
-        solution, _ = rl.conjugate_gradient(lambda v: asked.append(v) or 2 * v, wanted, 15)
+        solution, _ = trpo.conjugate_gradient(lambda v: asked.append(v) or 2 * v, wanted, 15)
         assert len(asked) == products and torch.equal(solution, wanted / 2)
 
 

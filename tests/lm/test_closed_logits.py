@@ -7,7 +7,11 @@ import pytest
 from support.late import late
 
 torch, oracles, tiny, tokens = late("torch"), late("support.oracles"), late("support.tiny"), late("grue.lm.tokens")
-distributions, divergence, rl = late("grue.lm.distributions"), late("grue.lm.divergence"), late("grue.rl.functional")
+distributions, divergence, trpo = (
+    late("grue.lm.distributions"),
+    late("grue.lm.divergence"),
+    late("grue.algorithms.trpo"),
+)
 
 CLOSED = [4, 9]
 INF = float("inf")
@@ -54,7 +58,7 @@ def test_kl_adds_nothing_where_the_policy_gives_nothing():
     for q, kl in (([0.25, 0.75, 0.0], 0.5 * math.log(4 / 3)), ([0.2, 0.2, 0.6], math.log(2.5)), ([1.0, 0.0, 0.0], INF)):
         assert distributions.kl_divergence(p, torch.tensor(q).log()).item() == pytest.approx(kl, abs=1e-6)
     v = torch.tensor([1.0, 3.0, 7.0])
-    assert rl.softmax_fisher_product(p, v).tolist() == pytest.approx([-0.5, 0.5, 0.0])
+    assert trpo.softmax_fisher_product(p, v).tolist() == pytest.approx([-0.5, 0.5, 0.0])
 
 
 @pytest.mark.parametrize("family", ["causal", "seq2seq"])
