@@ -1,8 +1,8 @@
 """The reward behind a file of scored responses: what a run that trains on the file has learned from.
 
-Such a run uses its own reward (`--reward`) only in validation, and in A-LoL also for V_0; the file's header states
-the reward of its responses. Without a header, or in a header of pairs whose source did not say, the reward is
-unknown, "".
+Such a run uses its own reward (`--reward`) only in validation, and to fit V_0 (A-LoL, `dapo_advantage`); the file's
+header states the reward of its responses. Without a header, or in a header of pairs whose source did not say, the
+reward is unknown, "".
 """
 
 from contextlib import suppress

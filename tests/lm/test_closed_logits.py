@@ -4,14 +4,10 @@ import math
 from contextlib import nullcontext
 
 import pytest
-from support.late import late
+from support.late import late, lates
 
 torch, oracles, tiny, tokens = late("torch"), late("support.oracles"), late("support.tiny"), late("grue.lm.tokens")
-distributions, divergence, trpo = (
-    late("grue.lm.distributions"),
-    late("grue.lm.divergence"),
-    late("grue.algorithms.trpo"),
-)
+distributions, divergence, trpo = lates("lm.distributions lm.divergence algorithms.trpo", "grue.")
 
 CLOSED = [4, 9]
 INF = float("inf")
