@@ -1,5 +1,7 @@
 """The command line as its user meets it: what is printed, where, and with which exit code."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -151,7 +153,8 @@ def test_an_evaluation_is_left_alone_and_its_predictions_give_its_scores(evaluat
 
     command = ("evaluate", "baseline:copy", "--task", evaluated / "words.toml", "--runs")
     before = (folder / "result.json").stat().st_mtime_ns
-    grue(*command, evaluated / "runs")
+    (shows,) = re.findall("`grue (view .*)` shows", grue(*command, evaluated / "runs").stderr)
+    assert grue(*shlex.split(shows), "--no-open").stdout == f"{evaluated}/runs/own/words/board.html\n"
     assert (folder / "result.json").stat().st_mtime_ns == before
     refused.command(*command, evaluated / "runs", "--limit", 5, code=2)
     (tmp_path / "runs").write_text("a file where a folder should be")
