@@ -274,7 +274,7 @@ class Lookahead:
             spent.tokens += int(responses.mask.sum()) - len(copies) * self.tokens.shape[1]
             texts.append(as_responses(ahead.loaded[1], responses, truncated, settings.stop))
         values = torch.tensor([ahead.worth(of_each, drawn) for drawn in texts]).T
-        values = _finite(values.reshape(len(going), -1)).view(values.shape)
+        values = finite(values.reshape(len(going), -1)).view(values.shape)
         return ahead.pool(values, of_each, texts).view(ids.shape).to(ids.device)
 
     def _continued(
@@ -292,7 +292,7 @@ class Lookahead:
         return whole, rollout.truncated
 
 
-def _finite(values: Tensor) -> Tensor:
+def finite(values: Tensor) -> Tensor:
     """Return values [b, n] with the least finite one of a row, else 0, where the reward does not apply."""
     least = values.masked_fill(values.isinf(), torch.inf).amin(1, keepdim=True)
     return torch.where(values.isinf(), least.masked_fill(least.isinf(), 0.0), values)

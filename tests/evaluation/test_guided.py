@@ -144,7 +144,7 @@ def test_deal_takes_the_candidate_with_the_best_look_ahead(family, length):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("indirect", [False, True])
+@pytest.mark.parametrize("indirect", ["", "count_words", "count_even_words"])
 def test_transfer_q_values_tokens_by_what_another_model_writes(family, indirect, monkeypatch):
     asked, rollouts = tiny.examples(3), 2
     place, aligned = place_of(family, asked), tiny.model(family, seed=5)
@@ -160,21 +160,24 @@ def test_transfer_q_values_tokens_by_what_another_model_writes(family, indirect,
             logs = slow.scores(ids).log_softmax(-1)
             worth = {}
             for candidate in logs.argsort(descending=True)[:3].tolist():
-                values, weights = [], []
+                values, aligned_with = [], []
                 for numbers in every:
                     ahead = slow.finish(
                         [*ids, candidate], lambda more, u=numbers[row]: draw(slow.scores(more, aligned), u[len(more)])
                     )
                     said = slow.text(ahead).split()
                     values.append(said.count("the"))
-                    weights.append((said.count("the") - len(said)) / 0.5 if indirect else 0.0)
-                shares = torch.tensor(weights, dtype=torch.float64).softmax(0)
+                    aligned_with.append(len(said) if indirect == "count_words" or len(said) % 2 == 0 else None)
+                least = min((other for other in aligned_with if other is not None), default=0)
+                aligned_with = [least if other is None else other for other in aligned_with]
+                gains = [(value - other) / 0.5 for value, other in zip(values, aligned_with, strict=True)]
+                shares = torch.tensor(gains if indirect else [0.0] * rollouts, dtype=torch.float64).softmax(0)
                 worth[candidate] = float(logs[candidate] + (shares * torch.tensor(values)).sum() / 0.25)
             return max(worth, key=worth.__getitem__)
 
         wanted.append(slow.text(slow.finish([], choose)))
     text = f"transfer_q:policy=aligned,reward={COUNT},top_k=3,rollouts={rollouts},alpha=0.25,beta=0.5"
-    text += f",aligned_to={__name__}:count_words" if indirect else ""
+    text += f",aligned_to={__name__}:{indirect}" if indirect else ""
     assert answers(place, text, asked, {"aligned": aligned}, monkeypatch) == wanted
 
 
@@ -184,6 +187,11 @@ def different_words(examples, texts):
 
 def count_words(examples, texts):
     return [float(len(text.split())) for text in texts]
+
+
+def count_even_words(examples, texts):
+    """None where it does not apply."""
+    return [float(words) if (words := len(text.split())) % 2 == 0 else None for text in texts]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

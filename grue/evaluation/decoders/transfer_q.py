@@ -17,7 +17,7 @@ from torch import Tensor
 from grue.bounds import NON_NEGATIVE, POSITIVE, SEVERAL
 from grue.errors import ConfigError
 from grue.evaluation.best_of import Guides
-from grue.evaluation.guided import Ahead, Decoder, Lookahead, Place, reach
+from grue.evaluation.guided import Ahead, Decoder, Lookahead, Place, finite, reach
 from grue.evaluation.predict import Response, plain_sampling
 from grue.records import Example
 
@@ -61,7 +61,7 @@ def make(settings: TransferQSettings, place: Place) -> Guides:
     def pool(values: Tensor, examples: Sequence[Example], texts: Sequence[Sequence[Response]]) -> Tensor:
         if other is None:
             return values.mean(1)
-        aligned = torch.tensor([other(examples, drawn) for drawn in texts]).T
+        aligned = finite(torch.tensor([other(examples, drawn) for drawn in texts]).T)
         return (((values - aligned) / settings.beta).softmax(1) * values).sum(1)
 
     ahead = Ahead(
