@@ -11,8 +11,8 @@ from grue.submissions.trust.draw import GENERATED
 
 _SCORES = "Preference and naturalness go from 0 to 100, higher is better (scoring grue-1)."
 HONESTY = (
-    "Anyone can draw the test answers of mini from its generator: a row is worth what its checks and its authors' word "
-    "are worth, and maintainers can ask for its results on a held-back draw (`python -m miniworld held-back`)."
+    "Anyone can draw the test answers of mini from its generator, so a rank takes checkpoints that held their lead on "
+    "test rows which were drawn after the row was handed in."
 )
 RANKS = (
     "A rank is 1 + the number of systems significantly above, and never better than that of a system with a higher "
