@@ -96,7 +96,10 @@ def test_a_local_run_says_its_preset_in_its_configuration(tmp_path):
 
 def test_the_board_that_ships_says_which_nlpo_its_rows_are():
     said = {row.system: {p for cell in row.cells.values() for p in cell.presets} for row in shipped("mini").rows}
-    assert {name: presets for name, presets in said.items() if "nlpo" in name} == {"supervised+nlpo_stable": {"stable"}}
+    assert {name: presets for name, presets in said.items() if "nlpo" in name} == {
+        "supervised+nlpo_stable": {"stable"},
+        "supervised+nlpo_paper": {"paper"},
+    }
 
 
 CHAT = a_task("imdb", prompt=Prompt(8, "left", Chat(1, "{prompt}")))
