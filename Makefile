@@ -120,7 +120,7 @@ leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/, and the pag
 
 # The rows of `small` are scored on real text: `make check-submissions SUITES=small` needs the hub.
 SUITES = mini
-check-submissions: $(READY)  ## Check submissions, scores recomputed from the predictions (11 minutes; with SAMPLE=TEXT of a seed each, 3).
+check-submissions: $(READY)  ## Check submissions, scores recomputed from the predictions (11 minutes; with SAMPLE=TEXT of a seed each, 4).
 	$(GRUE) submit check $(SUITES:%=submissions/%) $(if $(SAMPLE),--sample '$(SAMPLE)')
 
 retrain: $(READY)  ## Train a run of a committed row again, and compare (2 minutes; ROW, TASK and SEED choose another).
