@@ -97,6 +97,8 @@ def verify(
     when = _date(record, by, day)
     if record and (tasks or seeds):
         raise ConfigError("--record: a record is of the whole draw; leave out --task and --seed.")
+    if seeds and drawn:
+        raise ConfigError("--drawn: the draw names the seeds; leave out --seed.")
     requested = targets(submission, tasks, seeds)
     chosen = [(target, None) for target in requested] if seeds else verifying.choose(targets(submission), salt, drawn)
     chosen = [(target, rows_seed) for target, rows_seed in chosen if not tasks or target.task.name in tasks]

@@ -65,7 +65,7 @@ def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
     """
     current = _kept(shipped, hashes)
     left = ((row, {name: cell for name, cell in row.cells.items() if name in current}) for row in shipped.rows)
-    # a record draws one run of each task
+    # a record has as many runs of one task as of another
     return [replace(row, cells=c, reruns=row.reruns * len(c) // len(row.cells)) for row, c in left if c]
 
 

@@ -121,6 +121,7 @@ def test_seeds_that_are_named_are_run_on_the_public_test_alone(made, row):
     )
     assert status(row) == {"rescored"}  # nothing is recorded
     fails(2, "leave out --task and --seed", "verify", row, "--checkpoint", made / "runs", "--seed", 1, *RECORD)
+    fails(2, "--drawn: the draw names the seeds; leave out --seed.", "verify", row, "--seed", 1, "--drawn")
 
 
 def test_a_row_is_verified_on_rows_that_no_split_has(made, row):

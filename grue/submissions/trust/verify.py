@@ -1,4 +1,4 @@
-"""Verifying: the checkpoints that the draw names, run on the public test and on rows that did not exist before."""
+"""Verifying: a row's checkpoints on the public test, and those that the draw names on rows that did not exist then."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
