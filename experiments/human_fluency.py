@@ -1,4 +1,6 @@
-"""How fluent the references of a task of the suite small are to its judge: `typical` and `reference` of its perplexity.
+"""How fluent the references of a task of the suite small are to its judge, and how varied.
+
+The first is `typical` and `reference` of the task's perplexity, the second the upper end of its `ttr`.
 
     python experiments/human_fluency.py commongen FOLDER
 
@@ -16,6 +18,7 @@ import numpy as np
 from grue.data.load import load_examples
 from grue.lm.chat import cut_text
 from grue.lm.load import load_tokenizer
+from grue.metrics.diversity import ttr
 from grue.metrics.neural.perplexity import LEAST, MOST, TextLosses
 from grue.task_files import load_task
 from grue.tasks import Prompt
@@ -28,7 +31,7 @@ from grue.tasks import Prompt
 @click.option("--split", help="[default: the task's evaluation split]")
 @click.option("--limit", type=int, default=500, show_default=True, help="Examples that are read at most.")
 def main(task: str, folder: Path, judge: str | None, split: str | None, limit: int) -> None:
-    """Print the perplexity of the references of TASK."""
+    """Print the perplexity of the references of TASK, and their share of distinct words."""
     of_task = load_task(task, "small")
     judge = judge or of_task.backbone.model
     tokenizer, room = load_tokenizer(judge), Prompt(of_task.decoding.max_new_tokens, "right")
@@ -44,7 +47,8 @@ def main(task: str, folder: Path, judge: str | None, split: str | None, limit: i
     spread = each.std(ddof=1) / math.sqrt(len(each))
     click.echo(
         f"{task}: {math.exp(typical):.1f} (± {100 * spread:.0f} %, one standard error), of {len(each)} references of "
-        f"{tokens.mean():.0f} tokens; not bounded, by tokens: {plain:.1f}"
+        f"{tokens.mean():.0f} tokens; not bounded, by tokens: {plain:.1f}; "
+        f"ttr {np.mean(ttr().statistics(examples, texts)):.3f}"
     )
 
 

@@ -1,7 +1,7 @@
 """How varied a system's texts are as a whole, after GEM and NLG-diversity; references are not read.
 
-Only `mean_length` has a value for a single text; the others cannot be rewards. All depend on the number of texts:
-compare systems on the same split only. Tokens are lower-case words and signs, as nltk splits them;
+Only `ttr` and `mean_length` have a value for a single text; the others cannot be rewards, and depend on the number of
+texts: compare systems on the same split only. Tokens are lower-case words and signs, as nltk splits them;
 with `punctuation = false` single punctuation marks do not count. n-grams never cross texts.
 """
 
@@ -39,7 +39,7 @@ class Diversity:
 
     def __init__(self, name: str, value: Callable[[NDArray[np.int64]], float], punctuation: bool = True) -> None:
         self.name = name
-        self.signature = f"{name}|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
+        self.signature = _signature(name, punctuation)
         self._value = value
         self._punctuation = punctuation
         self._texts: list[Tokens] = []
@@ -153,12 +153,26 @@ def lengths(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def mean_length(punctuation: bool = True) -> Average:
     """Return the number of tokens of a text; without `punctuation` single punctuation marks do not count."""
-    signature = f"mean_length|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
+    return _each("mean_length", punctuation, lambda tokens: float(len(tokens)))
 
+
+def ttr(punctuation: bool = True) -> Average:
+    """Return the type-token ratio of a text: its distinct tokens per token, 0–1; 0 for a text without any.
+
+    It falls with length, so it compares only texts that have about as many words.
+    """
+    return _each("ttr", punctuation, lambda tokens: len(set(tokens)) / max(1, len(tokens)))
+
+
+def _each(name: str, punctuation: bool, value: Callable[[Tokens], float]) -> Average:
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        return [float(len(tokens)) for tokens in tokens_of(tuple(texts), punctuation)]
+        return [value(tokens) for tokens in tokens_of(tuple(texts), punctuation)]
 
-    return Average(signature, values)
+    return Average(_signature(name, punctuation), values)
+
+
+def _signature(name: str, punctuation: bool) -> str:
+    return f"{name}|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
 
 
 _OF_ALL_TEXTS: dict[str, Callable[[NDArray[np.int64]], float]] = {
@@ -177,5 +191,6 @@ _OF_ALL_TEXTS: dict[str, Callable[[NDArray[np.int64]], float]] = {
 
 METRICS: dict[str, MetricFactory] = {
     "mean_length": mean_length,
+    "ttr": ttr,
     **{name: partial(Diversity, name, value) for name, value in _OF_ALL_TEXTS.items()},
 }
