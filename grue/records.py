@@ -16,7 +16,9 @@ SCHEMA_VERSION = 1
 BOARD_SCHEMA = 6
 
 Direction = Literal["higher", "lower"]
-Axis = Literal["preference", "naturalness", "diversity", "none"]
+ScoredAxis = Literal["preference", "naturalness"]
+Axis = Literal[ScoredAxis, "diversity", "none"]
+SCORED: tuple[ScoredAxis, ...] = ("preference", "naturalness")
 Status = Literal["local", "reported", "recomputed", "rescored", "reproduced", "verified"]
 
 BASELINES: Mapping[str, str] = {

@@ -19,10 +19,9 @@ from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.scoring import chosen_metrics
 from grue.leaderboard import bars
 from grue.leaderboard.bars import FileFigures, HeldAgainst
-from grue.leaderboard.entries import SCORED_AXES
 from grue.leaderboard.published import shipped
 from grue.leaderboard.systems import entries_in
-from grue.records import Direction, Entry
+from grue.records import SCORED, Direction, Entry
 from grue.render.figures import p_value
 from grue.render.layout import plain_table
 from grue.render.markdown import markdown_table
@@ -204,7 +203,7 @@ class _Group:
         first = self.sources[0]
         if isinstance(first, Path):
             specs = chosen_metrics(self.task)
-            axes = [axis for axis in SCORED_AXES if any(spec.axis == axis for spec in specs)]
+            axes = [axis for axis in SCORED if any(spec.axis == axis for spec in specs)]
             return {spec.name: spec.direction for spec in specs} | dict.fromkeys(axes, "higher")
         figures = bars.of_result(first, self.task)
         return {name: figures.directions.get(name, "higher") for name in figures.values}

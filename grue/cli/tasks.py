@@ -16,7 +16,7 @@ from grue.data.load import load_examples, local_path
 from grue.errors import ConfigError, GrueError
 from grue.evaluation.rewards import check_reward
 from grue.evaluation.scoring import check_examples
-from grue.metrics.registry import metric_factory
+from grue.metrics.registry import factory_of
 from grue.records import Example
 from grue.runs.recipes import check_recipes
 from grue.task_files import SUITES, load_task, suite_folder, task_names
@@ -184,7 +184,7 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
         *(partial(local_path, task, source, name) for source in local for name in source.files if name not in read),
         *(partial(_read, task, split) for split in _local_splits(task)),
         lambda: check_reward(task.reward, task),
-        *(partial(metric_factory, spec.name, spec.options, task.folder) for spec in task.metrics),
+        *(partial(factory_of, spec, task.folder) for spec in task.metrics),
         lambda: check_models(task),
         lambda: check_recipes(task),
     ]

@@ -16,11 +16,9 @@ from grue.evaluation.notes import notes_on_metric, notes_on_references
 from grue.evaluation.predictions import match
 from grue.metrics.card import CARDS, MODEL
 from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset, references_of
-from grue.metrics.registry import DIVERSITY, metric_factory
-from grue.records import Axis, Example, Prediction, Score, as_scored, legible
+from grue.metrics.registry import DIVERSITY, check_direction, factory_of
+from grue.records import SCORED, Axis, Example, Prediction, Score, as_scored, legible
 from grue.tasks import MetricSpec, Task
-
-SCORED: tuple[Axis, ...] = ("preference", "naturalness")
 
 Prepare = Callable[[MetricSpec, Sequence[Example]], Metric]
 Progress = Callable[[int, int], None]
@@ -228,7 +226,7 @@ def unavailable(task: Task) -> list[str]:
     errors: list[str] = []
     for spec in task.metrics:
         with _skipping(spec, errors, skip=True):
-            metric_factory(spec.name, spec.options, task.folder)(**spec.options)
+            factory_of(spec, task.folder)(**spec.options)
     return errors
 
 
@@ -272,12 +270,8 @@ def prepared_metric(spec: MetricSpec, examples: Sequence[Example], folder: str =
         ConfigError: The task file scales it against its direction.
         Unavailable: This machine cannot compute it.
     """
-    metric = metric_factory(spec.name, spec.options, folder)(**spec.options)
-    if spec.axis in SCORED and metric.direction != spec.direction:
-        raise ConfigError(
-            f"The task file scales {spec.name!r} as if {spec.direction} were better, but {metric.direction} is; "
-            "swap the ends of its range."
-        )
+    metric = factory_of(spec, folder)(**spec.options)
+    check_direction(spec, metric.direction)  # that of a metric without a card is known only now
     metric.prepare(examples)
     return metric
 
@@ -324,7 +318,7 @@ def chosen_metrics(
     for name in names:
         spec = listed.get(name) or MetricSpec(name, "diversity" if name in DIVERSITY else "none")
         spec = replace(spec, options={**spec.options, **options.get(name, {})})
-        metric_factory(name, spec.options, folder)  # reports a wrong name or option before anything is computed
+        factory_of(spec, folder)  # reports a wrong name or option before anything is computed
         chosen.append(spec)
     return chosen
 

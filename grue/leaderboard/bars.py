@@ -14,10 +14,9 @@ from grue.evaluation.scoring import Scored
 from grue.leaderboard.board import Board, Estimate
 from grue.leaderboard.cells import estimate
 from grue.leaderboard.compare import are_paired, predictions_of, texts_of
-from grue.leaderboard.entries import SCORED_AXES, ScoredAxis
 from grue.leaderboard.notes import misfit
 from grue.metrics.card import CARDS
-from grue.records import Direction, Entry, Example, Prediction, Result, other_examples
+from grue.records import SCORED, Direction, Entry, Example, Prediction, Result, ScoredAxis, other_examples
 from grue.stats.intervals import mean
 from grue.stats.paired import LEVEL, Difference, draw, holm, judge
 from grue.tasks import Task
@@ -182,7 +181,7 @@ def of_result(entry: Entry, task: Task) -> FileFigures:
 
 def measured(path: Path, scored: Result | Scored, made: Entry | Sequence[Prediction]) -> FileFigures:
     """Return the figures of a scored file."""
-    axes = {axis: value for axis in SCORED_AXES if (value := getattr(scored, axis)) is not None}
+    axes = {axis: value for axis in SCORED if (value := getattr(scored, axis)) is not None}
     values = {score.metric: score.value for score in scored.scores} | axes
     return FileFigures(path, values, {score.metric: score.direction for score in scored.scores}, scored.hashes, made)
 
@@ -229,7 +228,7 @@ def from_baseline(baseline: Sequence[FileFigures], name: str, tolerance: Toleran
         ConfigError: The tolerance is in standard deviations, and the baseline has one seed.
         DataError: It has no axis.
     """
-    axes = [axis for axis in SCORED_AXES if all(axis in of_file.values for of_file in baseline)]
+    axes = [axis for axis in SCORED if all(axis in of_file.values for of_file in baseline)]
     if not axes:
         raise DataError(f"{name}: has neither preference nor naturalness; evaluate it again.")
     reached = {axis: dict(enumerate(of_file.values[axis] for of_file in baseline)) for axis in axes}
@@ -282,7 +281,7 @@ def axis_tests(
     texts = [[predictions_of(made, examples) if isinstance(made, Entry) else made for made in side] for side in sides]
     entries = [{made.result.seed: made for made in side if isinstance(made, Entry)} for side in sides]
     paired = [len(of_side) for of_side in entries] == [len(side) for side in sides] and are_paired(*entries)
-    for axis in SCORED_AXES:
+    for axis in SCORED:
         if any(spec.axis == axis for spec in task.metrics):
             metrics = axis_metrics(task, examples, axis)
             a, b = ([worth(metrics, examples, predictions) for predictions in side] for side in texts)
@@ -344,7 +343,7 @@ def _refuse_other_unit(bar: Bar, number: float) -> None:
 
 def _scale(figure: str) -> tuple[float, float]:
     """Return the lowest and the highest value of a figure."""
-    return (0.0, 100.0) if figure in SCORED_AXES else CARDS[figure].range if figure in CARDS else (-math.inf, math.inf)
+    return (0.0, 100.0) if figure in SCORED else CARDS[figure].range if figure in CARDS else (-math.inf, math.inf)
 
 
 def _tolerated(bar: Bar, reached: Estimate, origin: str, tolerance: Tolerance) -> Limit:
@@ -382,7 +381,7 @@ def _of_row(bar: Bar, task: Task, board: Board | None) -> Estimate:
         listed = ", ".join(cells)
         raise UnknownName(f"The board of {task.name} has no row {escaped(bar.wanted)!r}.{near} Rows: {listed}.")
     cell = cells[bar.wanted]
-    reached: Estimate | None = getattr(cell, bar.figure) if bar.figure in SCORED_AXES else cell.metrics.get(bar.figure)
+    reached: Estimate | None = getattr(cell, bar.figure) if bar.figure in SCORED else cell.metrics.get(bar.figure)
     if reached is None:
         raise DataError(f"The row {bar.wanted} has no {bar.figure} on {task.name}; give a number.")
     return reached

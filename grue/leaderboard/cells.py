@@ -12,10 +12,10 @@ from typing import Any
 from grue.errors import DataError
 from grue.evaluation.prompting import is_by_endpoint
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
-from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
+from grue.leaderboard.entries import lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
 from grue.leaderboard.trained_on import rewards_of, terms_of
-from grue.records import COSTS, Cost, Entry, Result
+from grue.records import COSTS, Cost, Entry, Result, ScoredAxis
 from grue.stats.intervals import mean, sd
 from grue.submissions.checks.claims import MOST, amounts, costs_of, last_of
 from grue.submissions.folder import does_not_compete, stated

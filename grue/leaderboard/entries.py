@@ -4,20 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 from grue import files
 from grue.errors import ConfigError, DataError
 from grue.evaluation.prompting import Prompting, is_by_endpoint, prompting_of
 from grue.lm.checkpoint import run_of
-from grue.records import SEEDLESS, About, Entry, Result, Status
+from grue.records import SCORED, SEEDLESS, About, Entry, Result, ScoredAxis, Status
 from grue.runs.algorithms import preset_of
 from grue.submissions.entries import entries_of, suite_of
 from grue.submissions.folder import read_result, systems
 from grue.tasks import Task
-
-ScoredAxis = Literal["preference", "naturalness"]
-SCORED_AXES: tuple[ScoredAxis, ...] = ("preference", "naturalness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +117,7 @@ def incomplete(entries: Iterable[Entry], tasks: Iterable[Task]) -> list[LeftOut]
     by_name = {task.name: task for task in tasks}
     out = []
     for entry in entries:
-        missing = [axis for axis in SCORED_AXES if lacks(entry.result, axis)]
+        missing = [axis for axis in SCORED if lacks(entry.result, axis)]
         task = by_name.get(entry.result.task) if missing else None
         if task is None or task.hash != entry.result.task_hash:
             continue

@@ -14,7 +14,7 @@ from grue.errors import DataError
 from grue.evaluation.predictions import read_predictions
 from grue.leaderboard.board import Board
 from grue.leaderboard.notes import misfit
-from grue.metrics.registry import metric_factory
+from grue.metrics.registry import factory_of
 from grue.records import Entry, Example, Prediction, as_scored, legible
 from grue.stats.intervals import mean
 from grue.submissions.folder import predictions_of
@@ -174,7 +174,7 @@ def _scores(
     columns = []
     for spec in task.metrics:
         if spec.name in SCORED and answered:
-            metric = metric_factory(spec.name, spec.options, task.folder)(**spec.options)
+            metric = factory_of(spec, task.folder)(**spec.options)
             metric.prepare(answered)
             statistics = metric.statistics(answered, texts)
             columns.append([float(value) for value in metric.per_example(statistics)])

@@ -39,6 +39,7 @@ class Card:
         source: Where it was defined, and the implementation that ours reproduces.
         needs: What an example must have besides a prompt, or what must be installed; empty if nothing.
         direction: Whether higher or lower values are better.
+        single: Whether one text has a value; a metric of all texts together is neither scored nor a reward.
     """
 
     module: str
@@ -48,6 +49,7 @@ class Card:
     source: str
     needs: str = "references"
     direction: Direction = "higher"
+    single: bool = True
 
     @property
     def terms(self) -> list[str]:

@@ -13,8 +13,10 @@ from typing import Any, Union, get_args, get_origin
 
 from grue.errors import ConfigError, instead
 from grue.metrics.card import CARDS, EVALUATE, MODEL
-from grue.metrics.metric import Metric, MetricFactory
+from grue.metrics.metric import Metric, MetricFactory, OfCorpusOnly
+from grue.records import SCORED, Direction
 from grue.registry import Registry
+from grue.tasks import MetricSpec
 
 DIVERSITY = tuple("msttr distinct1 distinct2 entropy1 entropy2 unique1 unique2 vocabulary mean_length".split())
 """The set that describes every system's texts; reported with each result, outside the score."""
@@ -87,6 +89,25 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
             f"--set {name}.{missing[0]}=VALUE."
         )
     return factory
+
+
+def factory_of(spec: MetricSpec, folder: str) -> MetricFactory:
+    """Return the factory of a task's metric. Errors as for `metric_factory` and `check_direction`, and OfCorpusOnly."""
+    factory = metric_factory(spec.name, spec.options, folder)
+    if spec.axis in SCORED and (card := CARDS.get(spec.name)):
+        if not card.single:
+            raise OfCorpusOnly(spec.name)
+        check_direction(spec, card.direction)
+    return factory
+
+
+def check_direction(spec: MetricSpec, direction: Direction) -> None:
+    """Raise a ConfigError if a task scales a metric against its direction."""
+    if spec.axis in SCORED and direction != spec.direction:
+        raise ConfigError(
+            f"The task file scales {spec.name!r} as if {spec.direction} were better, but {direction} is; swap the ends "
+            "of its range."
+        )
 
 
 def _check_option(metric: str, parameter: inspect.Parameter, value: Any) -> None:

@@ -13,7 +13,7 @@ from grue.evaluation.rewards import check_reward, code_of
 from grue.lm import checkpoint
 from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.metrics.own import code_sha256
-from grue.metrics.registry import metric_factory
+from grue.metrics.registry import factory_of
 from grue.records import check_system_name, with_backbone
 from grue.rl.settings import Common, RewardedConfig
 from grue.runs import learned, rewarded
@@ -232,7 +232,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
     if request.init is None and (request.backbone is not None or task.suite not in SUITES):
         check_backbone(plans[0])
     for spec in task.metrics:  # refused before a folder is claimed
-        metric_factory(spec.name, spec.options, task.folder)
+        factory_of(spec, task.folder)
     check_reward(plans[-1].reward, task)
     learned.check_reward_of_data(plans[-1].config, plans[-1].reward, task)
     return plans

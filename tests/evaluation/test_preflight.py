@@ -115,6 +115,11 @@ def test_validate_refuses_models_that_cannot_be(backbone, metric, own, refused):
     refused.command("tasks", "validate", own([metric], backbone=backbone), code=2)
 
 
+@pytest.mark.parametrize("metric", [{"name": "msttr"}, ROUGE | {"range": [1, 0]}])
+def test_validate_refuses_a_metric_that_cannot_be_scored_so(metric, own, refused):
+    refused.command("tasks", "validate", own([metric]), code=2)
+
+
 def test_the_models_of_packages_are_fetched_too(own):
     task = load_task(
         own([SENTIMENT | {"options": {"model": "small:minilm", "label": 1}}], backbone="small:gemma-3-270m")

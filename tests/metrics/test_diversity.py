@@ -60,6 +60,13 @@ def test_case_and_punctuation():
     assert make_metric("msttr", punctuation=False).signature == "msttr|case:lower|tok:treebank|sentences:rules|punct:no"
 
 
+def test_the_type_token_ratio_is_of_each_text():
+    metric = make_metric("ttr")
+    statistics = metric.statistics([], ["", "so", "So so so, so.", "a b c d"])  # so so so , so .
+    assert metric.per_example(statistics).tolist() == [0.0, 1.0, 3 / 6, 1.0]
+    assert metric.corpus(statistics[1:3]) == 0.75
+
+
 @pytest.mark.parametrize("name", DIVERSITY)
 def test_a_value_depends_on_its_rows_alone(name, refused):
     """Not on what was looked at before, nor on other rows."""

@@ -13,7 +13,6 @@ from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError
 from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.scoring import (
-    SCORED,
     Prepare,
     Scored,
     axis_mean,
@@ -25,7 +24,7 @@ from grue.evaluation.scoring import (
 )
 from grue.files import sha256_json, sha256_text
 from grue.metrics.registry import metric_parameters
-from grue.records import Example, Prediction, Result, unseen
+from grue.records import SCORED, Example, Prediction, Result, unseen
 from grue.submissions.checks.copies import RunTexts, check_copies, check_references
 from grue.submissions.checks.structure import Contents, SubmittedRun
 from grue.submissions.problems import Problem, problem

@@ -12,12 +12,11 @@ from typing import Any
 from grue import files
 from grue.data.load import local_data_id
 from grue.errors import DataError, SubmissionError
-from grue.evaluation.scoring import SCORED
 from grue.evaluation.systems import checkpoint_system
 from grue.lm.checkpoint import FINAL
 from grue.lm.load import family_of, is_here, weights_id
 from grue.provenance import code_version
-from grue.records import Result
+from grue.records import SCORED, Result
 from grue.rl.settings import RewardedConfig
 from grue.runs import train as training
 from grue.runs.algorithms import find_card

@@ -15,11 +15,11 @@ from grue.evaluation.comparison import Worth, axis_metrics, worth
 from grue.evaluation.evaluate import evaluate
 from grue.evaluation.folder import PREDICTIONS
 from grue.evaluation.predictions import read_predictions
-from grue.evaluation.scoring import SCORED
 from grue.evaluation.systems import System
 from grue.files import sha256_file
 from grue.lm.device import scoring_device
 from grue.provenance import code_version, machine, package_versions
+from grue.records import SCORED
 from grue.submissions.folder import place_of, systems
 from grue.submissions.trust.draw import EXAMPLES, GENERATED, Gap, compared, draw, most_inflation
 from grue.submissions.trust.models import Place, Target, answer_again, batch_size, load, targets
