@@ -121,7 +121,7 @@ def page(name: str, board: Mapping[str, Any], papers: Sequence[Paper]) -> str:
 def objective(name: str) -> str:
     """Return the docstring of an algorithm's file, without what only readers of the code need."""
     text = inspect.cleandoc(import_module(f"grue.algorithms.{name}").__doc__ or "")
-    return "\n\n".join(part for part in text.split("\n\n") if not part.startswith(("B = ", "n = ", "In the code: ")))
+    return "\n\n".join(part for part in text.split("\n\n") if not re.match(r"[BPn] = |In the code: ", part))
 
 
 def how_to_run(name: str) -> Iterator[str]:
@@ -234,12 +234,9 @@ def results(name: str, board: Mapping[str, Any]) -> Iterator[str]:
         yield f"The board has no row yet of `{chain(name)}`."
         return
     yield (
-        f"Means over tasks with {100 * board['level']:.0f} % intervals ([each task](../../../leaderboard/mini.md)):\n"
+        f"Means over tasks with {100 * board['level']:.0f} % intervals ([each task](../../../leaderboard/mini.md)), "
+        "of\n`grue sweep --config experiments/mini.toml`:\n"
         + "".join(f"\n- `{row['system']}`: {_axes(row)}" for row in rows)
-    )
-    yield (
-        "To train them, and to repeat a run:\n\n```\ngrue sweep --config experiments/mini.toml\n"
-        f"grue submit retrain submissions/mini/{rows[0]['system']} --task imdb --seed 1\n```"
     )
 
 

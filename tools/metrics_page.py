@@ -3,6 +3,7 @@
 Only the part between the two marks is written; `--check` writes nothing and fails if the page is stale.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from page import table, write_or_check
@@ -21,7 +22,7 @@ def listing() -> str:
         columns = {
             "metric": [f"`{name}` {card.arrow} {card.bounds}" for name, card in cards.items()],
             "what it is": [card.definition for card in cards.values()],
-            "source": [card.source for card in cards.values()],
+            "source": _once([card.source for card in cards.values()]),
             "needs": [card.needs or "nothing" for card in cards.values()],
         }
         shared = [head for head, cells in columns.items() if len({*cells}) == 1]
@@ -29,6 +30,13 @@ def listing() -> str:
         parts += [" ".join(f"{head.capitalize()}: {columns.pop(head)[0]}." for head in shared)] * bool(shared)
         parts.append(table([*columns], zip(*columns.values(), strict=True)))
     return "\n\n".join(parts)
+
+
+def _once(cells: Sequence[str]) -> list[str]:
+    """Return cells of which one that repeats the one above it only says so; all equal ones stay."""
+    if len({*cells}) == 1:
+        return [*cells]
+    return [cell if i == 0 or cell != cells[i - 1] else "as above" for i, cell in enumerate(cells)]
 
 
 if __name__ == "__main__":

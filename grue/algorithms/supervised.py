@@ -1,8 +1,8 @@
 """Supervised fine-tuning: the likelihood of the references, given their prompts.
 
 The loss covers only the response, not the prompt; every reference of an example is a training pair; examples without a
-reference (negative IMDB reviews, say) are left out. An update is `STEPS` optimiser steps of an epoch, so that a run can
-log, save and stop within it.
+reference (negative reviews of the real IMDB) are left out. An update is `STEPS` optimiser steps of an epoch, so that a
+run can log, save and stop within it.
 """
 
 import math

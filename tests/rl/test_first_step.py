@@ -356,7 +356,7 @@ def experiment():
 
 @pytest.mark.slow
 def test_seeded_faults(experiment):
-    """The table of docs/how-to/other-trainers.md: what is found in grue's trainer on mini's IMDB, and how it is named."""
+    """What docs/how-to/other-trainers.md says: what is found in grue's trainer on mini's IMDB, and how it is named."""
     task = experiment.plain_task(experiment.load_task("imdb", "mini"))
     expected = [
         *((), ("the learning rate is × 2",), ("advantages are standardised over the batch, not the group",)),
