@@ -129,7 +129,7 @@ def how_to_run(name: str) -> Iterator[str]:
     command = f"grue train --task commongen --algo {chain(name)}"
     lines = [command, *(f"{command} --preset {one} --system {name}-{one}" for one in describe_algorithm(name).presets)]
     lines += [f"{command} --set data=FILE --system {name}-file"] * reads(name, "data")
-    yield "```\n" + "\n".join([*lines, f"grue algorithms show {name}"]) + "\n```"
+    yield "```\n" + "\n".join(lines) + "\n```"
     if presets := find_algorithm(name).presets.items():
         rows = (
             (f"`{preset}`", _names(f"{key} = {shown(value)}" for key, value in sets.items()))
@@ -137,7 +137,7 @@ def how_to_run(name: str) -> Iterator[str]:
         )
         yield table(("preset", "sets"), rows)
     if reads(name, "data"):
-        yield "FILE holds [responses that were scored before](../../how-to/scored-data.md); without it, they are drawn."
+        yield "FILE has [scored responses](../../how-to/scored-data.md)."
 
 
 def settings(name: str) -> Iterator[str]:
@@ -156,8 +156,8 @@ def settings(name: str) -> Iterator[str]:
         if cls in pages
         else f"[{_kind(cls).removeprefix('algorithms ')}](../algorithms.md#{anchor(summary(cls))})"
         for cls in inherited
-        if cls in pages or cls in SHARED_CLASSES
-    ]
+        if cls in pages or cls in SHARED_CLASSES[2:]
+    ] + ["[every algorithm](../algorithms.md#shared-settings)"]
     refused = f" Without effect, and refused: {_names(sorted(found.without_effect))}." if found.without_effect else ""
     yield f"Further settings: {', '.join(links)}.{refused}"
 
@@ -185,10 +185,7 @@ def figures(name: str) -> Iterator[str]:
     logged = figures_of(name, OF_UPDATES)
     if own := [figure for key, figure in logged.items() if shared.get(key) != figure]:
         yield figures_table(own)
-    yield (
-        "Shared: those of [every run](../algorithms.md#figures-of-every-run) and of "
-        "[updates](../algorithms.md#shared-figures-of-updates)."
-    )
+    yield "Also [shared figures](../algorithms.md#figures-of-every-run)."
 
 
 @cache

@@ -82,7 +82,7 @@ def _use_threads(context: click.Context, parameter: click.Parameter, threads: in
 
 
 as_json = option("--json", "as_json", is_flag=True, help="Print as JSON.")
-suite = option("--suite", default="mini", help="mini, grue, that of an installed package, or a folder of task files.")
+suite = option("--suite", default="mini", help="mini, small, grue, a package's, or a folder of task files.")
 seeds = option("--seeds", "--seed", multiple=True, help="3, 1-5 or 1,2,7; repeat for several. [default: 1]")
 """`grue.runs.request.seeds_of` reads it."""
 reward = option("--reward", help="As for training. [default: the task's]")

@@ -30,7 +30,7 @@ from grue.sweep.work import JobContext
     "--algos", help="Algorithms and baselines, separated by commas: zero-shot,supervised,ppo,supervised+nlpo."
 )
 @options.option(
-    "--suite", default=None, help="mini, grue, that of an installed package, or a folder of task files. [default: mini]"
+    "--suite", default=None, help="mini, small, grue, a package's, or a folder of task files. [default: mini]"
 )
 @options.option("--seeds", "seed_range", help="1-5, or 1,2,7. [default: 1]")
 @options.option(

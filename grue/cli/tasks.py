@@ -33,9 +33,7 @@ def tasks() -> None:
 
 
 @tasks.command("list")
-@options.option(
-    "--suite", help="mini, grue, that of an installed package, or a folder of task files. [default: all but folders]"
-)
+@options.option("--suite", help="mini, small, grue, a package's, or a folder of task files. [default: all but folders]")
 @options.as_json
 def list_tasks(suite: str | None, as_json: bool) -> None:
     """List the tasks, those of installed packages too."""
