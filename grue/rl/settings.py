@@ -84,10 +84,10 @@ class RewardedConfig(Common):
         updates: How many times responses are collected and learnt from.
         rollouts: Sequences of one update.
         samples_per_prompt: Sequences drawn for the same prompt; `rollouts` is a multiple of it.
-        select: Which training prompts to learn from; none takes all. "hard:K" keeps the K on which the initial
-            policy's answers have the lowest rewards (BLEUBERI: Chang et al. 2025). "limr:THETA:RUN" keeps those whose
-            rewards followed the mean of the finished run in the folder RUN, with an impact above THETA (LIMR: Li et al.
-            2025). The cost of the selection counts as training.
+        select: Which training prompts to learn from; none takes all. "hard:K": the K on which the initial policy's
+            answers have the lowest rewards (BLEUBERI: Chang et al. 2025). "limr:THETA:RUN": those whose rewards
+            followed the mean of the finished run in the folder RUN, with an impact above THETA (LIMR: Li et al. 2025).
+            Its cost counts as training.
         reference: What the KL penalty and other terms of the loss compare the policy with; none takes the initial
             policy. "soup:A,B" takes the mean of the weights of two or more runs or checkpoints (SALSA: Chegini et al.
             2024), one more model in memory. Validation's KL is still from the initial policy.
@@ -103,7 +103,7 @@ class RewardedConfig(Common):
         mask_source: "periodic" refreshes the masking policy from the policy every μ updates, as the paper says;
             "frozen" keeps the initial policy, as RL4LMs' code did.
         redraws: How many times a group whose rewards are all equal is redrawn, with another prompt if there is one
-            (DAPO's dynamic sampling: Yu et al. 2025, §3.2); a group that stays flat has no effect.
+            (DAPO's dynamic sampling: Yu et al. 2025, §3.2); one that stays flat teaches a KL penalty alone.
         calibration_samples: Samples of the initial policy per prompt. The reward becomes the share of them that score
             lower, ties counting half (InfAlign: Balashankar et al. 2024); 0 leaves it as it is.
         calibration_tilt: t of InfAlign's transformation of that share u, sign(t)·exp(t·u): above 0 for best-of-n,
@@ -246,9 +246,9 @@ class RolloutConfig(RewardedConfig):
         kl_over: "support": both policies renormalised over the tokens that the sampler could draw; "vocabulary": the
             full softmax, as in RL4LMs, which can be gamed if sampling is truncated.
         ratio_over: The same choice for the policy ratio.
-        importance_cap: Largest weight of a token in truncated importance sampling: its policy loss is weighted by
-            min(π/π_sampler, cap), with π of the training pass before the first step (Yao et al. 2025; TRL's
-            `token_truncate`, verl's `rollout_is = "token"`); none does not weight. In float32 all weights are 1.
+        importance_cap: Largest weight of a token's policy loss in truncated importance sampling, min(π/π_sampler, cap),
+            with π of the training pass before the first step (Yao et al. 2025; TRL's `token_truncate`, verl's
+            `rollout_is = "token"`); none does not weight. In float32 all weights are 1.
         stop_kl: Approximate KL of a minibatch to the rollout policy at which the update stops early (`target_kl` in
             CleanRL and SB3); none never stops.
     """
