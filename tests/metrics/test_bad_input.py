@@ -229,7 +229,7 @@ def test_diversity_of_nothing_is_0_and_of_large_texts_beside_short_ones_finite()
     texts = [*huge_texts(10_000).values(), *["a dog"] * 500]
     for nothing in ([], BLANK, ["", ""], texts):
         for name in DIVERSITY:
-            if nothing or name != "mean_length":
+            if nothing or name not in ("mean_length", "ttr"):
                 metric = make_metric(name)
                 found = metric.corpus(metric.statistics([Example("e", "", ())] * len(nothing), nothing))
                 assert 0 < found < 70_000 if nothing is texts else found == 0.0, name
