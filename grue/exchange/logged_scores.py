@@ -224,9 +224,16 @@ def _of_inspect(path: Path) -> Iterator[Line]:
         listed = scores.items() if isinstance(scores, dict) else ()
         values = [(name, score["value"]) for name, score in listed if isinstance(score, dict) and "value" in score]
         document = sample.get("metadata")
-        asked = json.dumps([sample.get("input"), sample.get("target")], sort_keys=True)
+        asked = json.dumps([_without_ids(sample.get("input")), sample.get("target")], sort_keys=True)
         besides = document if isinstance(document, dict) else {}
         yield str(sample["id"]), str(sample.get("epoch", 1)), asked, besides, list(_numbers(values))
+
+
+def _without_ids(source: Any) -> Any:
+    """Return what was asked without the ids of a chat's messages, which inspect draws anew in every evaluation."""
+    if not isinstance(source, list):
+        return source
+    return [{**turn, "id": None} if isinstance(turn, dict) else turn for turn in source]
 
 
 def _of_lm_eval(path: Path) -> Iterator[Line]:

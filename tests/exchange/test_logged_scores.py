@@ -119,6 +119,16 @@ def test_logs_of_inspect(tmp_path):
     assert read_scores(tmp_path / "a.eval").scores == logged.scores
 
 
+def test_a_chat_is_the_same_question_in_both_logs_whatever_ids_inspect_gives_its_messages(tmp_path):
+    paths = [numbers(tmp_path / f"{name}.json", values) for name, values in (("a", [1, 1, 0]), ("b", [1, 0, 0]))]
+    for path in paths:
+        log = json.loads(path.read_text())
+        for n, sample in enumerate(log["samples"]):
+            sample["input"] = [{"id": f"{path.stem}{n}", "role": "user", "content": "What is red?"}]
+        path.write_text(json.dumps(log))
+    assert compare_logs(*paths)[0].examples == 3
+
+
 def test_logs_of_lm_eval(tmp_path):
     lines = [
         {**OF_NO_SCORE, "doc_id": n, "doc": {"subject": "law"}, "filter": of, "acc": n % 2, "exact_match": 1.0}
