@@ -258,6 +258,8 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
             if missing := [column for column in columns if column not in names]:
                 present = escaped(", ".join(names)) or "nothing"
                 raise DataError(f"{file}: no column {' and no column '.join(missing)}; found {present}.")
+            if twice := [name for name in names if name and names.count(name) > 1]:
+                raise DataError(f"{file}: the column {escaped(repr(twice[0]))} is there twice; rename or remove one.")
             number = reader.line_num + 1
             for row in reader:
                 if None in row or None in row.values():
