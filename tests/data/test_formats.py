@@ -51,7 +51,7 @@ def test_imdb_halves_by_words_and_numbers_repeated_texts():
 
 def test_asked_imdb_asks_for_either_end_and_shows_it_as_the_reference():
     ends = {"positive_continuation": "It is good.", "negative_continuation": "It is bad."}
-    examples = made("asked_imdb", *({"text": "The film is long", "asked": label, **ends} for label in (0, 1)))
+    examples = made("asked_imdb", *({"text": "The film is long", "asked": label, **ends} for label in (0, 1.0)))
     assert [e.prompt for e in examples] == ["Negative: The film", "Positive: The film"]
     assert [e.references for e in examples] == [("It is bad.",), ("It is good.",)]
     assert [e.meta for e in examples] == [{"asked": 0, "text": "The film"}, {"asked": 1, "text": "The film"}]

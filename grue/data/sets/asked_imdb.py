@@ -29,11 +29,12 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         if asked not in (0, 1) or not first:
             expected = "expected asked 0 or 1 and a text of two words or more"
             raise DataError(f"{where}: {expected}, found {asked!r}, {review!r}.")
+        asked = int(asked)
         yield Example(
             id=numbered(f"asked_imdb-{short_hash(review)}", times),
             prompt=f"{WORDS[asked]}: {first}",
             references=(text_of(row[f"{WORDS[asked].lower()}_continuation"], "continuation", where),),
-            meta={"asked": int(asked), "text": first},
+            meta={"asked": asked, "text": first},
         )
 
 
