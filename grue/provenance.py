@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -17,9 +18,9 @@ CODE = ("grue", "tasks", "pyproject.toml")
 
 
 def code_version() -> dict[str, Any]:
-    """Return version, commit and whether the code has changed since; commit is empty outside a checkout."""
+    """Return version, commit and whether the code has changed since; commit is empty outside a checkout or without git."""
     root = Path(grue.__file__).parent.parent
-    if not (root / ".git").exists():
+    if not (root / ".git").exists() or shutil.which("git") is None:
         return {"version": grue.__version__, "commit": "", "dirty": False}
     return {
         "version": grue.__version__,

@@ -7,8 +7,10 @@ from importlib.metadata import EntryPoints
 import pytest
 from support import task_package
 
+import grue
 from grue import errors, registry
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
+from grue.provenance import code_version
 from grue.registry import Registry
 
 CODES = {"ConfigError": 2, "UnknownName": 2, "DataError": 3, "SubmissionError": 1, "TrainingError": 1}
@@ -103,3 +105,8 @@ def test_what_is_installed_is_read_once(monkeypatch):
     assert [name in things for name in "abc"] == [False] * 3
     assert read == ["grue.things"]
     registry._offered.cache_clear()
+
+
+def test_a_machine_without_git_names_the_version_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert code_version() == {"version": grue.__version__, "commit": "", "dirty": False}
