@@ -7,82 +7,54 @@ n-grams of each order, then possible n-grams of each order.
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
+from operator import or_
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from grue.errors import ConfigError, Unavailable, instead
-from grue.metrics.metric import (
-    MOST_PREPARED,
-    FloatArray,
-    Latest,
-    MetricFactory,
-    Prepared,
-    Summed,
-    require_references,
-)
+from grue.metrics.metric import FloatArray, Latest, MetricFactory, Prepared, Summed, require_references
 from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer
 from grue.records import Example
 
 Ngrams = Counter[tuple[str, ...]]
+ORDER = 4  # the longest n-gram of sacreBLEU, and of any BLEU here
 
 
-def count_ngrams(tokens: Sequence[str], orders: range) -> Ngrams:
-    """Return the counts of all n-grams of these orders."""
-    later = [tokens[start:] for start in range(orders.stop - 1)]
-    return Counter(chain.from_iterable(zip(*later[:order], strict=False) for order in orders))
-
-
-class References:
-    """An example's references, tokenised: their lengths, and for each n-gram its highest count in any of them."""
-
-    def __init__(self, texts: Sequence[Sequence[str]]) -> None:
-        self.lengths = [len(tokens) for tokens in texts]
-        self._texts = texts
-        self._union: Ngrams = Counter()
-        self._longest = 0  # order counted so far
-
-    def highest(self, longest: int) -> Ngrams:
-        """Return the highest counts of n-grams of 1 to `longest` tokens, and of longer ones already counted."""
-        orders = range(self._longest + 1, longest + 1)
-        if orders:
-            for tokens in self._texts:
-                counts = count_ngrams(tokens, orders)
-                for ngram in counts.keys() & self._union.keys():
-                    if self._union[ngram] > counts[ngram]:
-                        counts[ngram] = self._union[ngram]
-                dict.update(self._union, counts)  # a counter's own update would add
-            self._longest = longest
-        return self._union
-
-
-def count_matches(tokens: Sequence[str], references: References, orders: range) -> list[int]:
-    """Return how many n-grams of each order a text shares with its references, clipped by the highest count."""
-    matches = [0] * len(orders)
-    counts, highest = count_ngrams(tokens, orders), references.highest(orders.stop - 1)
-    for ngram in counts.keys() & highest.keys():
-        matches[len(ngram) - orders.start] += min(counts[ngram], highest[ngram])
-    return matches
+def count_ngrams(tokens: Sequence[str]) -> Ngrams:
+    """Return the counts of all n-grams of 1 to 4 tokens."""
+    later = [tokens[start:] for start in range(ORDER)]
+    return Counter(chain.from_iterable(zip(*later[:order], strict=False) for order in range(1, ORDER + 1)))
 
 
 class Counts:
-    """The n-gram counts of BLEU under one tokenizer, shared by metrics of several orders; each adds what it lacks."""
+    """The n-gram counts of BLEU under one tokenizer, shared by metrics of several orders."""
 
     def __init__(self, split: Tokenizer) -> None:
-        self._references = Prepared(lambda example: References(list(map(split, example.references))))
-        # The tokens of the texts, and their matches of each order counted so far.
-        self._latest: Latest[tuple[list[list[str]], list[list[int]]]] = Latest(
-            lambda examples, texts: (list(map(split, texts)), [])
-        )
+        self._split = split
+        self._references = Prepared(self._read)
+        self._latest = Latest(lambda *pairs: [self._compare(*pair) for pair in zip(*pairs, strict=True)])
 
-    def prepare(self, metric: str, longest: int, examples: Sequence[Example]) -> None:
+    def _read(self, example: Example) -> tuple[list[int], Ngrams]:
+        """Return the lengths of an example's references, and for each n-gram its highest count in any of them."""
+        texts = list(map(self._split, example.references))
+        return list(map(len, texts)), reduce(or_, map(count_ngrams, texts))
+
+    def _compare(self, example: Example, text: str) -> tuple[int, list[int]]:
+        """Return a text's length and how many n-grams of each order it shares with its references, clipped."""
+        tokens, (_, highest) = self._split(text), self._references(example)
+        matches, counts = [0] * ORDER, count_ngrams(tokens)
+        for ngram in counts.keys() & highest.keys():
+            matches[len(ngram) - 1] += min(counts[ngram], highest[ngram])
+        return len(tokens), matches
+
+    def prepare(self, metric: str, examples: Sequence[Example]) -> None:
         """Count the references' n-grams in advance; `metric` is named if there is none."""
         require_references(examples, metric)
-        for example in examples[:MOST_PREPARED]:
-            self._references(example).highest(longest)
+        self._references.prepare(examples)
 
     def statistics(
         self,
@@ -98,17 +70,12 @@ class Counts:
             reference_length: (lengths of the references, length of the text) → the reference length to use.
         """
         require_references(examples, metric)
-        tokens, matched = self._latest(examples, texts)
-        orders = range(len(matched) + 1, longest + 1)
-        reference_lengths, rows = [], []
-        for each, example in zip(tokens, examples, strict=True):
-            references = self._references(example)
-            reference_lengths.append(reference_length(references.lengths, len(each)))
-            rows.append(count_matches(each, references, orders))
-        matched += [[row[index] for row in rows] for index in range(len(orders))]
-        lengths = list(map(len, tokens))
-        possible = [[max(0, length - extra) for length in lengths] for extra in range(longest)]
-        return np.array([lengths, reference_lengths, *matched[:longest], *possible], dtype=np.float64).T
+        rows = []
+        for example, (length, matches) in zip(examples, self._latest(examples, texts), strict=True):
+            possible = [max(0, length - extra) for extra in range(longest)]
+            wanted = reference_length(self._references(example)[0], length)
+            rows.append([length, wanted, *matches[:longest], *possible])
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * longest)
 
 
 def shortest(lengths: Sequence[int], length: int) -> int:
@@ -166,7 +133,7 @@ def bleu(order: int, tokenizer: str = "whitespace", reference_length: str = "sho
         f"{name}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:{reference_length}",
         partial(counts.statistics, name, order, LENGTHS[reference_length]),
         value,
-        partial(counts.prepare, name, order),
+        partial(counts.prepare, name),
         single=smoothed,
     )
 
@@ -215,12 +182,9 @@ def sacrebleu(tokenize: str = "13a", lowercase: bool = False) -> Summed:
         f"sacrebleu|case:{'lower' if lowercase else 'mixed'}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest",
         partial(counts.statistics, "sacrebleu", ORDER, closest),
         value,
-        partial(counts.prepare, "sacrebleu", ORDER),
+        partial(counts.prepare, "sacrebleu"),
         single=_sentence_value,
     )
-
-
-ORDER = 4  # of sacreBLEU
 
 
 def _sentence_value(row: FloatArray) -> float:

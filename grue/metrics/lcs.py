@@ -1,4 +1,4 @@
-"""The longest common subsequence of two texts, found with bit masks: one integer a row instead of a row of cells.
+"""Where the longest common subsequence of two texts lies, by bit masks: one integer a row instead of a row of cells.
 
 A row of the standard table, the best lengths of the first i tokens of one text and the first j of the other, becomes
 one integer: cell [i, j] is the number of its zero bits among the low j bits (Hyyrö 2004).
@@ -25,17 +25,6 @@ def read(tokens: Sequence[str]) -> IndexedTokens:
     for index, token in enumerate(tokens):
         positions[token] = positions.get(token, 0) | 1 << index
     return IndexedTokens(tokens, positions)
-
-
-def length(columns: IndexedTokens, rows: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence."""
-    full = row = (1 << len(columns.tokens)) - 1
-    positions = columns.positions
-    for token in rows:
-        if token in positions:
-            shared = row & positions[token]
-            row = ((row + shared) | (row - shared)) & full
-    return len(columns.tokens) - row.bit_count()
 
 
 def common_positions(rows: Sequence[str], columns: IndexedTokens) -> int:

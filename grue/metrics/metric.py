@@ -6,7 +6,7 @@ everything the value depends on.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from grue.records import Direction, Example
 FloatArray = NDArray[np.float64]
 T = TypeVar("T")
 R = TypeVar("R")
-C = TypeVar("C")
 
 MOST_PREPARED = 1 << 14  # examples whose references are kept
 
@@ -252,27 +251,19 @@ def listed(example: Example, key: str, metric: str) -> Sequence[Any]:
     return values
 
 
-def best_of_references(
-    name: str,
-    details: str,
-    read: Callable[[str], R],
-    compare: Callable[[R, C], float],
-    read_candidate: Callable[[str], C] | None = None,
-) -> Average:
+def best_of_references(name: str, details: str, read: Callable[[str], R], compare: Callable[[R, R], float]) -> Average:
     """Return a metric whose value is the highest that a text reaches with any of its example's references.
 
     Args:
         name: Name of the metric.
         details: The rest of its signature.
-        read: Turns a reference into what `compare` needs; done once for prepared references.
+        read: Turns a text into what `compare` needs; done once for prepared references.
         compare: Value of (reference, candidate).
-        read_candidate: The same for a candidate; None where both are read alike.
     """
-    read_text = read_candidate or cast(Callable[[str], C], read)
     references = Prepared(lambda example: [read(reference) for reference in references_of(example, name)])
 
     def best(example: Example, text: str) -> float:
-        candidate = read_text(text)
+        candidate = read(text)
         return max([compare(reference, candidate) for reference in references(example)])
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:

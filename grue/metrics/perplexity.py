@@ -3,7 +3,7 @@
 RL4LMs' does not read the texts.
 """
 
-from grue.metrics.metric import Metric
+from grue.metrics.metric import Metric, Summed
 
 
 def perplexity(model: str, revision: str = "", batch_size: int = 32, context: int = 0) -> Metric:
@@ -21,9 +21,12 @@ def perplexity(model: str, revision: str = "", batch_size: int = 32, context: in
     Raises:
         ConfigError: `context` is negative.
     """
-    from grue.metrics.neural import perplexity as neural
+    from grue.lm.scorers import model_signature
+    from grue.metrics.neural.perplexity import TextLosses, perplexity_of
 
-    return neural.perplexity(model, revision, batch_size, context)
+    losses = TextLosses("perplexity", model, revision, batch_size, context)
+    signature = f"perplexity|{model_signature(model, revision)}|of:text given prompt|empty:end of text{losses.details}"
+    return Summed(signature, losses.statistics, perplexity_of, direction="lower")
 
 
 def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32, context: int = 0) -> Metric:
@@ -60,9 +63,13 @@ def policy_on_references(
     Raises:
         ConfigError: The stride does not fit the model's window, or `of` is neither.
     """
-    from grue.metrics.neural import perplexity as neural
+    from grue.lm.scorers import model_signature
+    from grue.metrics.neural.perplexity import POLICY, ReferenceLosses, perplexity_of, refused
 
-    return neural.policy_on_references(model, revision, stride, batch_size, of)
+    losses = ReferenceLosses(model, revision, stride, batch_size, of)
+    details = f"of:{of}|stride:{stride}|window:{losses.longest}|mean:rl4lms"
+    signature = f"{POLICY}|{model_signature(model, revision)}|{details}"
+    return Summed(signature, losses.statistics, perplexity_of, single=refused, direction="lower")
 
 
 METRICS = {

@@ -4,12 +4,14 @@ Each has two steps: read a text once, then compare a reference with a candidate.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from itertools import chain
+from operator import or_
 from typing import Any
 
+from rapidfuzz.distance import LCSseq
 from rouge_score.tokenize import tokenize
 
 from grue.errors import ConfigError
@@ -95,14 +97,9 @@ def ngram_f1(reference: RougeNgrams, candidate: RougeNgrams) -> float:
 # --- ROUGE-L: the longest common subsequence -------------------------------------------------------------------------
 
 
-def sequence(text: str, stem: bool = True) -> lcs.IndexedTokens:
-    """Read a text as one sequence, line ends counting as spaces."""
-    return lcs.read(rouge_tokens(text, stem))
-
-
-def lcs_f1(reference: lcs.IndexedTokens, candidate: Sequence[str]) -> float:
+def lcs_f1(reference: Sequence[str], candidate: Sequence[str]) -> float:
     """Compare two texts by the length of their longest common subsequence of tokens."""
-    return f1(lcs.length(reference, candidate), len(candidate), len(reference.tokens))
+    return f1(LCSseq.similarity(reference, candidate), len(candidate), len(reference))
 
 
 # --- ROUGE-Lsum: the union of common subsequences, line by line ------------------------------------------------------
@@ -126,14 +123,10 @@ def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
     columns = [lcs.read(line) for line in dict.fromkeys(candidate)]
     totals = sum(map(len, candidate)), sum(map(len, reference))
     if len(reference) == len(candidate) == 1:
-        return f1(lcs.length(columns[0], reference[0]), *totals)
+        return f1(LCSseq.similarity(reference[0], candidate[0]), *totals)
     left_in_reference = Counter(chain.from_iterable(reference))
     left_in_candidate = Counter(chain.from_iterable(candidate))
-    having: dict[str, list[int]] = {}  # token → the columns that have it
-    for index, column in enumerate(columns):
-        for token in column.positions:
-            having.setdefault(token, []).append(index)
-    unions = {line: union_of_common(line, columns, having) for line in dict.fromkeys(reference)}
+    unions = {line: reduce(or_, [lcs.common_positions(line, each) for each in columns], 0) for line in set(reference)}
     hits = 0
     for line in reference:
         union = unions[line]
@@ -146,25 +139,6 @@ def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
                 left_in_candidate[token] -= 1
                 left_in_reference[token] -= 1
     return f1(hits, *totals)
-
-
-def union_of_common(
-    line: Sequence[str], columns: Sequence[lcs.IndexedTokens], having: Mapping[str, Sequence[int]]
-) -> int:
-    """Return the positions in `line` that its longest common subsequence with any of the columns takes, as bits.
-
-    Only columns that are `having` a token can take its position, and of those one is enough.
-    """
-    union = 0
-    compared: set[int] = set()
-    for position, token in enumerate(line):
-        for index in having.get(token, ()):
-            if union >> position & 1:
-                break
-            if index not in compared:
-                compared.add(index)
-                union |= lcs.common_positions(line, columns[index])
-    return union
 
 
 # --- the metrics -----------------------------------------------------------------------------------------------------
@@ -180,8 +154,7 @@ def rouge(name: str, order: int | None, stem: bool = True) -> Average:
     """
     details = f"tok:a-z0-9|stem:{'porter' if stem else 'no'}"
     if order is None:
-        read = partial(sequence, stem=stem)
-        return best_of_references(name, details, read, lcs_f1, partial(rouge_tokens, stem=stem))
+        return best_of_references(name, details, partial(rouge_tokens, stem=stem), lcs_f1)
     return best_of_references(name, details, ngrams(order, stem), ngram_f1)
 
 

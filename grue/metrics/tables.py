@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from rapidfuzz.distance import LCSseq
+
 from grue.errors import DataError
-from grue.metrics import lcs
 from grue.metrics.bleu import sacrebleu
 from grue.metrics.metric import Average, MetricFactory, Prepared, Subset, listed, references_of
 from grue.metrics.tokenizers import TOKENIZERS
@@ -51,7 +52,7 @@ class ReadTable:
     """A prepared example: the table's words, its highlighted values, and the references."""
 
     words: frozenset[str]
-    highlighted: list[lcs.IndexedTokens]
+    highlighted: list[list[str]]
     references: list[Reference]
 
 
@@ -74,7 +75,6 @@ def read_table(example: Example, tokenize: Tokenizer, filled_up_to: int) -> Read
     """Read an example's table, which is always split by sacreBLEU's 13a, and its references."""
     cells, highlighted = values_of(example, "table"), values_of(example, "highlighted")
     words = frozenset(token for value in cells for token in value)
-    entries = [lcs.read(value) for value in highlighted]
     texts = list(references_of(example, "parent"))
     references = []
     for text in [*texts, *["<null>"] * (filled_up_to - len(texts))]:
@@ -83,8 +83,8 @@ def read_table(example: Example, tokenize: Tokenizer, filled_up_to: int) -> Read
         for order in counts:
             weighed = {ngram: count * backing_of(ngram, words) for ngram, count in order.items()}
             backed.append((weighed, math.fsum(weighed.values())))
-        references.append(Reference(counts, backed, 1 - mention(entries, tokens)))
-    return ReadTable(words, entries, references)
+        references.append(Reference(counts, backed, 1 - mention(highlighted, tokens)))
+    return ReadTable(words, highlighted, references)
 
 
 def values_of(example: Example, key: str) -> list[list[str]]:
@@ -113,9 +113,9 @@ def backing_of(ngram: Ngram, words: frozenset[str]) -> float:
     return sum([token in words for token in ngram]) / len(ngram)
 
 
-def mention(entries: Sequence[lcs.IndexedTokens], tokens: Sequence[str]) -> float:
+def mention(values: Sequence[Sequence[str]], tokens: Sequence[str]) -> float:
     """Return the mean share of each value that the text repeats in order."""
-    return sum([lcs.length(entry, tokens) / len(entry.tokens) for entry in entries]) / len(entries)
+    return sum([LCSseq.similarity(value, tokens) / len(value) for value in values]) / len(values)
 
 
 def backed_by_order(tokens: Sequence[str], words: frozenset[str]) -> list[float]:

@@ -15,7 +15,7 @@ from grue.lm.model import vocabulary_size
 from grue.lm.quiet import quiet
 from grue.lm.scorers import load_scoring_model, model_signature
 from grue.lm.tokens import padded
-from grue.metrics.metric import FloatArray, OfCorpusOnly, Summed, references_of
+from grue.metrics.metric import FloatArray, OfCorpusOnly, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
@@ -86,14 +86,6 @@ def _opening(tokenizer: Any) -> list[int]:
     return [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None and ids[0] == tokenizer.bos_token_id else []
 
 
-def perplexity(model: str, revision: str, batch_size: int, context: int) -> Summed:
-    """Return the metric `perplexity`; arguments as there."""
-    losses = TextLosses("perplexity", model, revision, batch_size, context)
-    details = f"of:text given prompt|empty:end of text{losses.details}"
-    signature = f"perplexity|{model_signature(model, revision)}|{details}"
-    return Summed(signature, losses.statistics, perplexity_of, direction="lower")
-
-
 class BoundedPerplexity:
     """The metric `perplexity:bounded`; arguments as there.
 
@@ -133,15 +125,8 @@ class BoundedPerplexity:
         return float(np.exp(statistics[:, 0].mean()))
 
 
-def policy_on_references(model: str, revision: str, stride: int, batch_size: int, of: str) -> Summed:
-    """Return the metric `perplexity:policy_on_references`; arguments as there."""
-    losses = ReferenceLosses(model, revision, stride, batch_size, of)
-    details = f"of:{of}|stride:{stride}|window:{losses.longest}|mean:rl4lms"
-    signature = f"{POLICY}|{model_signature(model, revision)}|{details}"
-    return Summed(signature, losses.statistics, perplexity_of, single=_refused, direction="lower")
-
-
-def _refused(row: FloatArray) -> float:
+def refused(row: FloatArray) -> float:
+    """Raise OfCorpusOnly: the policy has no value for a single text."""
     raise OfCorpusOnly(POLICY, describes="the policy and looks at no text", instead="the metric perplexity")
 
 
