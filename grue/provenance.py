@@ -18,7 +18,7 @@ CODE = ("grue", "tasks", "pyproject.toml")
 
 
 def code_version() -> dict[str, Any]:
-    """Return version, commit and whether the code has changed since; commit is empty outside a checkout or without git."""
+    """Return version, commit and whether the code has changed since; no commit outside a checkout or without git."""
     root = Path(grue.__file__).parent.parent
     if not (root / ".git").exists() or shutil.which("git") is None:
         return {"version": grue.__version__, "commit": "", "dirty": False}

@@ -1,5 +1,6 @@
 """The recorded hashes of the versions of built-in tasks."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +20,31 @@ def chat_versions_file() -> Path:
     return task_folder() / "chat-versions.json"
 
 
+def _versions(task: Task) -> Iterator[tuple[Path, str, str, str, str]]:
+    """Yield the file, the number, the hash, the key and what a change of the hash means: of the task, of its prompt."""
+    yield versions_file(), str(task.version), task.hash, "version", "something that affects scores has changed"
+    if task.prompt.chat is not None:
+        number, change = str(task.prompt.chat.version), "the chat prompt has changed"
+        yield chat_versions_file(), number, task.chat_hash, "prompt.chat.version", change
+
+
 def check_version(task: Task) -> None:
     """Compare a task's hash, and that of its chat prompt, with the recorded ones of their versions.
 
     Raises:
         ConfigError: A version is recorded with another hash, or not at all.
     """
-    _check(task, versions_file(), str(task.version), task.hash, "version", "something that affects scores has changed")
-    if task.prompt.chat is not None:
-        number, change = str(task.prompt.chat.version), "the chat prompt has changed"
-        _check(task, chat_versions_file(), number, task.chat_hash, "prompt.chat.version", change)
-
-
-def _check(task: Task, path: Path, version: str, actual: str, key: str, change: str) -> None:
-    where = f"{task.suite}/{task.name}, {key.replace('prompt.chat.', 'chat prompt ')} {version}"
-    recorded = _record(path).get(f"{task.suite}/{task.name}", {}).get(version)
-    if recorded is None:
-        raise ConfigError(f"{where}: not recorded in {path}; record it with `grue tasks freeze`.")
-    if recorded != actual:
-        raise ConfigError(
-            f"{where}: its hash is {actual}, but {recorded} is recorded: {change} "
-            f"(`git diff` shows what). Raise the {key}, give the reason in the changelog, and record it "
-            "with `grue tasks freeze`."
-        )
+    for path, version, actual, key, change in _versions(task):
+        where = f"{task.suite}/{task.name}, {key.replace('prompt.chat.', 'chat prompt ')} {version}"
+        recorded = _record(path).get(f"{task.suite}/{task.name}", {}).get(version)
+        if recorded is None:
+            raise ConfigError(f"{where}: not recorded in {path}; record it with `grue tasks freeze`.")
+        if recorded != actual:
+            raise ConfigError(
+                f"{where}: its hash is {actual}, but {recorded} is recorded: {change} "
+                f"(`git diff` shows what). Raise the {key}, give the reason in the changelog, and record it "
+                "with `grue tasks freeze`."
+            )
 
 
 def freeze_version(task: Task) -> bool:
@@ -50,21 +53,15 @@ def freeze_version(task: Task) -> bool:
     Raises:
         ConfigError: A version is recorded with another hash, which is kept.
     """
-    added = [_freeze(task, versions_file(), task.version, task.hash)]
-    if task.prompt.chat is not None:
-        added.append(_freeze(task, chat_versions_file(), task.prompt.chat.version, task.chat_hash))
+    added = False
+    for path, version, digest, *_ in _versions(task):
+        record = _record(path)
+        versions = record.setdefault(f"{task.suite}/{task.name}", {})
+        if version not in versions:
+            versions[version], added = digest, True
+            files.write_json(path, dict(sorted(record.items())))
     check_version(task)
-    return any(added)
-
-
-def _freeze(task: Task, path: Path, version: int, digest: str) -> bool:
-    record = _record(path)
-    versions = record.setdefault(f"{task.suite}/{task.name}", {})
-    if str(version) in versions:
-        return False
-    versions[str(version)] = digest
-    files.write_json(path, dict(sorted(record.items())))
-    return True
+    return added
 
 
 def _record(path: Path) -> dict[str, Any]:

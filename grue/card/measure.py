@@ -37,8 +37,7 @@ from grue.records import Example, Prediction
 from grue.runs.diagnose import BATCHES, Diagnosis, diagnose
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
-from grue.stats.frontier import FloatArray
-from grue.stats.intervals import Interval, student_t_quantile
+from grue.stats.intervals import FloatArray, Interval, student_t_quantile
 from grue.stats.signal import FEWEST
 from grue.tasks import Generation, Task
 

@@ -1,9 +1,8 @@
 """The summary of a file of scored responses."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, pstdev
 
 from grue.data.scored import ScoredBudget, ScoredData
 from grue.data.scored_lines import Header
@@ -81,10 +80,4 @@ def summarise(data: ScoredData) -> ScoredSummary:
 
 def _rewards(groups: Sequence[Sequence[float]]) -> RewardSummary:
     values = [score for group in groups for score in group]
-    within = fmean(map(_spread, groups))
-    return RewardSummary(fmean(values), _spread(values), min(values), max(values), within)
-
-
-def _spread(values: Sequence[float]) -> float:
-    middle = fmean(values)
-    return math.sqrt(fmean((value - middle) ** 2 for value in values))
+    return RewardSummary(fmean(values), pstdev(values), min(values), max(values), fmean(map(pstdev, groups)))

@@ -24,7 +24,8 @@ from grue.evaluation.rewards import Reward, make_reward
 from grue.evaluation.systems import System, require_plain
 from grue.lm.checkpoint import find_checkpoint, read_manifest
 from grue.records import Example
-from grue.stats.frontier import FEWEST, FloatArray, FrontierPoint, best_of, share_of_gain, tilted
+from grue.stats.frontier import FEWEST, FrontierPoint, best_of, share_of_gain, tilted
+from grue.stats.intervals import FloatArray
 from grue.tasks import Task
 
 BATCH = 64

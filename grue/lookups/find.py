@@ -10,8 +10,6 @@ from grue.lookups.nearest import Lookup, nearest
 from grue.registry import Registry
 from grue.tasks import Task
 
-GENERIC: Mapping[str, Lookup] = {"nearest": nearest}
-
 _SETS = {module.name for module in pkgutil.iter_modules(sets.__path__)}
 _FILES = [module.name for module in pkgutil.iter_modules(lookups.__path__) if module.name in _SETS]
 LOOKUPS_OF: Registry[Mapping[str, Lookup]] = Registry(
@@ -22,7 +20,7 @@ LOOKUPS_OF: Registry[Mapping[str, Lookup]] = Registry(
 def lookups_of(task: Task) -> Mapping[str, Lookup]:
     """Return the lookups that a task has, name → lookup."""
     if task.data.format not in LOOKUPS_OF:
-        return GENERIC
+        return {"nearest": nearest}
     return LOOKUPS_OF[task.data.format]
 
 

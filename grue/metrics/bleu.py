@@ -16,8 +16,8 @@ import numpy as np
 
 from grue.errors import ConfigError, Unavailable, instead
 from grue.metrics.metric import FloatArray, Latest, MetricFactory, Prepared, Summed, require_references
-from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer
+from grue.metrics.treebank import TOKENIZERS
 from grue.records import Example
 
 Ngrams = Counter[tuple[str, ...]]

@@ -41,23 +41,16 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
             "give a BLEURT checkpoint, converted with one label."
         )
 
-    def prepare(examples: Sequence[Example]) -> None:
-        require_references(examples, "bleurt")
-
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        references = [_read(example) for example in examples]
+        given = [references_of(example, "bleurt") for example in examples]
+        references = [[each for each in group if each.strip()] or group for group in given]
         pairs = [(each, unless_blank(text)) for group, text in zip(references, texts, strict=True) for each in group]
         scores = iter(logits(regression, tokenizer, pairs, batch_size)[:, 0])
         combined = [MULTI_REF[multi_ref]([next(scores) for _ in group]) for group in references]
         return list(require_finite("bleurt", model, examples, combined))
 
-    return Average(f"bleurt|{model_signature(model, revision)}|cut:longest first|refs:{multi_ref}", values, prepare)
-
-
-def _read(example: Example) -> list[str]:
-    """Return the references that count: those that are not blank, or all if all are."""
-    references = references_of(example, "bleurt")
-    return [reference for reference in references if reference.strip()] or [*references]
+    signature = f"bleurt|{model_signature(model, revision)}|cut:longest first|refs:{multi_ref}"
+    return Average(signature, values, lambda examples: require_references(examples, "bleurt"))
 
 
 METRICS = {"bleurt": bleurt}

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from grue.errors import ConfigError
 from grue.metrics.metric import Average, FloatArray, references_of
-from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer
+from grue.metrics.treebank import TOKENIZERS
 from grue.records import Example
 
 IntArray = NDArray[np.int64]

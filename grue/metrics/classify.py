@@ -26,11 +26,9 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     Raises:
         ConfigError: The classifier has no such label.
     """
-
-    def read(example: Example) -> tuple[str, int]:
-        return example.prompt, label
-
-    return _sentiment("sentiment", model, revision, batch_size, [label], f"label:{label}|", read)
+    return _sentiment(
+        "sentiment", model, revision, batch_size, [label], f"label:{label}|", lambda example: (example.prompt, label)
+    )
 
 
 def asked_sentiment(model: str, revision: str = "", batch_size: int = 32) -> Average:

@@ -112,36 +112,22 @@ class Latest(Generic[T]):
         return self._latest[2]
 
 
+@dataclass(frozen=True, slots=True)
 class Average:
     """A metric with one value per example, whose corpus value is their mean.
 
-    Args:
-        signature: Everything the value depends on.
+    Attributes:
         values: (examples, texts) → one value per example, on the metric's scale.
-        prepare: See `Metric.prepare`.
-        direction: Whether higher or lower values are better.
     """
 
-    def __init__(
-        self,
-        signature: str,
-        values: Callable[[Sequence[Example], Sequence[str]], Sequence[float]],
-        prepare: Callable[[Sequence[Example]], None] | None = None,
-        direction: Direction = "higher",
-    ) -> None:
-        self.signature = signature
-        self.direction = direction
-        self._values = values
-        self._prepare = prepare
-
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Do the work on references in advance, if there is any."""
-        if self._prepare is not None:
-            self._prepare(examples)
+    signature: str
+    values: Callable[[Sequence[Example], Sequence[str]], Sequence[float]]
+    prepare: Callable[[Sequence[Example]], None] = lambda examples: None
+    direction: Direction = "higher"
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return the values as [N, 1]."""
-        return np.array(self._values(examples, texts), dtype=np.float64).reshape(-1, 1)
+        return np.array(self.values(examples, texts), dtype=np.float64).reshape(-1, 1)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return the [N] values."""

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from grue.errors import DataError, Unavailable
-from grue.metrics.metric import Average, references_of
+from grue.metrics.metric import Average, references_of, require_references
 from grue.records import Example
 
 HOME = "GRUE_SPICE_HOME"
@@ -56,11 +56,8 @@ def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
         scored = run([item for item in items if item["test"] and item["refs"]], Path(home), java, memory)
         return [scored.get(index, 0.0) for index in range(len(items))]
 
-    def prepare(examples: Sequence[Example]) -> None:
-        for example in examples:
-            references_of(example, "spice")
-
-    return Average("spice|jar:1.0|corenlp:3.6.0|refs:merged", values, prepare)
+    signature = "spice|jar:1.0|corenlp:3.6.0|refs:merged"
+    return Average(signature, values, lambda examples: require_references(examples, "spice"))
 
 
 def settings(home: str = "", java: str = "") -> tuple[str, str]:

@@ -21,8 +21,8 @@ from rapidfuzz.distance import LCSseq
 from grue.errors import DataError
 from grue.metrics.bleu import sacrebleu
 from grue.metrics.metric import Average, MetricFactory, Prepared, Subset, listed, references_of
-from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import Tokenizer, tokens_13a
+from grue.metrics.treebank import TOKENIZERS
 from grue.records import Example
 
 ORDERS = 4

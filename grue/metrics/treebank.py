@@ -11,7 +11,8 @@ The rules of nltk 3.7 are here too, for the numbers that RL4LMs published.
 import re
 from itertools import chain
 
-from grue.metrics.tokens import CachedByWord, Tokenizer, sentences
+from grue.metrics.tokens import CachedByWord, Tokenizer, sentences, tokens_13a, whitespace, words
+from grue.registry import Registry
 
 Rule = tuple[re.Pattern[str], str]
 
@@ -150,3 +151,9 @@ split_sentence_37 = _splitter(
     _CLOSING_QUOTES + _CLITICS,
 )
 """Split one sentence: `word_tokenize(sentence, preserve_line=True)` of nltk 3.7, to which a dash is part of a word."""
+
+
+TOKENIZERS: Registry[Tokenizer] = Registry(
+    "tokenizer", {"words": words, "whitespace": whitespace, "13a": tokens_13a, "treebank": treebank}
+)
+"""The tokenizers that a metric's option can name."""

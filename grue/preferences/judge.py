@@ -14,14 +14,8 @@ from grue.lm.reward_model import load_reward_model, seen_prompt
 from grue.metrics.neural.reward_model import logits, token_ids
 from grue.preferences.read import PreferencePair, read_pairs
 from grue.records import Example
-from grue.stats.calibration import (
-    FloatArray,
-    expected_calibration_error,
-    log_losses,
-    reliability,
-    rights,
-    share_interval,
-)
+from grue.stats.calibration import expected_calibration_error, log_losses, reliability, rights, share_interval
+from grue.stats.intervals import FloatArray
 from grue.tasks import Task
 
 Chosen = Literal["train", "validation", "test", "all"]

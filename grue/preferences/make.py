@@ -4,6 +4,7 @@ The choice of pairs, the annotator's judgements and the parts of the prompts dep
 same samples, the first 100 pairs of 1,000 are those of a file of 100, and are judged alike.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,13 +18,55 @@ from grue.data.scored_lines import PairLine, ScoredHeader, ScoredResponse, as_re
 from grue.errors import ConfigError, DataError, SubmissionError, escaped
 from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.rewards import Reward, make_reward
-from grue.preferences.annotators import SyntheticAnnotator, parse_noise
 from grue.preferences.answers import JudgedItem, read_judged_items, who_answered
 from grue.preferences.read import answered_split
 from grue.records import Example, check_number, check_seed, legible
 from grue.tasks import Task
 
 Ties = Literal["drop", "keep"]
+WRITTEN = "none, flip:P with P from 0 to 0.5, or bradley-terry:T with a temperature T above 0"
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticAnnotator:
+    """A synthetic annotator.
+
+    Attributes:
+        kind: "none" never errs; "flip" errs with probability `value`, whatever the difference; "bradley-terry" prefers
+            a text with probability σ(difference of the rewards / `value`): nearly equal texts are a coin toss.
+    """
+
+    kind: Literal["none", "flip", "bradley-terry"]
+    value: float = 0.0
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "none" else f"{self.kind}:{self.value:g}"
+
+    def prefers_first(self, first: float, second: float) -> float:
+        """Return the probability that the first of two texts is preferred, by their rewards, which differ."""
+        if self.kind == "bradley-terry":
+            return 0.5 * (1.0 + math.tanh(0.5 * (first - second) / self.value))
+        return 1.0 - self.value if first > second else self.value
+
+
+def parse_noise(text: str) -> SyntheticAnnotator:
+    """Return the annotator that `--noise` names.
+
+    Raises:
+        ConfigError: It is invalid.
+    """
+    kind, colon, value = text.partition(":")
+    if text == "none":
+        return SyntheticAnnotator("none")
+    try:
+        number = float(value) if colon else math.nan
+    except ValueError:
+        number = math.nan
+    if kind == "flip" and 0 <= number <= 0.5:
+        return SyntheticAnnotator("flip", number)
+    if kind == "bradley-terry" and 0 < number < math.inf:
+        return SyntheticAnnotator("bradley-terry", number)
+    raise ConfigError(f"noise {text!r}: write {WRITTEN}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,13 +103,13 @@ def answered_split(path: Path, task: Task, header: Header | None, chosen: str | 
     return chosen or stated or task.data.reward_split
 
 
-def require_parts(pairs: PairsFile, path: Path, needed: Sequence[Part] = PARTS[:2]) -> None:
-    """Refuse a file with a part that is empty or has only ties.
+def require_parts(pairs: PairsFile, path: Path) -> None:
+    """Refuse a file whose part to learn from, or to validate on, is empty or has only ties.
 
     Raises:
         DataError: There is such a part; the message names it.
     """
-    for part in needed:
+    for part in PARTS[:2]:
         of_part = pairs.of(part)
         if not of_part or all(pair.target == 0.5 for pair in of_part):
             fault = "holds no pairs" if not of_part else "holds nothing but ties"

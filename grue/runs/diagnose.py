@@ -31,7 +31,8 @@ from grue.runs.observers import Observers
 from grue.runs.plan import Plan
 from grue.runs.select import choose, narrowed
 from grue.runs.train import prepare
-from grue.stats.signal import FEWEST, FloatArray, GradientSignal, RewardSpread, gradient_signal, reward_spread
+from grue.stats.intervals import FloatArray
+from grue.stats.signal import FEWEST, GradientSignal, RewardSpread, gradient_signal, reward_spread
 
 BATCHES = 16
 SAMPLES = 8

@@ -9,11 +9,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from grue.stats.intervals import Interval
-
-FloatArray = NDArray[np.float64]
+from grue.stats.intervals import FloatArray, Interval
 
 COLDEST, HOTTEST = 0.05, 20.0
 """Bounds of a temperature: perfect margins would be divided by 0, useless ones by infinity."""

@@ -1,9 +1,8 @@
 """Rank correlations of weighted points: how often each was drawn in a resample; weights of 1 give the plain ones."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from grue.stats.intervals import FloatArray
 
 
 def kendall(x: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:

@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grue.errors import DataError
-
-FloatArray = NDArray[np.float64]
+from grue.stats.intervals import FloatArray
 
 FEWEST = 8  # samples per prompt
 STEPS = 60

@@ -25,11 +25,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from grue.stats.intervals import Interval, mean, sd, student_t_p, student_t_quantile
-
-FloatArray = NDArray[np.float64]
+from grue.stats.intervals import FloatArray, Interval, mean, sd, student_t_p, student_t_quantile
 
 DRAWS = 10_000
 LEVEL = 0.95
@@ -143,7 +140,6 @@ def difference(
     b_scores: Sequence[float],
     generator: np.random.Generator,
     draws: int = DRAWS,
-    level: float = LEVEL,
     paired: bool = False,
 ) -> Difference:
     """Return the difference of two systems on a task, with its interval and its test.
@@ -155,14 +151,13 @@ def difference(
         a_scores: A's scores by seed, 0–100.
         b_scores: B's scores by seed.
         generator: The source of the draws.
-        level: Level of the interval, between 0 and 1.
         paired: Whether seed k of A and seed k of B are a pair, which began from the same weights.
 
     Raises:
         ValueError: The shapes do not fit, or there are fewer than two examples.
     """
     compared = contrast(a_values, b_values, a_scores, b_scores, paired)
-    return judge(compared, draw(compared, generator, draws), generator, level)
+    return judge(compared, draw(compared, generator, draws), generator)
 
 
 def contrast(
@@ -210,9 +205,9 @@ def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS)
     return Noise(around + compared.value * turned + seeds, around + seeds)
 
 
-def judge(compared: Contrast, noise: Noise, generator: np.random.Generator, level: float = LEVEL) -> Difference:
+def judge(compared: Contrast, noise: Noise, generator: np.random.Generator) -> Difference:
     """Return the difference with its interval and p value."""
-    overall = judge_mean([compared], [noise], generator, level)
+    overall = judge_mean([compared], [noise], generator)
     return Difference(
         *(overall.a, overall.b, overall.value, overall.interval, overall.p),
         seeds_a=len(compared.scores_a),
@@ -226,9 +221,7 @@ def judge(compared: Contrast, noise: Noise, generator: np.random.Generator, leve
     )
 
 
-def judge_mean(
-    compared: Sequence[Contrast], noises: Sequence[Noise], generator: np.random.Generator, level: float = LEVEL
-) -> MeanDifference:
+def judge_mean(compared: Sequence[Contrast], noises: Sequence[Noise], generator: np.random.Generator) -> MeanDifference:
     """Return the mean difference over tasks, whose noise is independent: they share neither examples nor runs."""
     value = mean([of_task.value for of_task in compared])
     null = np.mean([of_task.null for of_task in noises], axis=0)
@@ -237,7 +230,7 @@ def judge_mean(
     if math.isfinite(degrees):
         stretch = np.sqrt(degrees / generator.chisquare(degrees, len(null)))
         null, around = null * stretch, around * stretch
-    half = float(np.quantile(np.abs(around), level))
+    half = float(np.quantile(np.abs(around), LEVEL))
     # Draws that equal the difference up to rounding count as equal: no flipped sign is one of the outcomes.
     reached = int(np.sum(np.abs(null) >= abs(value) * (1 - 1e-9)))
     return _mean_difference(compared, half, p=(1 + reached) / (1 + len(null)))
@@ -251,7 +244,7 @@ def _mean_difference(compared: Sequence[Contrast], half: float, p: float) -> Mea
     return MeanDifference(a, b, value, Interval(value - half, value + half), p)
 
 
-def judge_seeds(compared: Sequence[Contrast], level: float = LEVEL) -> MeanDifference:
+def judge_seeds(compared: Sequence[Contrast]) -> MeanDifference:
     """Return the mean difference over tasks whose examples are fixed: only seeds are random.
 
     On one task this is Welch's test, or the paired t test. If one system has a single seed on a task there is no
@@ -259,12 +252,11 @@ def judge_seeds(compared: Sequence[Contrast], level: float = LEVEL) -> MeanDiffe
 
     Args:
         compared: At least one task, each without `examples`.
-        level: Level of the interval, between 0 and 1.
     """
     _, error, degrees = _seed_statistic(compared)
     half = 0.0 if error == 0 else math.inf
     if 0 < error < math.inf:
-        half = error * student_t_quantile((1 + level) / 2, degrees)
+        half = error * student_t_quantile((1 + LEVEL) / 2, degrees)
     return _mean_difference(compared, half, p_of_each([compared])[0])
 
 

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from grue.stats.intervals import Interval
+from grue.stats.intervals import FloatArray, Interval
 
-FloatArray = NDArray[np.float64]
 Level = Literal["ordinal", "interval"]
 
 
@@ -73,10 +71,10 @@ def resamples(items: int, draws: int, generator: np.random.Generator) -> FloatAr
     return generator.multinomial(items, np.full(items, 1 / items), size=draws).astype(np.float64)
 
 
-def percentile_interval(drawn: FloatArray, share: float = 0.95) -> Interval | None:
-    """Return the interval with a share of the defined draws; None if half of the draws or more are NaN."""
+def percentile_interval(drawn: FloatArray) -> Interval | None:
+    """Return the interval with 95 % of the defined draws; None if half of the draws or more are NaN."""
     defined = drawn[~np.isnan(drawn)]
     if 2 * len(defined) <= len(drawn):
         return None
-    low, high = np.quantile(defined, [(1 - share) / 2, (1 + share) / 2])
+    low, high = np.quantile(defined, [(1 - 0.95) / 2, (1 + 0.95) / 2])
     return Interval(float(low), float(high))

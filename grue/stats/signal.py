@@ -11,12 +11,9 @@ K = batches, P = prompts, n = samples of each.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grue.errors import DataError
-from grue.stats.intervals import student_t_quantile
-
-FloatArray = NDArray[np.float64]
+from grue.stats.intervals import FloatArray, student_t_quantile
 
 FEWEST = 4
 """Batches from which anything can be said: without one of them, two have to be left, and one of these to vary."""

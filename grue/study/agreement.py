@@ -6,10 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grue.stats.correlation import kendall, spearman
-from grue.stats.intervals import Interval
+from grue.stats.intervals import FloatArray, Interval
 from grue.stats.reliability import percentile_interval
-
-FloatArray = NDArray[np.float64]
 
 DIGITS = 9  # decimals to which means are rounded, so that equal ones tie
 

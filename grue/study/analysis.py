@@ -6,10 +6,9 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grue.errors import DataError
-from grue.stats.intervals import Interval, satterthwaite_interval
+from grue.stats.intervals import FloatArray, Interval, satterthwaite_interval
 from grue.stats.paired import difference, holm
 from grue.stats.reliability import alpha, alpha_interval, coincidences, percentile_interval, resamples
 from grue.study.agreement import Agreement, agree
@@ -18,7 +17,6 @@ from grue.study.differences import Anova, PairOfSystems, one_way, pairs_of_syste
 from grue.study.key import Key
 from grue.study.template import Kind, Question, points
 
-FloatArray = NDArray[np.float64]
 DRAWS = 2000
 LEVELS: tuple[Literal["ordinal", "interval"], ...] = ("ordinal", "interval")
 PREFERENCES = (-1.0, 0.0, 1.0)

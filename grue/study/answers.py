@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grue import files
 from grue.errors import DataError, escaped
+from grue.shapes import from_dict
+from grue.stats.intervals import FloatArray
 from grue.study.key import KEY, Annotator, Key, Screen
 from grue.study.template import CHOICES, points
 
-FloatArray = NDArray[np.float64]
 FOLDER = "answers"
 """The folder of a study that holds answers."""
 SCHEMA = 1
@@ -82,7 +82,7 @@ def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
                 f"{path}: {kind}, not the answers of a person, such as a page of the study saves; name those, or none "
                 f"for all in the study's folder {FOLDER}/."
             )
-        answered = files.load_json(path, AnswerFile)
+        answered = from_dict(AnswerFile, data, str(path), DataError)
         if answered.schema != SCHEMA:
             raise DataError(f"{path}: has the schema {answered.schema}, and this version reads {SCHEMA}.")
         if answered.study != key.study:

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from grue.stats.intervals import Interval
+from grue.stats.intervals import FloatArray, Interval
 from grue.stats.paired import difference, holm
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

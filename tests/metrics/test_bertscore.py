@@ -117,7 +117,7 @@ def test_neither_batches_nor_blocks_nor_room_nor_preparing_matter(encoder, idf, 
     metric.prepare(EXAMPLES)
     for _ in range(2):
         assert metric.statistics(EXAMPLES, TEXTS)[:, 0] == expected
-    kept = sum(each.pieces.nbytes for each in metric._prepare.__self__._prepared.values() if each is not None)
+    kept = sum(each.pieces.nbytes for each in metric.prepare.__self__._prepared.values() if each is not None)
     assert 0 < kept <= 16 * 4 * 30
     if idf:
         with refused(ConfigError):

@@ -10,9 +10,8 @@ import pytest
 from support.paths import ROOT
 
 from grue.errors import UnknownName
-from grue.metrics.tokenizers import TOKENIZERS
 from grue.metrics.tokens import sentences, words
-from grue.metrics.treebank import treebank
+from grue.metrics.treebank import TOKENIZERS, treebank
 from grue.metrics.wordnet import lemmas, readings, synonyms
 
 DICTIONARY = Path("/usr/share/wordnet")

@@ -14,9 +14,8 @@ from grue.data.pairs import PARTS, PairsHeader, check_shares, contradictions, pa
 from grue.data.scored import read_header, read_scored
 from grue.data.scored_lines import RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError, SubmissionError
-from grue.preferences.annotators import parse_noise
 from grue.preferences.answers import read_judged_items
-from grue.preferences.make import Choice, from_predictions, from_samples, from_study
+from grue.preferences.make import Choice, from_predictions, from_samples, from_study, parse_noise
 from grue.preferences.read import read_pairs, require_parts
 from grue.records import Example
 from grue.study.answers import preference_lines
