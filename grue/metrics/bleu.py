@@ -10,72 +10,59 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import chain
 from operator import or_
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from grue.errors import ConfigError, Unavailable, instead
-from grue.metrics.metric import FloatArray, Latest, MetricFactory, Prepared, Summed, require_references
+from grue.metrics.metric import FloatArray, MetricFactory, Prepared, Summed, require_references
 from grue.metrics.tokens import Tokenizer
 from grue.metrics.treebank import TOKENIZERS
 from grue.records import Example
 
 Ngrams = Counter[tuple[str, ...]]
-ORDER = 4  # the longest n-gram of sacreBLEU, and of any BLEU here
+Statistics = Callable[[Sequence[Example], Sequence[str]], FloatArray]
 
 
-def count_ngrams(tokens: Sequence[str]) -> Ngrams:
-    """Return the counts of all n-grams of 1 to 4 tokens."""
-    later = [tokens[start:] for start in range(ORDER)]
-    return Counter(chain.from_iterable(zip(*later[:order], strict=False) for order in range(1, ORDER + 1)))
+def count_ngrams(tokens: Sequence[str], longest: int) -> Ngrams:
+    """Return the counts of all n-grams of 1 to `longest` tokens."""
+    later = [tokens[start:] for start in range(longest)]
+    return Counter(chain.from_iterable(zip(*later[:order], strict=False) for order in range(1, longest + 1)))
 
 
-class Counts:
-    """The n-gram counts of BLEU under one tokenizer, shared by metrics of several orders."""
+def counting(
+    metric: str, split: Tokenizer, longest: int, reference_length: Callable[[Sequence[int], int], int]
+) -> tuple[Statistics, Callable[[Sequence[Example]], None]]:
+    """Return what counts n-grams, [N, 2 + 2·longest] (see the module's docstring), and what counts those of references.
 
-    def __init__(self, split: Tokenizer) -> None:
-        self._split = split
-        self._references = Prepared(self._read)
-        self._latest = Latest(lambda *pairs: [self._compare(*pair) for pair in zip(*pairs, strict=True)])
+    Args:
+        metric: Its name, for the message where there is no reference.
+        reference_length: (lengths of the references, length of the text) → the reference length to use.
+    """
 
-    def _read(self, example: Example) -> tuple[list[int], Ngrams]:
+    def read(example: Example) -> tuple[list[int], Ngrams]:
         """Return the lengths of an example's references, and for each n-gram its highest count in any of them."""
-        texts = list(map(self._split, example.references))
-        return list(map(len, texts)), reduce(or_, map(count_ngrams, texts))
+        texts = list(map(split, example.references))
+        return list(map(len, texts)), reduce(or_, [count_ngrams(tokens, longest) for tokens in texts])
 
-    def _compare(self, example: Example, text: str) -> tuple[int, list[int]]:
-        """Return a text's length and how many n-grams of each order it shares with its references, clipped."""
-        tokens, (_, highest) = self._split(text), self._references(example)
-        matches, counts = [0] * ORDER, count_ngrams(tokens)
-        for ngram in counts.keys() & highest.keys():
-            matches[len(ngram) - 1] += min(counts[ngram], highest[ngram])
-        return len(tokens), matches
+    references = Prepared(read)
 
-    def prepare(self, metric: str, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams in advance; `metric` is named if there is none."""
+    def prepare(examples: Sequence[Example]) -> None:
         require_references(examples, metric)
-        self._references.prepare(examples)
+        references.prepare(examples)
 
-    def statistics(
-        self,
-        metric: str,
-        longest: int,
-        reference_length: Callable[[Sequence[int], int], int],
-        examples: Sequence[Example],
-        texts: Sequence[str],
-    ) -> FloatArray:
-        """Return [N, 2 + 2·longest] counts; see the module's docstring.
-
-        Args:
-            reference_length: (lengths of the references, length of the text) → the reference length to use.
-        """
+    def statistics(examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         require_references(examples, metric)
         rows = []
-        for example, (length, matches) in zip(examples, self._latest(examples, texts), strict=True):
-            possible = [max(0, length - extra) for extra in range(longest)]
-            wanted = reference_length(self._references(example)[0], length)
-            rows.append([length, wanted, *matches[:longest], *possible])
+        for example, text in zip(examples, texts, strict=True):
+            tokens, (lengths, highest) = split(text), references(example)
+            matches, counts = [0] * longest, count_ngrams(tokens, longest)
+            for ngram in counts.keys() & highest.keys():
+                matches[len(ngram) - 1] += min(counts[ngram], highest[ngram])
+            possible = [max(0, len(tokens) - extra) for extra in range(longest)]
+            rows.append([len(tokens), reference_length(lengths, len(tokens)), *matches, *possible])
         return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * longest)
+
+    return statistics, prepare
 
 
 def shortest(lengths: Sequence[int], length: int) -> int:
@@ -90,8 +77,6 @@ def closest(lengths: Sequence[int], length: int) -> int:
 
 LENGTHS = {"shortest": shortest, "closest": closest}
 """Reference lengths by name: RL4LMs and tensorflow/nmt take the shortest, pycocoevalcap and sacreBLEU the closest."""
-
-_COUNTS: WeakValueDictionary[str, Counts] = WeakValueDictionary()  # tokenizer → the counts that its BLEU metrics share
 
 
 def bleu(order: int, tokenizer: str = "whitespace", reference_length: str = "shortest") -> Summed:
@@ -113,7 +98,7 @@ def bleu(order: int, tokenizer: str = "whitespace", reference_length: str = "sho
     name = f"bleu{order}"
     if reference_length not in LENGTHS:
         raise ConfigError(f"{name}: reference_length is {reference_length!r}.{instead(reference_length, LENGTHS)}")
-    counts = _COUNTS.setdefault(tokenizer, Counts(TOKENIZERS[tokenizer]))
+    statistics, prepare = counting(name, TOKENIZERS[tokenizer], order, LENGTHS[reference_length])
 
     def value(row: FloatArray) -> float:
         candidate_length, wanted_length = row[:2]
@@ -131,9 +116,9 @@ def bleu(order: int, tokenizer: str = "whitespace", reference_length: str = "sho
 
     return Summed(
         f"{name}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:{reference_length}",
-        partial(counts.statistics, name, order, LENGTHS[reference_length]),
+        statistics,
         value,
-        partial(counts.prepare, name),
+        prepare,
         single=smoothed,
     )
 
@@ -177,14 +162,17 @@ def sacrebleu(tokenize: str = "13a", lowercase: bool = False) -> Summed:
         )
         return float(score.score)
 
-    counts = Counts(split)
+    statistics, prepare = counting("sacrebleu", split, ORDER, closest)
     return Summed(
         f"sacrebleu|case:{'lower' if lowercase else 'mixed'}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest",
-        partial(counts.statistics, "sacrebleu", ORDER, closest),
+        statistics,
         value,
-        partial(counts.prepare, "sacrebleu"),
+        prepare,
         single=_sentence_value,
     )
+
+
+ORDER = 4  # of sacreBLEU
 
 
 def _sentence_value(row: FloatArray) -> float:

@@ -97,21 +97,6 @@ class Prepared(Generic[T]):
         return entry[1]
 
 
-class Latest(Generic[T]):
-    """A cache of what `make` returns for the latest (examples, texts): for metrics that share their counts."""
-
-    def __init__(self, make: Callable[[Sequence[Example], Sequence[str]], T]) -> None:
-        self._make = make
-        self._latest: tuple[list[Example], list[str], T] | None = None
-
-    def __call__(self, examples: Sequence[Example], texts: Sequence[str]) -> T:
-        """Return what `make` returns for these examples and texts, from the cache if they are the latest."""
-        inputs = list(examples), list(texts)
-        if self._latest is None or self._latest[:2] != inputs:
-            self._latest = *inputs, self._make(*inputs)
-        return self._latest[2]
-
-
 @dataclass(frozen=True, slots=True)
 class Average:
     """A metric with one value per example, whose corpus value is their mean.

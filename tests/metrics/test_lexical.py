@@ -15,16 +15,6 @@ def test_the_length_of_a_reference_is_one_of_two(refused):
         make_metric("bleu4", reference_length="closet")
 
 
-@pytest.mark.parametrize("names", [("bleu1", "bleu4", "bleu2", "bleu3"), ("chrf", "chrfpp")])
-def test_metrics_that_share_their_counts_do_not_mix_them(names):
-    (examples, texts), (others, other_texts) = drawn(30, seed=3), drawn(30, seed=4)
-    sharing = {name: prepared(name, examples) for name in names}
-    calls = [(examples, texts), (examples, [other_texts[0], *texts[1:]]), (others, texts), (examples[:3], texts[:3])]
-    found = [[metric.statistics(*call).tolist() for metric in sharing.values()] for call in calls]
-    sharing.clear()
-    assert found == [[make_metric(name).statistics(*call).tolist() for name in names] for call in calls]
-
-
 def test_case_counts_in_ter_if_asked_for():
     found = [value("ter", ["a B c D"], "A b C d", case_sensitive=sensitive) for sensitive in (False, True)]
     assert found == [0.0, 100.0]
