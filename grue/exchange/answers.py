@@ -1,7 +1,7 @@
 """Match the answers of another harness to the examples of a task."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,7 +9,6 @@ from grue.errors import SubmissionError, escaped
 from grue.records import Example, Prediction, legible
 
 Way = Literal["id", "prompt", "position"]
-HEAD = 8  # characters by which prompts are looked up
 STRANGER = "belong to no example"
 SHARED = "have a prompt that several examples share"
 SECOND = "are second answers to an example"
@@ -53,20 +52,6 @@ class Matched:
     alike: int
 
 
-def _finder(prompts: Iterable[str]) -> Callable[[str], bool]:
-    """Return whether a text contains any of many prompts, as a function that reads it once."""
-    by_head: dict[str, list[str]] = defaultdict(list)
-    for prompt in filter(None, prompts):
-        by_head[prompt[:HEAD]].append(prompt)
-    sizes = sorted(set(map(len, by_head)))
-    return lambda text: any(
-        text.startswith(prompt, place)
-        for place in range(len(text))
-        for size in sizes
-        for prompt in by_head.get(text[place : place + size], ())
-    )
-
-
 def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where: object) -> Matched:
     """Return a prediction for each example.
 
@@ -81,7 +66,6 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     by_prompt: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
         by_prompt[example.prompt.strip()].append(example)
-    has_prompt = _finder(by_prompt)
     predictions: dict[str, Prediction] = {}
     ways: Counter[Way] = Counter()
     problems: dict[str, list[str]] = {misfit: [] for misfit in (STRANGER, SHARED, SECOND)}
@@ -89,7 +73,7 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     for answer in answers:
         place = answer.position
         at_place = examples[place] if place is not None and 0 <= place < len(examples) else None
-        match = _example_of(answer, by_id.get(answer.id), by_prompt, has_prompt, at_place)
+        match = _example_of(answer, by_id.get(answer.id), by_prompt, at_place)
         if isinstance(match, str):
             problems[match].append(answer.name)
         elif (example := match[0]).id in predictions:
@@ -114,7 +98,6 @@ def _example_of(
     answer: LoggedAnswer,
     named: Example | None,
     by_prompt: Mapping[str, Sequence[Example]],
-    has_prompt: Callable[[str], bool],
     at_place: Example | None,
 ) -> tuple[Example, Way] | str:
     """Return the example that an answer belongs to and how it was matched, or what is wrong."""
@@ -133,7 +116,7 @@ def _example_of(
             before, shown, after = answer.prompt.rpartition(example.prompt.strip())
             borders = (before[-1:] + shown[:1], shown[-1:] + after[:1])
             in_a_word = any(len(both) == 2 and both.isascii() and both.isalnum() for both in borders)
-            if not in_a_word and not has_prompt(after):
+            if not in_a_word and not any(prompt and prompt in after for prompt in by_prompt):
                 return example, way
     return STRANGER
 

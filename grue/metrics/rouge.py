@@ -5,7 +5,6 @@ Each has two steps: read a text once, then compare a reference with a candidate.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from itertools import chain
 from operator import or_
@@ -57,41 +56,20 @@ def f1(overlap: int, candidate_total: int, reference_total: int) -> float:
 # --- ROUGE-N: shared n-grams -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RougeNgrams:
-    """A text as its n-grams of one order; single words for order 1.
+def ngrams(order: int, stem: bool = True) -> Callable[[str], Counter[Any]]:
+    """Return a reader of text into the counts of its n-grams of that order; single words for order 1."""
 
-    Attributes:
-        distinct: The n-grams.
-        repeated: Counts of those that occur more than once: most occur once, and sets are faster than counters.
-        total: Number of n-grams, each as often as it occurs.
-    """
-
-    distinct: set[Any]
-    repeated: dict[Any, int]
-    total: int
-
-
-def ngrams(order: int, stem: bool = True) -> Callable[[str], RougeNgrams]:
-    """Return a reader of text into its n-grams of that order."""
-
-    def read(text: str) -> RougeNgrams:
+    def read(text: str) -> Counter[Any]:
         words = rouge_tokens(text, stem)
-        listed = words if order == 1 else list(zip(*(words[start:] for start in range(order)), strict=False))
-        distinct = set(listed)
-        if len(distinct) == len(listed):
-            return RougeNgrams(distinct, {}, len(listed))
-        return RougeNgrams(distinct, {ngram: n for ngram, n in Counter(listed).items() if n > 1}, len(listed))
+        return Counter(words if order == 1 else zip(*(words[start:] for start in range(order)), strict=False))
 
     return read
 
 
-def ngram_f1(reference: RougeNgrams, candidate: RougeNgrams) -> float:
+def ngram_f1(reference: Counter[Any], candidate: Counter[Any]) -> float:
     """Compare two texts by the n-grams they share, each counted as often as in the text that has fewer of it."""
-    overlap = len(reference.distinct & candidate.distinct)
-    for ngram in reference.repeated.keys() & candidate.repeated.keys():
-        overlap += min(reference.repeated[ngram], candidate.repeated[ngram]) - 1
-    return f1(overlap, candidate.total, reference.total)
+    overlap = sum([min(reference[ngram], candidate[ngram]) for ngram in reference.keys() & candidate.keys()])
+    return f1(overlap, candidate.total(), reference.total())
 
 
 # --- ROUGE-L: the longest common subsequence -------------------------------------------------------------------------
