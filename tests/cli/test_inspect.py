@@ -7,7 +7,9 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock
 
+import pytest
 from support.commands import grue
 from support.paths import ROOT
 
@@ -57,6 +59,15 @@ def test_the_doctor_finds_what_there_is_and_says_what_the_machine_is(monkeypatch
     assert any("core" in line or "GPU" in line for line in said.splitlines() if line.startswith("  ok  device"))
     assert "  --  hub                           http://127.0.0.1:9 cannot be reached" in said
     assert "hf_secret" not in said
+
+
+@pytest.mark.parametrize(("address", "port"), [("http://hub.local", 80), ("https://hub.local", 443)])
+def test_a_hub_without_a_port_is_asked_at_that_of_its_protocol(monkeypatch, address, port):
+    asked = []
+    monkeypatch.setattr(doctor.hub.constants, "ENDPOINT", address)
+    monkeypatch.setattr(doctor.hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("socket.create_connection", lambda place, patience: asked.append(place) or Mock())
+    assert doctor.hub.describe()[0] and asked == [("hub.local", port)]
 
 
 def test_what_is_damaged_or_full_is_found_by_the_doctor(monkeypatch):

@@ -30,9 +30,6 @@ def values(name, examples, texts, **options):
     return metric.per_example(metric.statistics(examples, texts))
 
 
-# --- BERTScore -------------------------------------------------------------------------------------------------------
-
-
 # --- the classifier --------------------------------------------------------------------------------------------------
 
 GOOD = (

@@ -4,9 +4,7 @@ import re
 import struct
 import sys
 from dataclasses import replace
-from itertools import combinations
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.boards import JOKES, STORIES, references
@@ -19,7 +17,6 @@ from grue.errors import ConfigError, DataError, Unavailable, UnknownName
 from grue.leaderboard.rank import rank
 from grue.plots.curves import Curve, CurvePanel, panels_of, read_figures, read_logs
 from grue.plots.tradeoff import TradeoffPoint, points_of
-from grue.stats.frontier import best_of
 from grue.stats.intervals import Interval
 
 drawing = late("grue.plots.drawing")
@@ -292,14 +289,3 @@ def test_no_two_points_look_alike_and_equal_ones_give_equal_bytes(tmp_path, refu
     many = [replace(references[0], label=f"reference-{i}") for i in range(13)]
     with refused(ConfigError):
         drawing.draw_tradeoff(many, "A title", tmp_path / "c.svg")
-
-
-def test_the_best_by_a_proxy_is_worth_what_the_mean_over_all_draws_says():
-    rng = np.random.default_rng(1)
-    proxy, gold = rng.normal(size=(3, 8)), rng.normal(size=(3, 8))
-    found = best_of(proxy, gold)
-    for k in (2, 4, 8):
-        drawn = [max(chosen, key=proxy[row].__getitem__) for row in range(3) for chosen in combinations(range(8), k)]
-        means = np.array([gold[i * 3 // len(drawn), at] for i, at in enumerate(drawn)])
-        assert found[k].reward == pytest.approx(float(means.mean()), rel=1e-12)
-    assert best_of(proxy)[8].reward == pytest.approx(proxy.max(axis=1).mean())

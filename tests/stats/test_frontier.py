@@ -42,14 +42,21 @@ def test_weights_are_judged_by_what_they_do_not_know():
     assert half == pytest.approx(tilted(common + one)[-1].reward / 2, rel=0.1)
 
 
-def test_the_best_of_k_is_the_mean_over_all_ways_to_draw_k():
-    rewards = np.random.default_rng(2).normal(size=(3, 8))
-    found = best_of(rewards)
-    assert list(found) == [2, 4, 8]
-    for k, point in found.items():
-        ways = [max(some) for row in rewards.tolist() for some in itertools.combinations(row, k)]
-        assert point.reward == pytest.approx(sum(ways) / len(ways))
-        assert point.kl == pytest.approx(math.log(k) - (k - 1) / k)
+def test_the_best_of_k_by_a_proxy_is_the_mean_over_all_ways_to_draw_k():
+    rng = np.random.default_rng(1)
+    proxy, gold = rng.normal(size=(3, 8)), rng.normal(size=(3, 8))
+    for picked, judged in ((proxy, gold), (proxy, None)):
+        found = best_of(picked, judged)
+        assert list(found) == [2, 4, 8]
+        for k, point in found.items():
+            values = proxy if judged is None else judged
+            ways = [
+                values[row, max(some, key=proxy[row].__getitem__)]
+                for row in range(3)
+                for some in itertools.combinations(range(8), k)
+            ]
+            assert point.reward == pytest.approx(sum(ways) / len(ways))
+            assert point.kl == pytest.approx(math.log(k) - (k - 1) / k)
 
 
 def test_between_and_beyond_its_points():

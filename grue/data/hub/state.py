@@ -15,7 +15,8 @@ def describe() -> tuple[bool, str]:
     place = urlsplit(constants.ENDPOINT)
     token = "with a token" if get_token() else "without a token"
     try:
-        socket.create_connection((place.hostname, place.port or 443), PATIENCE).close()
+        port = place.port or (80 if place.scheme == "http" else 443)
+        socket.create_connection((place.hostname, port), PATIENCE).close()
     except OSError as error:
         return False, f"{constants.ENDPOINT} cannot be reached ({error}); the suite mini needs no hub"
     return True, f"{constants.ENDPOINT} answers, {token}"
