@@ -36,7 +36,18 @@ def installed_folder(suite: str) -> Path | None:
         ConfigError: Its package has no such folder; or as `installed_suites`.
     """
     entry = _entries().get(suite)
-    return None if entry is None else _folder(entry)
+    if entry is None:
+        return None
+    top, *inner = parts = entry.value.strip().split(".")
+    spec = find_spec(top) if all(part.isidentifier() for part in parts) else None
+    for place in (spec and spec.submodule_search_locations) or ():
+        folder = Path(place, *inner)
+        if folder.is_dir():
+            return folder
+    raise ConfigError(
+        f"The suite {entry.name!r} should be in the package {escaped(entry.value)}, which is missing or not a folder: "
+        f'in the group {GROUP}, write {entry.name} = "the package that holds its task files", and install it again.'
+    )
 
 
 def _entries() -> "dict[str, EntryPoint]":
@@ -49,16 +60,3 @@ def _entries() -> "dict[str, EntryPoint]":
                 f"entry point in its group {GROUP}, or uninstall it."
             )
     return entries
-
-
-def _folder(entry: "EntryPoint") -> Path:
-    top, *inner = parts = entry.value.strip().split(".")
-    spec = find_spec(top) if all(part.isidentifier() for part in parts) else None
-    for place in (spec and spec.submodule_search_locations) or ():
-        folder = Path(place, *inner)
-        if folder.is_dir():
-            return folder
-    raise ConfigError(
-        f"The suite {entry.name!r} should be in the package {escaped(entry.value)}, which is missing or not a folder: "
-        f'in the group {GROUP}, write {entry.name} = "the package that holds its task files", and install it again.'
-    )

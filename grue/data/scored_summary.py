@@ -1,6 +1,5 @@
 """The summary of a file of scored responses."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
@@ -58,6 +57,7 @@ def summarise(data: ScoredData) -> ScoredSummary:
     """Return the summary of a file."""
     groups = data.groups
     texts = [text for group in groups for text in group.texts]
+    scores = [score for group in groups for score in group.scores]
     lengths = [len(text.split()) for text in texts]
     ordered = "pairs" if all(len(group.texts) == 2 for group in groups) else "rankings"
     return ScoredSummary(
@@ -69,15 +69,18 @@ def summarise(data: ScoredData) -> ScoredSummary:
         repeated=sum(len(group.texts) - len(set(group.texts)) for group in groups),
         flat=sum(len(set(group.scores)) == 1 for group in groups) / len(groups),
         words=(fmean(lengths), max(lengths)),
-        rewards=_rewards([group.scores for group in groups]) if data.rewards else None,
+        rewards=RewardSummary(
+            mean=fmean(scores),
+            spread=pstdev(scores),
+            least=min(scores),
+            most=max(scores),
+            within=fmean(pstdev(group.scores) for group in groups),
+        )
+        if data.rewards
+        else None,
         sha256=data.sha256,
         made=data.made,
         budget=data.budget,
         contradictions=0 if data.rewards else data.contradictions,
         held_out=len(groups) - len(data.learned),
     )
-
-
-def _rewards(groups: Sequence[Sequence[float]]) -> RewardSummary:
-    values = [score for group in groups for score in group]
-    return RewardSummary(fmean(values), pstdev(values), min(values), max(values), fmean(map(pstdev, groups)))

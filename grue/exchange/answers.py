@@ -95,10 +95,7 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
 
 
 def _example_of(
-    answer: LoggedAnswer,
-    named: Example | None,
-    by_prompt: Mapping[str, Sequence[Example]],
-    at_place: Example | None,
+    answer: LoggedAnswer, named: Example | None, by_prompt: Mapping[str, Sequence[Example]], at_place: Example | None
 ) -> tuple[Example, Way] | str:
     """Return the example that an answer belongs to and how it was matched, or what is wrong."""
     if named is not None and not answer.numbered:

@@ -49,7 +49,8 @@ def task_of_environment(environment: str, folder: Path, model: str, tokens: int)
         raise ConfigError(f"--verifiers {environment}: cannot be loaded: {files.reason(error)}") from error
     kind = taskset.task_type()
     rewards = [*tasks[0].hooks("reward"), *tasks[0].plugged_judges()] if tasks else []
-    in_runtime = [hook for hook in rewards if _needs_runtime(hook)]
+    asked = [inspect.signature(getattr(hook, "score", hook)).parameters.get("runtime") for hook in rewards]
+    in_runtime = [runtime for runtime in asked if runtime is not None and runtime.default is runtime.empty]
     needs = {
         "no tasks": not tasks,
         "an environment of its own, with several agents or turns": not one_agent,
@@ -98,11 +99,6 @@ def task_of_environment(environment: str, folder: Path, model: str, tokens: int)
         "backbone": {"family": family_of(model), "model": model},
     }
     return from_dict(Task, filled(table, folder / "environment.toml"), f"--verifiers {environment}"), reward
-
-
-def _needs_runtime(hook: Any) -> bool:
-    parameter = inspect.signature(getattr(hook, "score", hook)).parameters.get("runtime")
-    return parameter is not None and parameter.default is parameter.empty
 
 
 def _row(place: int, data: Any) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def _endings(prompt: Sequence[str], reviews: Sequence[Sequence[str]], places: Pl
     An ending with a name that the prompt lacks is returned only if there is no other.
     """
     low, high = (share * len(prompt) for share in LENGTHS)
+    known = {"I", *(word.strip(".,;:!?") for word in prompt)}
     with_new_names: list[str] = []
     fitting: list[str] = []
     for size in range(min(LONGEST, len(prompt)), -1, -1):
@@ -91,7 +92,7 @@ def _endings(prompt: Sequence[str], reviews: Sequence[Sequence[str]], places: Pl
             ending = reviews[number][stop:]
             if low <= len(ending) <= high:
                 text = " ".join(ending)
-                endings = with_new_names if _foreign(text, prompt) else fitting
+                endings = fitting if known.issuperset(NAME.findall(text)) else with_new_names
                 if text not in endings:
                     endings.append(text)
             if len(fitting) >= TRIED:
@@ -103,9 +104,3 @@ def _halves(reviews: Sequence[Sequence[str]], rng: random.Random) -> list[tuple[
     """Return the middles of some reviews."""
     numbers = rng.sample(range(len(reviews)), min(MOST, len(reviews)))
     return [(number, len(reviews[number]) // 2) for number in numbers]
-
-
-def _foreign(text: str, prompt: Sequence[str]) -> bool:
-    """Return whether a text has a name that the prompt lacks."""
-    words = {word.strip(".,;:!?") for word in prompt}
-    return any(name not in words and name != "I" for name in NAME.findall(text))

@@ -112,9 +112,7 @@ class Numbering:
 
     @staticmethod
     def _bags(
-        texts: Sequence[Sequence[str]],
-        number: Callable[[str], int],
-        number_longer: Callable[[int, IntArray], IntArray],
+        texts: Sequence[Sequence[str]], number: Callable[[str], int], number_longer: Callable[[int, IntArray], IntArray]
     ) -> Bags:
         lengths = np.array([len(tokens) for tokens in texts], dtype=np.int64)
         tokens = np.array([number(token) for token in chain.from_iterable(texts)], dtype=np.int64)

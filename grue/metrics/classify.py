@@ -99,9 +99,8 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         prepare(examples)
-        inputs = [
-            ("".join(seam(last_utterance_of(example), text)),) for example, text in zip(examples, texts, strict=True)
-        ]
+        pairs = zip(map(last_utterance_of, examples), texts, strict=True)
+        inputs = [("".join(seam(*pair)),) for pair in pairs]
         scores = require_finite("intent", model, examples, logits(classifier, tokenizer, inputs, batch_size))
         return [
             float(text.strip() != "" and act == intent_of(example))

@@ -130,7 +130,12 @@ def rouge_l_max() -> Average:
 
 def read_lines(text: str) -> list[lcs.IndexedTokens]:
     """Read the first hundred words of a text as one sequence of stems per line; lines without a word share nothing."""
-    return [lcs.read(_stems(line)) for line in _first_words(text)]
+    read, left = [], LIMIT
+    for line in text.split("\n"):
+        if words := line.split()[:left]:
+            left -= len(words)
+            read.append(lcs.read(_stems(" ".join(words))))
+    return read
 
 
 def weighted_f1(reference: list[lcs.IndexedTokens], candidate: list[lcs.IndexedTokens]) -> float:
@@ -148,14 +153,6 @@ def weighted_f1(reference: list[lcs.IndexedTokens], candidate: list[lcs.IndexedT
     precision: float = (hits / written.total()) ** (1 / WEIGHT)
     recall: float = (hits / sum(len(line.tokens) for line in reference)) ** (1 / WEIGHT)
     return precision * recall / (0.5 * precision + 0.5 * recall)
-
-
-def _first_words(text: str) -> Iterator[str]:
-    left = LIMIT
-    for line in text.split("\n"):
-        if words := line.split()[:left]:
-            left -= len(words)
-            yield " ".join(words)
 
 
 def _stems(line: str) -> list[str]:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from grue.errors import DataError, Unavailable
-from grue.metrics.metric import Average, references_of, require_references
+from grue.metrics.metric import Average, require_references
 from grue.records import Example
 
 HOME = "GRUE_SPICE_HOME"
@@ -47,11 +47,10 @@ def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
         raise Unavailable(f"spice cannot run here:{listed}\nspice_lite needs none of this, but is a different metric.")
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        require_references(examples, "spice")
         items = [
-            {"image_id": index, "test": clean(text), "refs": list(filter(None, map(clean, references)))}
-            for index, (references, text) in enumerate(
-                zip((references_of(example, "spice") for example in examples), texts, strict=True)
-            )
+            {"image_id": index, "test": clean(text), "refs": list(filter(None, map(clean, example.references)))}
+            for index, (example, text) in enumerate(zip(examples, texts, strict=True))
         ]
         scored = run([item for item in items if item["test"] and item["refs"]], Path(home), java, memory)
         return [scored.get(index, 0.0) for index in range(len(items))]

@@ -65,16 +65,13 @@ def summac(
         ]
         crossed = ((premise, hypothesis) for sides in pairs for premise, hypothesis in product(*sides))
         rows = softmax(logits(classifier, tokenizer, crossed, batch_size, LONGEST))
-        scores = np.zeros(len(pairs))
-        start = 0
+        scores, start = np.zeros(len(pairs)), 0
         for index, (premises, hypotheses) in enumerate(pairs):
-            shape = (len(premises), len(hypotheses), -1)
-            count = len(premises) * len(hypotheses)
-            if count:
-                best = rows[start : start + count].reshape(shape).max(axis=0)  # [hypotheses, labels]
-                against = best[:, contradiction] if use_con else 0.0
-                scores[index] = (best[:, entailment] - against).mean()
-            start += count
+            if count := len(premises) * len(hypotheses):
+                block = rows[start : start + count].reshape(len(premises), len(hypotheses), -1)
+                best = block.max(axis=0)  # [hypotheses, labels]
+                scores[index] = (best[:, entailment] - (best[:, contradiction] if use_con else 0.0)).mean()
+                start += count
         return list(require_finite("summac", model, examples, scores))
 
     against = f"|contradiction:{contradiction}" if use_con else ""

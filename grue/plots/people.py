@@ -45,7 +45,10 @@ def draw_study(analysis: StudyAnalysis, path: Path) -> None:
                 agreement = [metric for metric in analysis.agreement if metric.question == panel[0]]
                 bars = [(metric.metric, metric.kendall.value, metric.kendall.interval) for metric in agreement]
                 _draw(grid[1, column], "Metrics and people", "Kendall's τ over texts", bars, (-1, -0.5, 0, 0.5, 1), 0)
-        figure.supxlabel(_caption(analysis), fontsize=8, color=GREY)
+        people = sum(person.done > 0 for person in analysis.annotators)
+        who = f"{analysis.items} items, {people} annotator{'s' * (people != 1)}"
+        warning = "Synthetic answers, by programs. " if analysis.synthetic else ""
+        figure.supxlabel(f"{warning}{who}; bars: 95 % intervals over items.", fontsize=8, color=GREY)
 
 
 def _draw(
@@ -65,10 +68,3 @@ def _draw(
     axes.set_xlim(ticks[0], ticks[-1])
     axes.set_yticks(range(len(bars)), [printable(label) for label, _, _ in bars])
     axes.set_ylim(len(bars) - 0.5, -0.5)
-
-
-def _caption(analysis: StudyAnalysis) -> str:
-    people = sum(person.done > 0 for person in analysis.annotators)
-    who = "annotator" if people == 1 else "annotators"
-    warning = "Synthetic answers, by programs. " if analysis.synthetic else ""
-    return f"{warning}{analysis.items} items, {people} {who}; bars: 95 % intervals over items."

@@ -48,12 +48,7 @@ class PairsFile:
 
 
 def read_pairs(
-    path: Path,
-    task: Task,
-    examples: Sequence[Example],
-    seed: int,
-    *,
-    split: str | None = None,
+    path: Path, task: Task, examples: Sequence[Example], seed: int, *, split: str | None = None
 ) -> PairsFile:
     """Read a file of pairs; if it names no parts, its prompts are divided at random by the seed: 60, 20 and 20 %.
 

@@ -103,7 +103,7 @@ def pairs_of_systems(
         both = values[~np.isnan(values[:, [i, j]]).any(axis=1)][:, [i, j]]
         paired = None
         if len(both) > 1:
-            means = both.mean(axis=0)
+            means = both.mean(axis=0).tolist()
             paired = difference(both[None, :, 0], both[None, :, 1], [means[0]], [means[1]], generator, draws)
         if len(groups[i]) and len(groups[j]):
             compared.append((i, j, paired))
@@ -115,16 +115,12 @@ def pairs_of_systems(
             value=float(groups[i].mean() - groups[j].mean()),
             tukey_interval=None if tukey is None else tukey[i, j][0],
             tukey_p=None if tukey is None else tukey[i, j][1],
-            paired=None if paired is None else float(paired.value),
-            paired_interval=None if paired is None else _plain(paired.interval),
+            paired=None if paired is None else paired.value,
+            paired_interval=None if paired is None else paired.interval,
             paired_p=None if paired is None else next(corrected),
         )
         for i, j, paired in compared
     )
-
-
-def _plain(interval: Interval) -> Interval:
-    return Interval(float(interval.low), float(interval.high))
 
 
 def _tukey(groups: Sequence[FloatArray]) -> dict[tuple[int, int], tuple[Interval, float]] | None:
