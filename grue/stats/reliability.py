@@ -56,16 +56,6 @@ def alpha(ratings: FloatArray, values: Sequence[float], level: Level) -> float |
     return None if np.isnan(value) else value
 
 
-def alpha_interval(by_item: FloatArray, values: Sequence[float], level: Level, weights: FloatArray) -> Interval | None:
-    """Return the 95 % percentile bootstrap interval of α; None if α is undefined in half of the draws or more.
-
-    Args:
-        by_item: [items, V, V] coincidences of the items, which are drawn as a whole.
-        weights: [draws, items] how often each item was drawn (`resamples`).
-    """
-    return percentile_interval(alphas(np.tensordot(weights, by_item, axes=1), values, level))
-
-
 def resamples(items: int, draws: int, generator: np.random.Generator) -> FloatArray:
     """Return [draws, items]: how often each item is in a resample of as many items, drawn with replacement."""
     return generator.multinomial(items, np.full(items, 1 / items), size=draws).astype(np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 from grue.errors import DataError
 from grue.stats.intervals import FloatArray, Interval, satterthwaite_interval
 from grue.stats.paired import difference, holm
-from grue.stats.reliability import alpha, alpha_interval, coincidences, percentile_interval, resamples
+from grue.stats.reliability import alpha, alphas, coincidences, percentile_interval, resamples
 from grue.study.agreement import Agreement, agree
 from grue.study.answers import Opinions, preferences_of, ratings_of
 from grue.study.differences import Anova, PairOfSystems, one_way, pairs_of_systems, within_items
@@ -264,11 +264,11 @@ def _reliability(answers: FloatArray, values: Sequence[float], weights: FloatArr
     items, units, annotators = answers.shape
     flat = answers.reshape(items * units, annotators)
     by_item = coincidences(flat, values).reshape(items, units, len(values), len(values)).sum(axis=1)
-    why = _undefined(flat)
+    if why := _undefined(flat):
+        return tuple(Reliability(level, None, None, why) for level in LEVELS)
+    drawn = np.tensordot(weights, by_item, axes=1)
     return tuple(
-        Reliability(level, None, None, why)
-        if why
-        else Reliability(level, alpha(flat, values, level), alpha_interval(by_item, values, level, weights), "")
+        Reliability(level, alpha(flat, values, level), percentile_interval(alphas(drawn, values, level)), "")
         for level in LEVELS
     )
 

@@ -89,17 +89,6 @@ def test_values_and_layers_are_the_librarys_for_every_kind_of_encoder(tmp_path, 
                 assert found == pytest.approx([row[column] for row in expected], abs=1e-5), (layer, part)
 
 
-def test_values_of_several_references_are_the_librarys(encoder):
-    folder = encoder[0]
-    scorer = bert_score.BERTScorer(model_type=folder, num_layers=2, nthreads=0)
-    best = [scorer.score([t], [[*refs]], batch_size=1) for t, refs in zip(TEXTS, REFERENCES, strict=True)]
-    for column, part in enumerate(PARTS):
-        found = values(EXAMPLES, TEXTS, model=folder, layer=2, part=part)
-        assert found == pytest.approx([float(row[column]) for row in best], abs=1e-5)
-    copies = values(EXAMPLES, [references[-1] for references in REFERENCES], model=folder, layer=3)
-    assert copies == pytest.approx([1.0] * len(EXAMPLES), abs=1e-6)
-
-
 @pytest.mark.parametrize("idf", [False, True])
 def test_neither_batches_nor_blocks_nor_room_nor_preparing_matter(encoder, idf, monkeypatch, refused):
     """But for the weights by rarity, which are those of the prepared references."""
