@@ -220,12 +220,17 @@ def json_lines(file: File) -> Iterator[dict[str, Any]]:
     Raises:
         DataError: The file cannot be read, or a line is not a JSON object; names the line.
     """
+    for where, record in json_values(file):
+        if not isinstance(record, dict):
+            raise DataError(f"{where}: expected an object, found {record!r:.80}.")
+        yield record
+
+
+def json_values(file: File) -> Iterator[tuple[str, Any]]:
+    """Yield (place, value) of each line that is not blank; a DataError if one is not JSON, which may have NaN."""
     for number, line in enumerate(lines(file), start=1):
         if line.strip():
-            record = parsed(line, f"{file}, line {number}")
-            if not isinstance(record, dict):
-                raise DataError(f"{file}, line {number}: expected an object, found {record!r:.80}.")
-            yield record
+            yield (where := f"{file}, line {number}"), parsed(line, where)
 
 
 def parsed(source: str | bytes, where: str) -> Any:

@@ -1,30 +1,17 @@
 """Read JSON of other tools, in which NaN and repeated keys are not errors."""
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import File, lines, parsed, text
+from grue.data.archives import File, parsed, text
 from grue.errors import DataError
 
 
 def read(path: Path) -> Any:
     """Return the content of a JSON file; a DataError if it cannot be read, is too large, or is not JSON."""
     return parsed(text(File(path)), str(path))
-
-
-def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (place, value) of a JSON-lines file, without blank lines.
-
-    Raises:
-        DataError: It cannot be read, or a line is too long or not JSON; the message names it.
-    """
-    for number, line in enumerate(lines(File(path)), start=1):
-        if line.strip():
-            where = f"{path}, line {number}"
-            yield where, parsed(line, where)
 
 
 def checked_text(value: Any, where: str, name: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from grue.data.archives import File, json_values
 from grue.errors import ConfigError, DataError, escaped
 from grue.exchange import foreign_json
 from grue.exchange.answers import LoggedAnswer
@@ -36,7 +37,7 @@ def read_answers(
     """
     if path.suffix == ".json":
         raise DataError(f"{path}: {SAMPLES}")
-    filters = sorted({_filter(_line(line, where)) for where, line in foreign_json.read_lines(path)})
+    filters = sorted({_filter(_line(line, where)) for where, line in json_values(File(path))})
     if not filters:
         raise DataError(f"{path}: no sample; lm-eval writes them with --log_samples.")
     listed = ", ".join(map(ascii, filters))
@@ -46,7 +47,7 @@ def read_answers(
         raise ConfigError(f"{path}: no answers of the filter {filter_name!r}; it has those of {listed}.")
     chosen = filter_name or filters[0]
     answers, invalid = [], 0
-    for where, line in foreign_json.read_lines(path):
+    for where, line in json_values(File(path)):
         if _filter(line) == chosen:
             answer = _answer(line, where)
             if answer.text.strip() == INVALID and INVALID not in json.dumps(line.get("resps")):

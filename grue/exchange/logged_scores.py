@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from grue.data.archives import File, json_values
 from grue.errors import ConfigError, DataError, UnknownName, escaped, instead
-from grue.exchange import foreign_json
 from grue.exchange.inspect_log import read_samples
 from grue.stats.intervals import Interval, student_t_p, student_t_quantile
 from grue.stats.paired import LEVEL, holm
@@ -237,7 +237,7 @@ def _without_ids(source: Any) -> Any:
 
 
 def _of_lm_eval(path: Path) -> Iterator[Line]:
-    for where, line in foreign_json.read_lines(path):
+    for where, line in json_values(File(path)):
         if not isinstance(line, dict) or "doc_id" not in line:
             raise DataError(f"{where}: no sample of lm-evaluation-harness: it has no doc_id.")
         of_filter = str(line.get("filter", "none"))
