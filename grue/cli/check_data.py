@@ -13,8 +13,7 @@ from grue.cli import options
 from grue.cli.console import print_json
 from grue.data.load import load_examples
 from grue.data.pairs import PairsHeader
-from grue.data.scored import read_scored
-from grue.data.scored_summary import ScoredSummary, summarise
+from grue.data.scored import ScoredSummary, read_scored, summarise
 from grue.errors import ConfigError, GrueError, escaped
 from grue.task_files import load_task
 from grue.tasks import Task

@@ -15,8 +15,7 @@ from grue.cli.console import data_console, evaluation_progress, print_json, prin
 from grue.errors import ConfigError
 from grue.render.figures import UNKNOWN, ends, figure, p_value
 from grue.render.questionnaire import PAGES
-from grue.study.agreement import Agreement
-from grue.study.analysis import PairsAnalysis, Reliability, ScaleAnalysis, StudyAnalysis
+from grue.study.analysis import Agreement, PairsAnalysis, Reliability, ScaleAnalysis, StudyAnalysis
 from grue.study.answers import answer_files, preference_lines, read_answers
 from grue.study.key import read_key
 

@@ -11,8 +11,7 @@ from support.studies import PAIRS, RUNS, a_study, filled, opinions, outputs, wri
 
 from grue import files
 from grue.errors import DataError
-from grue.study.agreement import agree
-from grue.study.analysis import analyse
+from grue.study.analysis import agree, analyse
 from grue.study.answers import read_answers
 from grue.study.differences import one_way, pairs_of_systems, within_items
 
