@@ -97,7 +97,7 @@ class Prepared(Generic[T]):
         return entry[1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Average:
     """A metric with one value per example, whose corpus value is their mean.
 
