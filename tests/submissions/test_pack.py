@@ -319,3 +319,17 @@ def test_the_results_say_algorithm_backbones_seeds_and_budget_and_what_is_not_kn
         describe([*runs, a_run(IMDB, seed=2)], given)  # one of them does not say what it cost
     with refused(ConfigError):
         describe([a_run(system={"name": "ours"})], {})
+
+
+def test_models_that_another_trainer_saved_are_of_the_backbone_that_is_said_of_them(tmp_path, refused):
+    """Their results name a folder for each seed, so that no row could say what it was trained from."""
+
+    def saved(place, seed):
+        return a_run(seed=seed, system={"name": "ours", "algorithm": "external", "backbone": place})
+
+    runs = [saved(f"trl/seed-{seed}", seed) for seed in (1, 2)]
+    with refused(ConfigError):
+        describe(runs, GIVEN)
+    folder = pack(runs, tmp_path, backbone="mini:causal")
+    assert {read_result(path).system["backbone"] for path in folder.rglob("*.result.json")} == {"mini:causal"}
+    assert describe([saved("org/model", seed) for seed in (1, 2)], GIVEN).backbone == "org/model"

@@ -32,6 +32,7 @@ tiny_row, good_submission, checkpoint = (
 api, packing = late("grue"), late("grue.submissions.packing.pack")
 models, retrain = late("grue.submissions.trust.models"), late("grue.submissions.trust.retrain")
 trusted, collect = late("grue.submissions.trust.models"), late("grue.submissions.packing.collect")
+external, load = late("grue.evaluation.systems"), late("grue.lm.load")
 RECORD = ("--record", "--by", "A. M.")
 
 
@@ -288,6 +289,25 @@ def test_another_checkpoint_is_refused(row, place, tmp_path):
     fails(3, "holds no weights in the format safetensors", *command, damaged.parent)
     for name in ("none", "{task}-{seed}"):
         fails(3, "there is no such checkpoint", *command, tmp_path / name)
+
+
+def test_a_model_that_another_trainer_saved_is_run_from_a_folder_and_not_by_an_address(row, place, monkeypatch, tmp_path):
+    """An address of the hub names no files, so that what it holds cannot be the folder that was evaluated."""
+    saved = Path(shutil.copytree(place, tmp_path / "saved"))
+    (saved / "grue.json").unlink()
+    weights = external.weights_id(str(saved))
+    edit_result(row, 1, system={"weights": weights})
+    assert grue("verify", row, "--seed", 1, "--checkpoint", saved).stdout.startswith("imdb seed 1: 100.0% equal texts")
+    monkeypatch.setattr(models, "fetch_model", lambda name: saved)
+    monkeypatch.setattr(external, "weights_id", lambda name: f"{name}@main")
+    monkeypatch.setattr(external, "family_of", lambda name: "causal")
+    monkeypatch.setattr(external, "_load", lambda family, name: load.load_language_model(family, str(saved)))
+    fails(1, f"answered with {weights!r}. Of a model that", "verify", row, "--seed", 1, "--checkpoint", "me/model")
+
+
+def test_a_row_that_states_another_size_than_its_model_has_is_refused(row, place):
+    edit_result(row, 1, system={"parameters": 10})
+    fails(1, "imdb seed 1: states 10 parameters; its model has", "verify", row, "--seed", 1, "--checkpoint", place)
 
 
 def test_a_row_that_picks_by_code_or_by_references_that_it_hides_is_refused(row, place):

@@ -10,7 +10,7 @@ from typing import Any
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.predictions import prediction_record
-from grue.records import SYSTEM_NAME, Prediction
+from grue.records import EXTERNAL, SYSTEM_NAME, Prediction
 from grue.shapes import from_dict
 from grue.submissions.configuration import Configuration
 from grue.submissions.folder import CONFIG, MANIFEST, SUBMISSION, Submission, predictions_of, stated
@@ -21,14 +21,17 @@ from grue.task_files import SUITES, load_task, task_names
 def describe(runs: Sequence[PackedRun], options: Mapping[str, Any]) -> Submission:
     """Return the content of `submission.toml`: the given options over what the results record.
 
+    Results of models that were made elsewhere, one for each seed, say where these are, not what they were trained from.
+
     Raises:
         ConfigError: A required field is neither given nor recorded; names the options.
     """
     results = [run.result for run in runs]
+    elsewhere = {result.system.get("backbone") for result in results if result.system.get("algorithm") == EXTERNAL}
     recorded = {
         "name": str(results[0].system["name"]),
         "algorithm": stated(results, "algorithm"),
-        "backbone": stated(results, "backbone"),
+        "backbone": stated(results, "backbone") if len(elsewhere) < 2 else "",
         "seeds": sorted({result.seed for result in results}),
         "budget": _budget(runs),
     }
@@ -123,8 +126,9 @@ def pack(runs: Sequence[PackedRun], submission: Submission, output: Path, force:
 def _fill(folder: Path, runs: Sequence[PackedRun], submission: Submission) -> None:
     files.write_toml(folder / SUBMISSION, {key: value for key, value in files.plain(submission).items() if value})
     for run in runs:
-        path = folder / run.result.task / f"seed-{run.result.seed}.result.json"
-        files.write_json(path, replace(run.result, system={**run.result.system, "name": submission.name}))
+        path, system = folder / run.result.task / f"seed-{run.result.seed}.result.json", dict(run.result.system)
+        told = {"backbone": submission.backbone} if system.get("algorithm") == EXTERNAL else {}
+        files.write_json(path, replace(run.result, system={**system, "name": submission.name, **told}))
         if run.predictions is not None:
             predictions_of(path).write_bytes(zipped(run.predictions))
     for task, configuration in configurations(runs).items():

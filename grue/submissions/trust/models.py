@@ -179,7 +179,8 @@ def load(target: Target, place: Place) -> System:
     """Return the system that answers as the row's did.
 
     Raises:
-        SubmissionError: The model has other weights than the row names, or the row picks its answers by foreign code.
+        SubmissionError: The model has other weights than the row names, or another size, or the row picks its answers
+            by foreign code.
         DataError: The model cannot be read.
     """
     if is_by_endpoint(target.result):
@@ -192,9 +193,14 @@ def load(target: Target, place: Place) -> System:
         system = external_system(target.task, str(place), target.seed, chat=prompting_of(target.result) != "plain")
     system = _as_the_row_answers(target, system)
     if target.weights and system.weights != target.weights:
+        by_address = "@" in system.weights and "@" not in target.weights
+        cure = " Of a model that is no checkpoint of grue, give the folder or an archive of it." if by_address else ""
         raise SubmissionError(
-            f"{place}: has the weights {system.weights!r}; {target} was answered with {target.weights!r}."
+            f"{place}: has the weights {system.weights!r}; {target} was answered with {target.weights!r}.{cure}"
         )
+    stated, counted = target.result.system.get("parameters"), system.record.get("parameters")
+    if stated not in (None, counted):
+        raise SubmissionError(f"{target}: states {stated:,} parameters; its model has {counted or 0:,}.")
     return system
 
 
