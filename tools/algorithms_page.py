@@ -233,8 +233,12 @@ def results(name: str, board: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"Means over tasks with {100 * board['level']:.0f} % intervals ([each task](../../../leaderboard/mini.md)), "
         "of\n`grue sweep --config experiments/mini.toml`:\n"
-        + "".join(f"\n- `{row['system']}`: {_axes(row)}" for row in rows)
+        + "".join(f"\n- `{row['system']}`{_standing(row)}: {_axes(row)}" for row in rows)
     )
+
+
+def _standing(row: Mapping[str, Any]) -> str:
+    return "" if row["standing"] == "ranked" else f" ({row['standing']})"
 
 
 def _axes(row: Mapping[str, Any]) -> str:

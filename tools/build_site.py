@@ -33,12 +33,11 @@ LINK = re.compile(r"(\]\()([^()\s]+)(\))")
 SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 ENTRY = re.compile(r"\[([^\]]+)\]\(([^()\s#]+\.(?:md|ipynb))\)")
 OBJECT = re.compile(r"^<!-- api: ([\w.]+) -->$", re.MULTILINE)
-FETCHED = re.compile(
-    r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\bsrc(?:set)?=["']?((?:https?:)?//[^"'\s>]+)"""
-    r"""|<link\b(?![^>]*rel=["']?(?:canonical|next|prev))[^>]*?\bhref=["']?((?:https?:)?//[^"'\s>]+)"""
-    r"""|(?:@import\s+(?:url\()?|url\()["']?((?:https?:)?//[^"'\s)]+)""",
-    re.IGNORECASE,
-)
+ELSEWHERE = re.compile(r"(?:https?:)?//\S+", re.IGNORECASE)
+STYLED = re.compile(r"""(?:@import\s+(?:url\()?|url\()["']?((?:https?:)?//[^"'\s)]+)""", re.IGNORECASE)
+FETCHING = ("script", "img", "iframe", "source", "video", "audio", "embed")
+NAMED = ("canonical", "next", "prev")
+"""Kinds of links in a page's head that a browser does not fetch."""
 LANGUAGES = {".py": "python", ".toml": "toml", ".yml": "yaml", ".sh": "bash", ".json": "json", "": "text"}
 """Ending → the language that a file is shown in; a file of another ending is there to be fetched."""
 
@@ -208,35 +207,59 @@ def as_on_the_site(board: str) -> str:
     return re.sub(r'(href="\.\./[\w/-]*)\.md', r"\1.html", index)
 
 
-def fetched_from_elsewhere(site: Path) -> list[str]:
-    """Return what pages and styles would have a browser fetch from other hosts."""
-    return [
-        f"{path.relative_to(site)}: {next(filter(None, found.groups()))}"
-        for path in sorted(site.rglob("*"))
-        if path.suffix in {".html", ".css"}
-        for found in FETCHED.finditer(path.read_text(encoding="utf-8"))
-    ]
-
-
 class Addresses(HTMLParser):
-    """The addresses of a page's links and pictures."""
+    """What the tags and styles of a page point to; its text may quote anything.
+
+    Attributes:
+        found: The addresses of links and pictures.
+        fetched: The addresses on other hosts that a browser fetches by itself.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.fetched: list[str] = []
+        self.is_style = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Keep what the tag points to."""
-        self.found += [value for name, value in attrs if name in ("href", "src") and value]
+        values = [(name, value.strip()) for name, value in attrs if value]
+        self.found += [value for name, value in values if name in ("href", "src")]
+        self.is_style = tag == "style"
+        fetching = ("src", "srcset") if tag in FETCHING else ()
+        if tag == "link" and dict(values).get("rel") not in NAMED:
+            fetching = ("href",)
+        self.fetched += [found[0] for name, value in values if name in fetching and (found := ELSEWHERE.match(value))]
+        self.fetched += [address for name, value in values if name == "style" for address in STYLED.findall(value)]
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave a style."""
+        self.is_style = False
+
+    def handle_data(self, data: str) -> None:
+        """Keep what a style points to."""
+        self.fetched += STYLED.findall(data) if self.is_style else []
+
+
+def addresses_of(page: Path) -> Addresses:
+    """Return what a page points to."""
+    addresses = Addresses()
+    addresses.feed(page.read_text(encoding="utf-8"))
+    return addresses
+
+
+def fetched_from_elsewhere(site: Path) -> list[str]:
+    """Return what pages and styles would have a browser fetch from other hosts."""
+    fetched = {path: addresses_of(path).fetched for path in site.rglob("*.html")}
+    fetched |= {path: STYLED.findall(path.read_text(encoding="utf-8")) for path in site.rglob("*.css")}
+    return [f"{path.relative_to(site)}: {address}" for path in sorted(fetched) for address in fetched[path]]
 
 
 def dangling(site: Path) -> list[str]:
     """Return the links and pictures of pages that lead to no file of the site; the builder looks at Markdown alone."""
     lost = []
     for page in sorted(site.rglob("*.html")):
-        addresses = Addresses()
-        addresses.feed(page.read_text(encoding="utf-8"))
-        for address in dict.fromkeys(addresses.found):
+        for address in dict.fromkeys(addresses_of(page).found):
             path = unquote(urlsplit(address).path)
             here = not urlsplit(address).scheme and not urlsplit(address).netloc and path
             if here and page.name != "404.html" and not (page.parent / path).exists():

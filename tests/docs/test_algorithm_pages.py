@@ -88,6 +88,9 @@ def test_a_page_has_the_means_of_the_board_and_every_figure(written):
     (row,) = [row for row in board["rows"] if row["system"] == "supervised+grpo"]
     page = (written / "algorithms/grpo.md").read_text()
     assert f": preference {row['preference']:.1f} ± " in page and f", naturalness {row['naturalness']:.1f} ± " in page
+    claimed = {"rows": [row | {"standing": standing} for standing in ("ranked", "unverified")], "level": board["level"]}
+    means = next(algorithms_page.results("grpo", claimed))
+    assert "\n- `supervised+grpo`: " in means and "\n- `supervised+grpo` (unverified): " in means
     index = (written / "algorithms.md").read_text()
     assert [name for name in figures_of("grpo") if f"| `{name}` | " not in page + index] == []
     rows = [line.removesuffix(" |").split(" | ") for line in index.splitlines() if "](algorithms/" in line]

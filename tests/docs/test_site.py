@@ -90,7 +90,9 @@ def test_what_a_browser_would_fetch_from_elsewhere_is_noticed(tmp_path: Path) ->
         '<img alt="x" src="http://badge.example/b.svg">': "http://badge.example/b.svg",
         "<style>@import 'https://fonts.example/css';</style>": "https://fonts.example/css",
         "<style>a{background:url(https://img.example/x.png)}</style>": "https://img.example/x.png",
+        '<p style="background:url(//img.example/x.png)">': "//img.example/x.png",
         '<a href="https://example.org">a link</a><img src="here.png"><link rel="canonical" href="https://me.example">': "",
+        "<style>a{}</style><td>as url(https://example.org) and @import '//x' say in a submission": "",
     }.items():
         (tmp_path / "page.html").write_text(page)
         assert build_site.fetched_from_elsewhere(tmp_path) == ([f"page.html: {found}"] if found else [])
