@@ -241,6 +241,7 @@ VIOLATIONS = [
     (93, "a hash that is none", system(weights="A" * 64)),
     (93, "more than there are", both(result(**FAILED, counts={"expected": 8, "scored": 9}), gone(PREDICTIONS))),
     (94, "one run's weights", the_weights_of_another_seed),
+    (97, "one model", both(toml(algorithm="TRL's GRPO"), system(*SEEDS, algorithm="external", weights="a" * 64))),
 ]
 
 
@@ -270,7 +271,7 @@ def test_every_check_is_tripped_by_a_test():
 
 def test_ids_say_their_severity():
     for name, known in CHECKS.items():
-        warned = int(name[-3:]) in (30, 36, 37, 39, 44, 80, 96)
+        warned = int(name[-3:]) in (30, 36, 37, 39, 44, 80, 96, 97)
         assert known.severity == ("warning" if warned else "error")
         assert known.id == name
         assert known.cure.endswith(".") and not known.title.endswith(".")

@@ -221,6 +221,11 @@ def _check_results(task: Task, results: Mapping[Path, Result], scanned: Scan) ->
     for key, values in settings.items():
         if (different := len(set(map(canonical_json, values)))) > 1:
             yield problem(37, next(iter(results)).parent, f"{key}: {different} values in {len(complete)} seeds.")
+    elsewhere = [result.system for result in complete if result.system.get("algorithm") == EXTERNAL]
+    models = [weights for system in elsewhere if (weights := system.get("weights"))]
+    if (different := len(set(models))) < len(models):
+        of = f"{different} model{'s' * (different > 1)} in {len(models)} seeds"
+        yield problem(97, next(iter(results)).parent, f"weights: {of}.")
     trained = [(path, result.system) for path, result in results.items() if result.system.get("config_sha256")]
     for (path, system), (other, same) in combinations(trained, 2):
         weights = system.get("weights")
