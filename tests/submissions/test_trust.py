@@ -291,7 +291,9 @@ def test_another_checkpoint_is_refused(row, place, tmp_path):
         fails(3, "there is no such checkpoint", *command, tmp_path / name)
 
 
-def test_a_model_that_another_trainer_saved_is_run_from_a_folder_and_not_by_an_address(row, place, monkeypatch, tmp_path):
+def test_a_model_that_another_trainer_saved_is_run_from_a_folder_and_not_by_an_address(
+    row, place, monkeypatch, tmp_path
+):
     """An address of the hub names no files, so that what it holds cannot be the folder that was evaluated."""
     saved = Path(shutil.copytree(place, tmp_path / "saved"))
     (saved / "grue.json").unlink()
