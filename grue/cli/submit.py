@@ -15,7 +15,14 @@ from grue.errors import ConfigError, DataError, SubmissionError, Unavailable
 from grue.provenance import code_version, package_versions
 from grue.records import check_system_name
 from grue.render.problems import REPORTS, summary
-from grue.submissions.checks.changes import changed_since, check_paths, check_regression, rows_at, systems_in
+from grue.submissions.checks.changes import (
+    changed_since,
+    check_authors,
+    check_paths,
+    check_regression,
+    rows_at,
+    systems_in,
+)
 from grue.submissions.checks.check import check
 from grue.submissions.folder import SUBMISSION, Submission, place_of, systems
 from grue.submissions.packing.collect import (
@@ -120,6 +127,7 @@ def _check_against(paths: Sequence[Path], ref: str, maintainer: bool) -> tuple[l
             row = before.joinpath(*place_of(system).parts[-2:])
             broken = any(p.severity == "error" and Path(p.path).is_relative_to(system) for p in faults)
             if row.is_dir() and not broken:
+                problems += () if maintainer else check_authors(system, row)
                 with error_console().status("Comparing with the row on the board …"):
                     problems += check_regression(system, row, np.random.default_rng(SEED))
     return checked, sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))

@@ -103,6 +103,18 @@ def test_a_row_is_not_removed(home):
     assert reported() == [(40, "mini/theirs")]
 
 
+def test_a_row_stays_its_authors_unless_a_maintainer_says_so(home):
+    say(home / THEIRS, authors=["A. Author", "B. Author"])
+    seal(home / THEIRS)
+    commit(home)
+    assert reported(code=0) == []
+    say(home / THEIRS, authors=["B. Author"])
+    seal(home / THEIRS)
+    commit(home)
+    assert reported() == [(40, "mini/theirs/submission.toml")]
+    assert reported("--maintainer", code=0) == []
+
+
 def test_copies_of_a_row_that_came_after_the_branch_began_are_seen(home):
     git(home, "checkout", "-q", "main")
     write_good(home / "submissions/mini/later", "Look, the {0} runs in a {1}!")

@@ -152,6 +152,7 @@ VIOLATIONS = [
     (1, "a script", put("evil.py", "raise SystemExit")),
     (1, "a folder of no task", lambda ours, _: (ours / "cooking").mkdir()),
     (1, "predictions without a result", copied(PREDICTIONS, "commongen/seed-6.predictions.jsonl.gz")),
+    (1, "a row of that name in capitals", lambda ours, _: (ours.parent / "OURS").mkdir()),
     (2, "no submission.toml", gone("submission.toml")),
     (2, "a key that is unknown", toml(check=False)),
     (2, "the name of another folder", toml(name="theirs")),

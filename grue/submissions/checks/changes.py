@@ -17,7 +17,7 @@ from grue.evaluation.comparison import compare_task
 from grue.evaluation.predictions import read_predictions
 from grue.records import Prediction
 from grue.stats.paired import holm
-from grue.submissions.folder import predictions_of, read_result, read_submission
+from grue.submissions.folder import SUBMISSION, predictions_of, read_result, read_submission
 from grue.submissions.problems import Problem, problem
 from grue.task_files import load_task, task_names
 
@@ -69,6 +69,13 @@ def check_paths(folder: Path, changed: Sequence[str]) -> list[Problem]:
     outside = [problem(40, folder / path, "is changed.") for path in changed if not _OF_A_SYSTEM.fullmatch(path)]
     removed = [name for name in systems_in(changed) if not (folder / name).is_dir()]
     return outside + [problem(40, folder / name, "is removed.") for name in removed]
+
+
+def check_authors(system: Path, before: Path) -> Iterator[Problem]:
+    """Yield which authors of the row that a system replaces it names no more: nobody's row is another's (GRUE-S040)."""
+    named = read_submission(system).authors
+    if gone := [author for author in read_submission(before).authors if author not in named]:
+        yield problem(40, system / SUBMISSION, f"authors: names {', '.join(gone)} no more, whose row it replaces.")
 
 
 def check_regression(system: Path, before: Path, generator: np.random.Generator) -> Iterator[Problem]:
