@@ -41,6 +41,8 @@ from grue.submissions.trust.record import standing_of
 
 OF_BRANCHES = (40, 42, 44)
 """Checks of what a branch changes, which test_changes.py trips."""
+SEARCHED = {"generation": {"num_beams": 4}, "scores": {"meteor": 1.0}, "preference": 99.0, "naturalness": 98.0}
+SEARCHED |= {"counts": {"expected": 8}, "predictions": "0" * 64}
 CHAT = {"kind": "chat", "version": TASK.prompt.chat.version, "hash": TASK.chat_hash, "shots": []}
 
 
@@ -239,6 +241,7 @@ VIOLATIONS = [
     (96, "a record that is none", lambda ours, patch: (unverified(ours, patch), record(ours, "{}"))),
     (93, "a KL below 0", system(last=NEGATIVE_KL)),
     (93, "a share above 1", system(frontier=ABOVE_ONE)),
+    (93, "a search that the task does not make", result(searched=SEARCHED)),
     (93, "a hash that is none", system(weights="A" * 64)),
     (93, "more than there are", both(result(**FAILED, counts={"expected": 8, "scored": 9}), gone(PREDICTIONS))),
     (94, "one run's weights", the_weights_of_another_seed),

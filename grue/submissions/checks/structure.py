@@ -259,6 +259,8 @@ def _check_result(task: Task, path: Path, result: Result) -> Iterator[Problem]:
     if (other := _other_prompt(result, task)) is not None:
         yield problem(6, path, f"prompting: {other}")
     yield from (problem(93, path, f"{line}.") for line in untrue(result))
+    if result.searched is not None and result.searched.generation != plain(task.search):
+        yield problem(93, path, "searched: is decoded in another way than by the task's `[search]`, or it has none.")
     if result.grue.get("dirty") is True:
         yield problem(36, path, "was made by a checkout with uncommitted changes.")
 
