@@ -18,7 +18,7 @@ from grue.sweep.status import state_of, systems
 from grue.task_files import SUITES, load_task
 
 # Options that several systems cannot share.
-OF_ONE = ("name", "algorithm", "budget", "regression")
+OF_ONE = ("name", "algorithm", "backbone", "budget", "regression")
 SHOWN = 10  # runs in a message
 
 

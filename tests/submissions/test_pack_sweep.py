@@ -162,7 +162,13 @@ def test_a_sweep_that_is_not_finished_is_refused_and_nothing_is_written(tmp_path
 @pytest.mark.parametrize(
     "flags",
     [
-        *(("--name", "ours"), ("--budget", "1 hour"), ("--system", "mein"), ("--system", "supervised")),
+        *(
+            ("--name", "ours"),
+            ("--backbone", "gpt2"),
+            ("--budget", "1 hour"),
+            ("--system", "mein"),
+            ("--system", "supervised"),
+        ),
         *(("--failed", "imdb:1"), ("--predictions", "x"), ("runs/mini/imdb/ppo",), ("--licence", "")),
     ],
     ids=" ".join,
