@@ -69,6 +69,27 @@ def test_boards_and_site_are_written_from_main_alone() -> None:
     assert [list(step) for step in publish["steps"]] == [["uses"]]
 
 
+def test_boards_are_pushed_onto_what_was_merged_while_they_were_written(tmp_path: Path) -> None:
+    first, second, origin = tmp_path / "first", tmp_path / "second", tmp_path / "origin.git"
+    (first / "leaderboard").mkdir(parents=True)
+    (first / "docs/reference").mkdir(parents=True)
+    (first / "docs/reference/page.md").write_text("a page")
+    git(first, "init", "-qb", "main")
+    git(first, "add", "-A")
+    git(first, "commit", "-qm", "the base")
+    git(tmp_path, "clone", "-q", "--bare", "first", "origin.git")
+    git(tmp_path, "clone", "-q", "--depth", "1", origin.as_uri(), "second")
+    (first / "code.py").write_text("1")
+    git(first, "add", "-A")
+    git(first, "commit", "-qm", "meanwhile")
+    git(first, "push", "-q", str(origin), "main")
+    (second / "leaderboard").mkdir()
+    (second / "leaderboard/mini.md").write_text("a board")
+    subprocess.run(["bash", "-e", "-c", steps("boards")[-1]["run"]], cwd=second, check=True, capture_output=True)
+    git(first, "pull", "-q", str(origin), "main")
+    assert (first / "leaderboard/mini.md").is_file() and (first / "code.py").is_file()
+
+
 @pytest.mark.parametrize("name", sorted({*PARSED} - {*WRITERS}))
 def test_other_workflows_only_read_and_their_scripts_hold_no_expressions(name: str) -> None:
     """No secret, no right to write, no event that runs a stranger's code with the project's rights; values reach

@@ -21,6 +21,7 @@ from support.good_submission import (
     result_says,
     say,
     seal,
+    system_says,
     texts_of,
     use_few_examples,
     write_good,
@@ -112,6 +113,17 @@ def test_a_row_stays_its_authors_unless_a_maintainer_says_so(home):
     seal(home / THEIRS)
     commit(home)
     assert reported() == [(40, "mini/theirs/submission.toml")]
+    assert reported("--maintainer", code=0) == []
+
+
+def test_baselines_are_handed_in_by_maintainers(home):
+    """A row of references under the name of one said that learning is worth nothing."""
+    write_good(home / "submissions/mini/best-of-n", "{} runs in the {}.", algorithm="best-of-n", backbone="none")
+    for seed in SEEDS:
+        system_says(home / "submissions/mini/best-of-n", seed, algorithm="best-of-n", backbone="")
+    seal(home / "submissions/mini/best-of-n")
+    commit(home)
+    assert reported() == [(40, "mini/best-of-n")]
     assert reported("--maintainer", code=0) == []
 
 

@@ -15,7 +15,7 @@ from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
 from grue.evaluation.comparison import compare_task
 from grue.evaluation.predictions import read_predictions
-from grue.records import Prediction
+from grue.records import BASELINES, Prediction
 from grue.stats.paired import holm
 from grue.submissions.folder import SUBMISSION, predictions_of, read_result, read_submission
 from grue.submissions.problems import Problem, problem
@@ -65,10 +65,17 @@ def systems_in(changed: Sequence[str]) -> list[str]:
 
 
 def check_paths(folder: Path, changed: Sequence[str]) -> list[Problem]:
-    """Return what a branch changes beside systems' folders, and the rows that it removes (GRUE-S040)."""
+    """Return what a branch changes beside systems' folders, the rows that it removes, and grue's baselines (GRUE-S040).
+
+    The board is read by its baselines, and no check knows whether one of that name is grue's.
+    """
     outside = [problem(40, folder / path, "is changed.") for path in changed if not _OF_A_SYSTEM.fullmatch(path)]
-    removed = [name for name in systems_in(changed) if not (folder / name).is_dir()]
-    return outside + [problem(40, folder / name, "is removed.") for name in removed]
+    for name in systems_in(changed):
+        if not (folder / name).is_dir():
+            outside.append(problem(40, folder / name, "is removed."))
+        elif Path(name).name in BASELINES:
+            outside.append(problem(40, folder / name, "is a baseline of grue, which its maintainers hand in."))
+    return outside
 
 
 def check_authors(system: Path, before: Path) -> Iterator[Problem]:
