@@ -223,6 +223,11 @@ def test_references_may_be_alike_and_say_what_people_said(ours):
         hand_in(system, 1, {example.id: example.references[0] for example in EXAMPLES})
         seal(system)
     assert check(ours.parent.parent) == []
+    learned = shutil.copytree(system, ours)  # what depends on no seed may have learned, and says what it wrote itself
+    say(learned, deterministic=True, seeds=[1])
+    hand_in(learned, 1, {example.id: example.references[0] for example in EXAMPLES})
+    assert [problem.id[-2:] for problem in check(seal(learned))] == ["33"]
+    shutil.rmtree(learned)
     say(system, seeds=[1])
     assert [problem.id[-2:] for problem in check(seal(system))] == ["01", "30", "18", "33"]
 

@@ -24,9 +24,10 @@ from grue.evaluation.scoring import (
 )
 from grue.files import sha256_json, sha256_text
 from grue.metrics.registry import metric_parameters
-from grue.records import SCORED, Example, Prediction, Result, unseen
+from grue.records import BASELINES, SCORED, Example, Prediction, Result, unseen
 from grue.submissions.checks.copies import RunTexts, check_copies, check_references
 from grue.submissions.checks.structure import Contents, SubmittedRun
+from grue.submissions.folder import does_not_compete
 from grue.submissions.problems import Problem, problem
 from grue.submissions.reading import without_path
 from grue.task_files import load_task
@@ -41,7 +42,7 @@ ROUNDING = 1e-9  # of what follows from a value by arithmetic alone
 def check_task(
     suite: str, name: str, systems: Sequence[Contents], beside: Sequence[Contents], sample: str | None, home: Path
 ) -> list[Problem]:
-    """Check the runs of one task; a reference is shown without a rank, so that copied texts gain nothing.
+    """Check the runs of one task; a reference is shown without a rank, so that texts of another one gain nothing.
 
     Args:
         systems: Those that are checked.
@@ -72,10 +73,11 @@ def check_task(
             if other.system.name != system.name and not (is_reference and name in other.references)
             for texts in texts_of[other.system].values()
         ]
-        own = list(read.values())
+        own, results = list(read.values()), [run.result for run in contents.runs[name] if run.result is not None]
+        is_baseline = is_reference and (system.name in BASELINES or any(map(does_not_compete, results)))
         for index, texts in enumerate(own):
             problems += check_copies(texts, () if is_reference else own[:index], others)
-            problems += () if is_reference else check_references(texts, examples)
+            problems += () if is_baseline else check_references(texts, examples)
     return problems
 
 
