@@ -247,6 +247,14 @@ def test_checkpoints_are_named_one_by_one_by_a_pattern_or_as_models_of_the_hub(m
     pattern = made / "runs/mini/{task}/ours/seed-{seed}/checkpoint"
     assert grue("verify", row, "--checkpoint", pattern, "--seed", 2).stdout.startswith("imdb seed 2: 100.0% equal")
     assert grue("verify", row, "--checkpoint", runs / "seed-2", "--seed", 2).stdout.startswith("imdb seed 2: 100.0% eq")
+    renamed = Path(shutil.copytree(row, row.with_name("renamed")))
+    for result in renamed.rglob("*.result.json"):
+        result.write_text(result.read_text().replace('"name": "ours"', '"name": "renamed"'))
+    say(renamed, name="renamed")
+    said = (
+        f"renamed/seed-2: there is no such run; if its system has another NAME there, give '{made}/runs/mini/{{task}}/"
+    )
+    fails(3, said, "verify", renamed, "--checkpoint", made / "runs", "--seed", 2)
     fails(2, "is one model, and these are 2 runs", "verify", row, "--checkpoint", runs, "--seed", 1, "--seed", 2)
 
     def fetch(name):

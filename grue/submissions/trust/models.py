@@ -138,6 +138,10 @@ def find_models(runs: Sequence[Target], location: str | None) -> list[Place]:
     if any((root / run.task.suite).is_dir() for run in runs):
         named = [(run.task.suite, run.task.name, place_of(run.system).name, f"seed-{run.seed}") for run in runs]
         folders = [(folder, checkpoint.run_of(folder)) for folder in (root.joinpath(*parts) for parts in named)]
+        for _, run in folders:
+            if not run.is_dir():
+                renamed = root / runs[0].task.suite / "{task}/NAME/seed-{seed}"
+                raise DataError(f"{run}: there is no such run; if its system has another NAME there, give '{renamed}'.")
         # a row of last policies is of the last checkpoints of other runs
         return [_place(str(run if run == folder else run / checkpoint.FINAL)) for folder, run in folders]
     if len(runs) > 1 and "{task}" not in location and "{seed}" not in location:
@@ -198,8 +202,8 @@ def load(target: Target, place: Place) -> System:
         raise SubmissionError(
             f"{place}: has the weights {system.weights!r}; {target} was answered with {target.weights!r}.{cure}"
         )
-    stated, counted = target.result.system.get("parameters"), system.record.get("parameters")
-    if stated not in (None, counted):
+    stated = target.result.system.get("parameters")
+    if stated is not None and stated != (counted := system.record.get("parameters")):
         raise SubmissionError(f"{target}: states {stated:,} parameters; its model has {counted or 0:,}.")
     return system
 
