@@ -138,10 +138,9 @@ def find_models(runs: Sequence[Target], location: str | None) -> list[Place]:
     if any((root / run.task.suite).is_dir() for run in runs):
         named = [(run.task.suite, run.task.name, place_of(run.system).name, f"seed-{run.seed}") for run in runs]
         folders = [(folder, checkpoint.run_of(folder)) for folder in (root.joinpath(*parts) for parts in named)]
-        for _, run in folders:
-            if not run.is_dir():
-                renamed = root / runs[0].task.suite / "{task}/NAME/seed-{seed}"
-                raise DataError(f"{run}: there is no such run; if its system has another NAME there, give '{renamed}'.")
+        for absent in (folder for _, folder in folders if not folder.is_dir()):
+            named_so = root / runs[0].task.suite / "{task}/NAME/seed-{seed}"
+            raise DataError(f"{absent}: there is no such run; if its system has another NAME there, give '{named_so}'.")
         # a row of last policies is of the last checkpoints of other runs
         return [_place(str(run if run == folder else run / checkpoint.FINAL)) for folder, run in folders]
     if len(runs) > 1 and "{task}" not in location and "{seed}" not in location:
