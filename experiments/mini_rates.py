@@ -19,7 +19,10 @@ def main() -> None:
     """Print a table for each validated update, and how far methods part there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs/mini-rates"))
-    gains = read(parser.parse_args().runs / "mini")
+    runs = parser.parse_args().runs
+    gains = read(runs / "mini")
+    if not gains:
+        raise SystemExit(f"{runs}: no runs; train them: grue sweep --config experiments/mini_rates.toml --runs {runs}")
     for update in sorted({update for _, _, update in next(iter(gains.values()))}):
         print(
             f"Update {update}\n\n| method | rate | {' | '.join(TASKS)} | mean |\n|---|---|" + "---|" * (len(TASKS) + 1)
