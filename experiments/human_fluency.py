@@ -1,6 +1,7 @@
 """How fluent the references of a task of the suite small are to its judge, and how varied.
 
-The first is `typical` and `reference` of the task's perplexity, the second the upper end of its `ttr`.
+The first is `typical` and `reference` of the task's perplexity, the second the range of its `ttr`: their mean, and
+three standard deviations below.
 
     python experiments/human_fluency.py commongen FOLDER
 
@@ -41,6 +42,7 @@ def main(task: str, folder: Path, judge: str | None, split: str | None, limit: i
     texts = [cut_text(tokenizer, one.references[0], room) for one in examples]
     losses, tokens = TextLosses("perplexity", judge, "", 16, context).statistics(examples, texts).T
     each = losses / tokens
+    varied = ttr().statistics(examples, texts)
     plain = math.exp(losses.sum() / tokens.sum())
     steps = np.linspace(each.min(), each.max(), 100_001)
     typical = float(min(steps, key=lambda step: abs(bounded(each, step) - step)))
@@ -48,7 +50,7 @@ def main(task: str, folder: Path, judge: str | None, split: str | None, limit: i
     click.echo(
         f"{task}: {math.exp(typical):.1f} (± {100 * spread:.0f} %, one standard error), of {len(each)} references of "
         f"{tokens.mean():.0f} tokens; not bounded, by tokens: {plain:.1f}; "
-        f"ttr {np.mean(ttr().statistics(examples, texts)):.3f}"
+        f"ttr {varied.mean():.3f} ± {varied.std(ddof=1):.3f} over texts"
     )
 
 
