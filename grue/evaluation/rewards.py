@@ -38,7 +38,7 @@ from grue.metrics.own import (
     is_finite,
     source_of,
 )
-from grue.metrics.registry import is_metric, make_metric, metric_factory
+from grue.metrics.registry import is_metric, make_metric, metric_factory, require_single
 from grue.records import Example, as_scored
 from grue.registry import Registry
 from grue.tasks import Task
@@ -181,6 +181,7 @@ def check_reward(expression: str, task: Task) -> None:
         if not is_metric(name) and ":" in name:
             imported_reward(name, _folders(task))
         else:
+            require_single(name)
             metric_factory(name, _options(name, task), task.folder)
             check_model(name, _options(name, task), task)
 

@@ -92,13 +92,18 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
 
 
 def factory_of(spec: MetricSpec, folder: str) -> MetricFactory:
-    """Return the factory of a task's metric. Errors as for `metric_factory` and `check_direction`, and OfCorpusOnly."""
+    """Return the factory of a task's metric. Errors as for `metric_factory`, `require_single` and `check_direction`."""
     factory = metric_factory(spec.name, spec.options, folder)
     if spec.axis in SCORED and (card := CARDS.get(spec.name)):
-        if not card.single:
-            raise OfCorpusOnly(spec.name)
+        require_single(spec.name)
         check_direction(spec, card.direction)
     return factory
+
+
+def require_single(name: str) -> None:
+    """Raise OfCorpusOnly if a metric's card says that it has no value for a single text."""
+    if (card := CARDS.get(name)) and not card.single:
+        raise OfCorpusOnly(name)
 
 
 def check_direction(spec: MetricSpec, direction: Direction) -> None:

@@ -37,9 +37,9 @@ def own(own, tmp_path):
     same = {"data": {"sources": [{"kind": "local", "files": splits}]}}
     same |= {"prompt": {"max_tokens": 3}, "rollout": {"max_new_tokens": 4}}
 
-    def write(metrics, backbone="mini:causal"):
+    def write(metrics, backbone="mini:causal", reward="rouge1"):
         metrics = [{"axis": "preference", "range": [0, 1], **metric} for metric in metrics]
-        own(metrics=metrics, backbone={"family": "causal", "model": backbone}, **same)
+        own(metrics=metrics, reward=reward, backbone={"family": "causal", "model": backbone}, **same)
         return "words.toml"
 
     return write
@@ -118,6 +118,11 @@ def test_validate_refuses_models_that_cannot_be(backbone, metric, own, refused):
 @pytest.mark.parametrize("metric", [{"name": "msttr"}, ROUGE | {"range": [1, 0]}])
 def test_validate_refuses_a_metric_that_cannot_be_scored_so(metric, own, refused):
     refused.command("tasks", "validate", own([metric]), code=2)
+
+
+def test_validate_refuses_a_reward_without_a_value_for_a_single_text(own, refused):
+    task = own([ROUGE], reward="meteor + distinct2")
+    refused.command("tasks", "validate", task, code=2)
 
 
 def test_the_models_of_packages_are_fetched_too(own):

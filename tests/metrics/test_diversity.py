@@ -9,6 +9,7 @@ import pytest
 from support.metric_texts import DIVERSITY
 
 from grue.metrics import diversity
+from grue.metrics.card import CARDS
 from grue.metrics.metric import OfCorpusOnly
 from grue.metrics.registry import make_metric
 from grue.records import Example
@@ -58,6 +59,12 @@ def test_case_and_punctuation():
     assert value("vocabulary2", ["a , b", "a b"], punctuation=False) == 1
     assert value("total_length", ["x -. y", "x ./ y"], punctuation=False) == 6  # signs that are neighbours in ASCII
     assert make_metric("msttr", punctuation=False).signature == "msttr|case:lower|tok:treebank|sentences:rules|punct:no"
+
+
+def test_cards_say_which_have_a_value_for_a_single_text():
+    found = {name for name in diversity.METRICS if isinstance(make_metric(name), diversity.Diversity)}
+    assert found == {name for name in diversity.METRICS if not CARDS[name].single}
+    assert found == set(diversity.METRICS) - {"ttr", "mean_length"}
 
 
 def test_the_type_token_ratio_is_of_each_text():
