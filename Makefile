@@ -23,12 +23,16 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests in two processes, each file in one of them, which makes its fixtures once.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
+# Which releases `make test-versions` installs, and where.
+RESOLUTION ?= lowest-direct
+VERSIONS := .versions/$(RESOLUTION)
+
 # What `make retrain` trains again.
 ROW ?= supervised
 TASK ?= imdb
 SEED ?= 1
 
-.PHONY: help install demo notebooks test test-slow test-ray test-frozen test-all messages check lint types tasks pages boards \
+.PHONY: help install demo notebooks test test-slow test-ray test-frozen test-versions test-all messages check lint types tasks pages boards \
 	docs site bench findings leaderboard check-submissions retrain environments clean
 .DEFAULT_GOAL := help
 
@@ -85,6 +89,15 @@ test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (2 mi
 test-frozen: $(READY)  ## Run the tests of what is frozen, which the others leave out while it is unchanged, and record that they pass (6 minutes).
 	$(BIN)/python -m pytest $(IN_TWO) tests/miniworld tests/experiments tests/walkthroughs --durations 10
 	$(BIN)/python tools/frozen.py --passed
+
+test-versions: $(VERSIONS)/.ready  ## Run the quick tests with the lowest releases that pyproject.toml allows, in a venv of their own (RESOLUTION=highest: the newest).
+	$(VERSIONS)/bin/python -m pytest $(IN_TWO) -m 'not slow' -W default # their own warnings are not ours to mend
+
+$(VERSIONS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VERSIONS)
+	$(VERSIONS)/bin/python -m pip install --quiet uv
+	$(VERSIONS)/bin/uv pip install --quiet --python $(VERSIONS)/bin/python --resolution $(RESOLUTION) --editable '.[dev]'
+	@touch $@
 
 test-all: test test-slow test-ray test-frozen  ## Run every test.
 
@@ -143,4 +156,4 @@ environments: $(ENVIRONMENTS:%=.environments/%/.ready)  ## Install the packages 
 	@touch $@
 
 clean:  ## Remove everything that make made.
-	rm -rf $(VENV) .environments .demo .retrain .site site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .environments .versions .demo .retrain .site site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -162,8 +162,9 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 def main() -> None:
     """Benchmark reinforcement learning on language generation.
 
-    Two suites share every command: `mini` (the default) is embedded, offline and takes minutes; `grue` is the paper's,
-    with real data and models. Nearly every option can also be set by the environment: GRUE_RUNS is `--runs`.
+    Three suites share every command: `mini` (the default) is embedded, offline and takes minutes; `small` is real text
+    and a small real model; `grue` is the paper's data and models. Nearly every option can also be set by the
+    environment: GRUE_RUNS is `--runs`.
     """
     warnings.formatwarning = lambda message, *_, **__: f"Warning: {message}\n"
 
