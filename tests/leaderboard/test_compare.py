@@ -8,15 +8,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
+from support.commands import grue
 from support.factories import a_result, a_task
+from support.own_task import OWN_TASK
 from support.paths import TESTS
 
 from grue import files
 from grue.api import score as api
 from grue.cli.compare import show_comparison
-from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName
 from grue.evaluation.comparison import Disagreement, Side, axis_metrics
@@ -290,22 +290,11 @@ def test_unlike_budgets_are_told(tmp_path):
     assert told.endswith("of ours and theirs differ by more than 10 %: narrativeqa 4,096 and 2,048 (2.00 times).")
 
 
-OWN_TASK = """
-reward = "rougeL"
-metrics = [{ name = "rougeL", axis = "preference", range = [0, 1] }]
-[data]
-sources = [{ kind = "local", files = { train = "test.jsonl", test = "test.jsonl" } }]
-[backbone]
-family = "causal"
-model = "mini:causal"
-"""
-
-
 def test_a_task_is_named_by_its_file_and_equal_seeds_give_equal_bytes(tmp_path, refused, monkeypatch):
     monkeypatch.undo()  # the examples of this task are in its file
     rows = [{"prompt": f"p{n}", "references": [f"the answer is {n}"]} for n in range(6)]
-    files.write_jsonl(tmp_path / "test.jsonl", rows)
-    (tmp_path / "mine.toml").write_text(OWN_TASK)
+    files.write_jsonl(tmp_path / "rows.jsonl", rows)
+    (tmp_path / "mine.toml").write_text(OWN_TASK.format(metric="rougeL"))
     mine, runs = str(tmp_path / "mine.toml"), tmp_path / "runs"
     ids = [example.id for example in load_examples(load_task(mine), "test").examples]
     for name, text in (("wrong", "?"), ("constant", "the answer is 0")):
@@ -317,10 +306,10 @@ def test_a_task_is_named_by_its_file_and_equal_seeds_give_equal_bytes(tmp_path, 
     assert found.difference.b == pytest.approx((100 + 5 * 75) / 6)
     with refused(ConfigError):
         api.compare("wrong", "constant", tasks=[mine, "imdb"], runs=runs)
-    asked = ["compare", "wrong", "constant", "--task", mine, "--runs", str(runs), "--draws", "300"]
-    plain, first, second = (CliRunner().invoke(main, [*asked, *more]) for more in ([], ["--json"], ["--json"]))
-    assert plain.stdout.startswith("GRUE comparison: suite own") and first.stdout == second.stdout
-    data = json.loads(first.stdout)
+    asked = ("compare", "wrong", "constant", "--task", mine, "--runs", runs, "--draws", 300)
+    plain, first, second = (grue(*asked, *more).stdout for more in ((), ("--json",), ("--json",)))
+    assert plain.startswith("GRUE comparison: suite own") and first == second
+    data = json.loads(first)
     said = {"a": "wrong", "b": "constant", "origin_a": "runs", "seed": 0, "draws": 300}
     assert said.items() <= data.items() and len(data["tasks"][0]["examples"]) == 3
 

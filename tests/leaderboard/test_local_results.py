@@ -5,12 +5,11 @@ import re
 import shutil
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue
 from support.factories import a_result
 from support.paths import ROOT
 
 from grue import files
-from grue.cli.main import main
 from grue.leaderboard.entries import find_submitted
 from grue.leaderboard.systems import find_systems
 from grue.task_files import load_task
@@ -43,18 +42,14 @@ def places(folder):
 
 
 def test_the_board_leaves_out_what_is_broken_and_says_so_and_so_does_its_picture(broken):
-    def run(*arguments):
-        done = CliRunner().invoke(main, [*map(str, (*arguments, "--task", "imdb", *places(broken)))])
-        assert done.exit_code == 0, done.output
-        return done
-
-    board = json.loads(run("leaderboard", "--format", "json").stdout)
+    asked = ("--task", "imdb", *places(broken))
+    board = json.loads(grue("leaderboard", "--format", "json", *asked).stdout)
     local = {row["system"]: row["preference"] for row in board["rows"] if row["status"] == "local"}
     assert local == {"whole": 40.0, "other": 40.0}
     out = [note for note in board["notes"] if note.startswith("Left out: ")]
     for name in ("cut/seed-1", "empty/seed-1", "unscored/seed-1", "whole/seed-1-copy"):
         assert sum(f"{name}/result.json" in note and note.endswith("remove the file.") for note in out) == 1
-    drawn = run("plot", "tradeoff", "-o", broken / "picture.svg").stderr.splitlines()
+    drawn = grue("plot", "tradeoff", "-o", broken / "picture.svg", *asked).stderr.splitlines()
     assert [line for line in drawn if line.startswith("Left out: ")] == out and len(out) == 4
 
 

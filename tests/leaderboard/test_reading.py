@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support.boards import JOKES, STORIES, five, ranks, row, with_system
+from support.boards import JOKES, STORIES, five, ranks, row, with_result, with_system
 from support.factories import FLUENT, LIKED, a_score, a_task, entries
 from support.late import late
 
@@ -80,7 +80,7 @@ def test_a_rank_counts_the_systems_significantly_above_after_holm():
 
 PPO, NLPO = began("ppo", (2.0, 3.0, 2.0, 3.0, 2.0)), began("nlpo", (5.0, 6.0, 6.0, 5.0, 6.0))
 TIED = {"nlpo": 1, "ppo": 1}
-SHIFTED = [replace(entry, result=replace(entry.result, seed=entry.result.seed % 5 + 1)) for entry in PPO]
+SHIFTED = [with_result(entry, seed=entry.result.seed % 5 + 1) for entry in PPO]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def trained(name, values=VALUES, task=TEXTS, **system):
     found = entries(task, name, dict.fromkeys(range(1, 6), 50.0))
     for k, entry in enumerate(found):
         scores = tuple(a_score(metric, value + entry.result.seed / 100) for metric, value in values.items())
-        found[k] = with_system(replace(entry, result=replace(entry.result, scores=scores)), **system)
+        found[k] = with_system(with_result(entry, scores=scores), **system)
     return found
 
 
@@ -144,26 +144,24 @@ def test_the_held_out_preference_leaves_out_rewards_and_their_relatives(system, 
     assert (said in board.notes) == ("reward" not in system)
 
 
-def test_what_was_picked_by_a_reward_was_raised_by_it():
-    for by, rewards in (("rougeL", ("rougeL",)), ("likelihood", ()), ("consensus", ())):
-        generation = {"best_of": {"n": 4, "pick_by": by}}
-        found = [replace(e, result=replace(e.result, generation=generation)) for e in trained("one", **UNTRAINED)]
-        assert cell_of(found).rewards == rewards
-
-
-def test_what_guided_decoding_was_raised_by_what_its_models_were_trained_on_too():
-    for rewards in (["rougeL", "coverage"], [], "rougeL"):
-        guided = {"guided": {"decoder": "transfer_q", "rewards": rewards}}
-        found = [replace(e, result=replace(e.result, generation=guided)) for e in trained("one", **UNTRAINED)]
-        assert cell_of(found).rewards == (tuple(sorted(rewards)) if isinstance(rewards, list) else ())
+@pytest.mark.parametrize(
+    ("generation", "rewards"),
+    [
+        ({"best_of": {"n": 4, "pick_by": "rougeL"}}, ("rougeL",)),
+        *(({"best_of": {"n": 4, "pick_by": by}}, ()) for by in ("likelihood", "consensus")),
+        ({"guided": {"decoder": "transfer_q", "rewards": ["rougeL", "coverage"]}}, ("coverage", "rougeL")),
+        *(({"guided": {"decoder": "transfer_q", "rewards": of}}, ()) for of in ([], "rougeL")),
+    ],
+)
+def test_what_was_picked_or_guided_by_a_reward_was_raised_by_it(generation, rewards):
+    found = [with_result(entry, generation=generation) for entry in trained("one", **UNTRAINED)]
+    assert cell_of(found).rewards == rewards
 
 
 def test_a_failed_seed_says_nothing_of_its_reward_and_counts_as_0():
     first, *others = trained("one", algorithm="ppo", reward="coverage")
-    failed = replace(
-        first.result, status="failed", scores=(), preference=None, system={"name": "one", "algorithm": "ppo"}
-    )
-    cell = cell_of([replace(first, result=failed), *others])
+    said = {"name": "one", "algorithm": "ppo"}
+    cell = cell_of([with_result(first, status="failed", scores=(), preference=None, system=said), *others])
     assert cell.rewards == ("coverage",)
     assert cell.held_out.by_seed == pytest.approx({1: 0.0, 2: 57.0, 3: 58.0, 4: 59.0, 5: 60.0})
 

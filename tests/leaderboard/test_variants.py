@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.boards import references, row
+from support.boards import references, row, with_result
 from support.factories import LIKED, a_result, a_task
 
 from grue import files
@@ -183,6 +183,6 @@ def test_no_task_is_marked_where_a_trained_row_is_best_or_only_the_references_ar
 
 
 def test_a_part_of_the_examples_counts_on_neither_side():
-    limited = replace(entry("big", 1, 90.0), result=replace(entry("big", 1, 90.0).result, limited=True))
+    limited = with_result(entry("big", 1, 90.0), limited=True)
     null = references([entry("null", 1, 35.0, algorithm="null")])
     assert rank([entry("ppo", 1, 30.0), *null, limited], [TASK]).tasks[0].unlearned == "null"

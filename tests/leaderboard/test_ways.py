@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from support.boards import JOKES, STORIES, references, row
+from support.boards import JOKES, STORIES, references, row, with_result
 from support.factories import entries
 
 from grue.leaderboard.rank import rank
@@ -55,11 +55,11 @@ def test_what_has_no_predictions_is_never_ranked_and_in_nobodys_rank():
 def test_a_reference_is_never_ranked_and_stands_in_the_order_of_references():
     """So does what saw the references with one of its seeds, and what looks answers up, whatever its seeds."""
     seeing = [
-        replace(e, result=replace(e.result, generation={"best_of": {"n": 8, "oracle": e.result.seed == 5}}))
+        with_result(e, generation={"best_of": {"n": 8, "oracle": e.result.seed == 5}})
         for e in scattered("best-of-8", 80.0)
     ]
     lookups = [
-        replace(e, result=replace(e.result, system={"name": name, "algorithm": name}))
+        with_result(e, system={"name": name, "algorithm": name})
         for name in ("best-of-n", "nearest")
         for e in scattered(name, 20.0)
     ]

@@ -23,9 +23,14 @@ def ranks(board):
     return {row.system: row.rank for row in board.rows}
 
 
+def with_result(entry, **changes):
+    """The entry, whose result says something else."""
+    return replace(entry, result=replace(entry.result, **changes))
+
+
 def with_system(entry, **changes):
     """The entry, whose result says more of its system."""
-    return replace(entry, result=replace(entry.result, system={**entry.result.system, **changes}))
+    return with_result(entry, system={**entry.result.system, **changes})
 
 
 def references(entries):
