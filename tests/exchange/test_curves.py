@@ -5,11 +5,10 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
+from support.commands import grue
 
 from grue import files
-from grue.cli.main import main
 from grue.errors import DataError, UnknownName
 from grue.exchange.curves import compare_curves, read_curves
 
@@ -134,21 +133,19 @@ def test_without_noise_the_seeds_are_permuted():
     assert [test.p for test in compare_curves(flat, flat, "reward").tests] == [1, 1]
 
 
-def command(*arguments):
-    return CliRunner().invoke(main, ["tools", "curves", *map(str, arguments)], prog_name="grue")
-
-
 def test_the_command(tmp_path):
     dice = np.random.default_rng(0)
     for side, rise in (("old", 0), ("same", 0), ("slow", -0.8)):
         for n, curve in enumerate(drawn(dice, 4, rise=rise, noise=0.2).values()):
             lines = [{"step": step, "reward": value} for step, value in curve.items()]
             write(tmp_path / f"{side}/{n}/figures.jsonl", lines)
-    same = command(tmp_path / "old", tmp_path / "same", "--figure", "reward")
-    assert same.exit_code == 0 and "no difference found: a difference of " in same.output
-    slow = command(tmp_path / "old", tmp_path / "slow", "--figure", "reward")
-    assert slow.exit_code == 1 and "worse: whole curve and end, beyond what seeds explain" in slow.output
-    data = json.loads(command(tmp_path / "old", tmp_path / "slow", "--figure", "reward", "--json").output)
+
+    def beside_old(side, *more, code):
+        return grue("tools", "curves", tmp_path / "old", tmp_path / side, "--figure", "reward", *more, code=code).output
+
+    assert "no difference found: a difference of " in beside_old("same", code=0)
+    assert "worse: whole curve and end, beyond what seeds explain" in beside_old("slow", code=1)
+    data = json.loads(beside_old("slow", "--json", code=1))
     assert data["verdict"] == "worse" and len(data["old"]) == 4 and data["tests"][0]["seeds"] in (2, 3)
 
 

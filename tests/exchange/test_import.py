@@ -6,13 +6,12 @@ import zipfile
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
+from support import commands
 from support.official import zipped
 from support.own_task import OWN_TASK
 
 import grue
 from grue import files
-from grue.cli.main import main
 from grue.records import Prediction
 
 PROMPTS = ["What is red?", "What is round?", "Say something.", "Say something."]
@@ -39,8 +38,7 @@ def take(home):
 
     def call(log, *more):
         given = [*command(home, log, "lm-eval" if log.suffix == ".jsonl" else "inspect"), *more, "--force"]
-        done = CliRunner().invoke(main, [str(part) for part in given])
-        assert done.exit_code == 0, done.output
+        done = commands.grue(*given)
         return done.stdout, done.stderr, [Prediction(**line) for _, line in files.read_jsonl(home / "out.jsonl")]
 
     return call
@@ -90,8 +88,7 @@ def test_answers_of_lm_eval_are_matched_by_prompt_and_position_and_then_scored(h
     out, told, found = take(lm_log([SAMPLES[number] for number in (3, 1, 0, 2)]))
     assert found == EXPECTED
     assert (out, told) == (f"{home / 'out.jsonl'}: 4 predictions, matched 4 by prompt\n", "")
-    scored = CliRunner().invoke(main, ["score", str(home / "out.jsonl"), "--task", str(home / "asked.toml")])
-    assert scored.exit_code == 0 and "preference" in scored.stdout
+    assert "preference" in commands.grue("score", home / "out.jsonl", "--task", home / "asked.toml").stdout
 
 
 def test_the_document_s_own_id_comes_first(lm_log, take):
@@ -281,8 +278,8 @@ def test_files_that_are_no_logs_are_named(home, json_log, refuse):
     names = ["empty.jsonl", "broken.jsonl", "none.jsonl", "none.json", "none.eval", "other.eval", "plain.json"]
     for name in names:
         refuse(home / name, 3)
-    deep = CliRunner().invoke(main, [str(part) for part in command(home, home / "deep.json", "inspect")])
-    assert deep.exit_code == 3 and "deep.json: not valid JSON: " in deep.stderr
+    deep = commands.grue(*command(home, home / "deep.json", "inspect"), code=3)
+    assert "deep.json: not valid JSON: " in deep.stderr
     refuse(home / "results_2026.json", 3, source="lm-eval")
     refuse(home / "rows.jsonl", 3, source="inspect")
     refuse(json_log(None), 3)

@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
+from support.commands import grue, printed_json
 from support.official import zipped
 
 from grue import files
-from grue.cli.main import main
 from grue.errors import ConfigError, DataError, UnknownName
 from grue.exchange import logged_scores
 from grue.exchange.logged_scores import Logged, compare_logs, read_scores
@@ -146,19 +145,15 @@ def test_logs_of_lm_eval(tmp_path):
     assert logged.documents["1"] == {"subject": "law"}
 
 
-def command(*arguments):
-    return CliRunner().invoke(main, ["compare", *map(str, arguments)], prog_name="grue")
-
-
 def test_the_command(tmp_path):
     dice = np.random.default_rng(5)
     y = dice.normal(0, 1, 30)
     a, b = numbers(tmp_path / "a.json", y + 0.5 + dice.normal(0, 0.3, 30)), numbers(tmp_path / "b.json", y)
-    done = command(a, b)
-    assert done.exit_code == 0 and "A is higher" in done.output and "four times in five" in done.output
-    data = json.loads(command(a, b, "--cluster", "topic", "--json").output)
-    assert data["scores"][0]["clusters"] == 30 and data["scores"][0]["p_holm"] < 0.001
-    assert "too close to call" in command(a, a).output
+    said = grue("compare", a, b).output
+    assert "A is higher" in said and "four times in five" in said
+    (score,) = printed_json("compare", a, b, "--cluster", "topic")["scores"]
+    assert score["clusters"] == 30 and score["p_holm"] < 0.001
+    assert "too close to call" in grue("compare", a, a).output
 
 
 def test_bad_input(tmp_path, refused):

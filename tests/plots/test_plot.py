@@ -6,13 +6,12 @@ import sys
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 from support.boards import JOKES, STORIES, references
+from support.commands import grue
 from support.factories import entries
 from support.late import late
 
 from grue import files
-from grue.cli.main import main
 from grue.errors import ConfigError, DataError, Unavailable, UnknownName
 from grue.leaderboard.rank import rank
 from grue.plots.curves import Curve, CurvePanel, panels_of, read_figures, read_logs
@@ -56,9 +55,7 @@ def runs(tmp_path_factory):
 
 
 def plot(*arguments, **environment):
-    done = CliRunner().invoke(main, ["plot", *map(str, arguments)], env=environment)
-    assert done.exit_code == 0, done.output
-    return done
+    return grue("plot", *arguments, **environment)
 
 
 def drawn(path):
