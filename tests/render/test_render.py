@@ -11,18 +11,8 @@ from support.render_boards import EMPTY, SUITE, TASK
 from grue.leaderboard.rank import rank
 from grue.render import as_json, latex, markdown
 from grue.render.layout import Heading, TextTable, narrow
-from grue.render.text import fixed, in_line
 
 as_csv = late("grue.render.as_csv")
-
-
-def test_decimals_stand_in_line():
-    assert fixed([(1.25, 0.5), None, (-100.0, None), (0.0, 12.0)], 1) == [
-        *("   1.2 ±  0.5", "–", "-100.0 ±    –", "   0.0 ± 12.0"),
-    ]
-    assert fixed([(1.0, None), (22.0, None)], 1) == [" 1.0", "22.0"], "without any spread"
-    assert in_line([("0.5", None), ("12", None), ("3.25", None)]) == [" 0.5 ", "12   ", " 3.25"]
-    assert in_line([]) == []
 
 
 def test_a_wide_table_is_cut_to_the_width_of_a_terminal():
