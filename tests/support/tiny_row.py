@@ -50,6 +50,7 @@ def few_examples() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (evaluate, train, trusted, verify, rescoring):
             patch.setattr(module, "load_examples", few)
+        patch.setattr(verify, "EXAMPLES", FEW)  # of a fresh draw
         yield
 
 
