@@ -26,7 +26,6 @@ from support.good_submission import (
     hand_in,
     say,
     seal,
-    system_says,
     texts_of,
     use_few_examples,
     write_good,
@@ -166,15 +165,6 @@ def test_who_kept_its_start_has_its_texts_and_a_claim_of_that_hides_no_copy_of_w
     one, other = run("ours/imdb/seed-1", texts, **ours), run("theirs/imdb/seed-1", texts, **theirs)
     assert codes(check_copies(one, [], [other])) == (set() if excused else {18})
     assert codes(check_copies(one, [other], [])) == (set() if excused else {17})
-
-
-def test_seeds_that_kept_one_start_are_one_run(board):
-    cheat = board / "cheat"
-    assert found(board, dict.fromkeys(SEEDS, texts_of(1))) == {17}
-    system_says(cheat, update=0, weights="0" * 64)
-    assert codes(check(seal(cheat)), "error") == set()
-    system_says(cheat, 2, update=8)
-    assert codes(check(seal(cheat)), "error") == {17}
 
 
 def test_what_a_reader_takes_in():

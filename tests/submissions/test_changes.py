@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from support.commands import grue
 from support.good_submission import (
     EXAMPLES,
     FAILED,
@@ -27,7 +27,6 @@ from support.good_submission import (
     write_good,
 )
 
-from grue.cli.main import main
 from grue.errors import ConfigError, DataError
 from grue.submissions.checks import changes
 from grue.submissions.checks.changes import changed_since, check_paths, check_regression, rows_at, systems_in
@@ -45,12 +44,16 @@ def commit(home):
     git(home, "commit", "-qm", "a change")
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A repository with the row `theirs`, on a branch of its own; ours is not there yet."""
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
     use_few_examples(monkeypatch)
     monkeypatch.setattr(changes, "load_examples", few_examples)
     monkeypatch.setattr(changes, "load_task", known_task)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A repository with the row `theirs`, on a branch of its own; ours is not there yet."""
     write_good(tmp_path / THEIRS, OTHER_WAY)
     (tmp_path / "code.py").write_text("1\n")
     git(tmp_path, "init", "-qb", "main")
@@ -61,8 +64,7 @@ def home(tmp_path, monkeypatch):
 
 
 def reported(*arguments, code=1):
-    done = CliRunner().invoke(main, ["submit", "check", "--against", "main", "--report", "json", *arguments])
-    assert done.exit_code == code, done.output
+    done = grue("submit", "check", "--against", "main", "--report", "json", *arguments, code=code)
     return [(int(p["id"][-3:]), p["path"].removeprefix("submissions/")) for p in json.loads(done.stdout)["problems"]]
 
 
@@ -158,11 +160,8 @@ def test_what_is_no_repository_or_commit_is_told(home, tmp_path_factory, refused
 
 
 @pytest.fixture
-def versions(tmp_path, monkeypatch):
+def versions(tmp_path):
     """The row as it stands, and a new version of it with the same texts."""
-    use_few_examples(monkeypatch)
-    monkeypatch.setattr(changes, "load_examples", few_examples)
-    monkeypatch.setattr(changes, "load_task", known_task)
     return write_good(tmp_path / "old/mini/ours"), write_good(tmp_path / "new/mini/ours")
 
 

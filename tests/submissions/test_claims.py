@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 from support.factories import a_result, a_task
-from support.good_submission import SEEDS, configure, seal, system_says, told
 
 from grue.submissions.checks.claims import other_calls, untrue
 
@@ -36,20 +35,20 @@ def test_half_a_second_can_be_and_a_whole_run_takes_no_less_than_a_part_of_it():
     assert said == "reward_calls: states 1,024 until the kept update and 12 in the whole run"
 
 
-def test_reward_calls_are_those_of_the_configuration(ours):
-    """Each seed states the calls of its kept and its last update; one lies, each in its own way."""
-    configure(ours, algorithm="ppo", config=REINFORCED)
-    stated = {1: (8, 1024, 16, 2048), 2: (8, 64, 16, 2048), 3: (8, 1024, 16, 1536), 4: (0, 0, 8, 1024)}
-    for seed, (update, calls, last, whole) in stated.items():
-        system_says(ours, seed, **kept(calls, update), last={"update": last, "training": {"reward_calls": whole}})
-    assert [message for check, _, message in told(seal(ours)) if check == "GRUE-S080"] == [
-        "reward_calls: states 64 until the kept update; its configuration makes 1,024.",
-        "reward_calls: states 1,536 until the last update; its configuration makes 2,048.",
-        "last: update: states 8; its configuration makes 16.",
+def test_reward_calls_are_those_of_the_configuration():
+    """Until the kept update and in the whole run; a lie about either, or about the last update, is told."""
+
+    def said(update, calls, last, whole):
+        return differing(**kept(calls, update), last={"update": last, "training": {"reward_calls": whole}})
+
+    assert said(8, 1024, 16, 2048) == []
+    assert said(8, 64, 16, 2048) == ["reward_calls: states 64 until the kept update; its configuration makes 1,024."]
+    assert said(8, 1024, 16, 1536) == [
+        "reward_calls: states 1,536 until the last update; its configuration makes 2,048."
     ]
+    assert said(0, 0, 8, 1024) == ["last: update: states 8; its configuration makes 16."]
     older = {"tokens": 500.0, "episodes": 1024.0, "seconds": 2.5}
-    system_says(ours, *SEEDS, update=8, training=older, last={"update": 16})
-    assert not [message for check, _, message in told(seal(ours)) if check == "GRUE-S080"]
+    assert differing(update=8, training=older, last={"update": 16}) == []
 
 
 def test_what_the_board_would_count_is_held_against_the_configuration():

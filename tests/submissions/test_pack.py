@@ -69,15 +69,6 @@ def test_a_pack_holds_results_predictions_description_and_manifest_as_the_same_b
     assert contents(pack(runs[::-1], tmp_path / "other")) == packed
 
 
-def test_what_a_run_was_rewarded_with_stays_at_home(tmp_path):
-    folder = write_run(tmp_path / "runs/mini/commongen/ours/seed-1", a_run())
-    for name in ("rewards.jsonl", "selected.json", "train.jsonl"):
-        (folder / name).write_text("{}\n")
-    packed = contents(pack([read_run(folder)], tmp_path))
-    names = {"MANIFEST.sha256", "seed-1.predictions.jsonl.gz", "seed-1.result.json", "submission.toml"}
-    assert {path.rpartition("/")[2] for path in packed} == names
-
-
 def test_another_name_goes_into_every_result_and_is_no_path(tmp_path):
     folder = pack([a_run()], tmp_path / "submissions", name="theirs")
     assert read_result(folder / "commongen/seed-1.result.json").system == SYSTEM | {"name": "theirs"}

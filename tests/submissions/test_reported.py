@@ -4,10 +4,9 @@ import hashlib
 import json
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue
 from support.paths import ROOT
 
-from grue.cli.main import main
 from grue.errors import DataError
 from grue.metrics.card import CARDS
 from grue.render.figure_2 import PAPER, paper_scores
@@ -163,9 +162,8 @@ def test_figure_two_comes_out_where_its_mix_is_known_and_elsewhere_says_so(paper
 def test_the_board_of_a_task_shows_its_tables(tmp_path):
     """What is printed beside a ±, with a variant, by people, and how a column differs."""
     places = ["--submissions", str(FILE.parents[1]), "--runs", str(tmp_path), "--format", "markdown"]
-    shown = CliRunner().invoke(main, ["leaderboard", "--suite", "grue", "--task", "imdb", *places])
-    assert shown.exit_code == 0, shown.output
-    headings = [line for line in shown.stdout.splitlines() if line.startswith("#") and "reported in" in line]
+    shown = grue("leaderboard", "--suite", "grue", "--task", "imdb", *places).stdout
+    headings = [line for line in shown.splitlines() if line.startswith("#") and "reported in" in line]
     assert len(headings) == TASKS["imdb"]
     for text in ("PPO, target KL ∞", "41.897 ± 1.806", "5 seeds", "older configuration", "NLPO, without KL"):
-        assert text in shown.stdout
+        assert text in shown

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue
 from support.factories import a_result
 from support.good_submission import (
     EXAMPLES,
@@ -36,7 +36,6 @@ from support.good_submission import (
 )
 
 from grue import files
-from grue.cli.main import main
 from grue.errors import ConfigError, DataError, visible
 from grue.evaluation.scoring import Scored
 from grue.records import Score
@@ -50,10 +49,6 @@ from grue.submissions.reading import MOST_FILES
 from grue.task_files import load_task
 
 NO_SEED = "names no seed, which is a whole number from 0 to 4294967295, without leading zeros."
-
-
-def test_a_good_submission_has_no_problem(ours):
-    assert check(ours) == check(ours.parent) == check(ours.parent.parent) == []
 
 
 def test_what_may_be_said_and_what_counts_as_rounding(ours):
@@ -190,8 +185,7 @@ def test_what_this_machine_lacks_is_no_fault_of_the_submission(ours, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(rescoring, "load_examples", no_examples)
         refused.message("\n".join(f"{p.id} {p.message}" for p in check(ours)))
-        done = CliRunner().invoke(main, ["submit", "check", str(ours)])
-        assert done.exit_code == 3 and done.stderr.endswith("see GRUE-S039 in the report.\n")
+        assert grue("submit", "check", ours, code=3).stderr.endswith("see GRUE-S039 in the report.\n")
     score = rescoring.score_predictions
 
     def without_cider(*arguments, prepare):
@@ -245,16 +239,6 @@ def test_what_learned_nothing_is_a_reference_with_five_seeds_or_with_one_and_on_
         seal(system)
     have_tasks(monkeypatch, "commongen", "imdb")
     assert check(ours.parent.parent) == []
-
-
-def test_a_system_is_held_against_others_elsewhere(ours, tmp_path):
-    """The merge base has the system itself, in its last version, and one with the same texts under another name."""
-    for name in ("ours", "theirs"):
-        write_good(tmp_path / f"base/mini/{name}")
-    assert check(ours) == []
-    found = check(ours, others=tmp_path / "base")
-    assert [problem.id for problem in found] == ["GRUE-S018"] * len(SEEDS)
-    assert found[0].message == "has the same texts as theirs, seed-1.predictions.jsonl.gz, or nearly."
 
 
 def test_a_neighbour_that_cannot_be_read_is_no_problem_of_ours(ours):
