@@ -1,11 +1,11 @@
-"""The board: who is ranked, how ties are shared, what is left out, and what never changes."""
+"""The board: who is ranked, what stands beside the ranks, what is left out, and what never changes."""
 
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.boards import JOKES, STORIES, five, ranks, row, with_system
+from support.boards import JOKES, STORIES, five, ranks, references, row, with_result, with_system
 from support.factories import a_result, a_score, a_task, entries
 
 from grue import files
@@ -180,6 +180,63 @@ def test_no_order_matters():
     for _ in range(5):
         generator.shuffle(found)
         assert rank(found, [JOKES, STORIES]) == board
+
+
+def test_a_new_system_changes_no_number_but_ranks():
+    def board(found):
+        made = rank(found, [STORIES, JOKES], iqm=True)
+        rows = {(r.system, r.status, r.standing): replace(r, rank=None, task_ranks={}) for r in made.rows}
+        return rows, [r.rank for r in made.rows if r.system == "nlpo"]
+
+    old = both("ppo", 40.0) + both("nlpo", 42.0) + both("ppo", 41.0, status="rescored")
+    old += entries(STORIES, "half", {1: 3.0, 2: 4.0}) + entries(STORIES, "whole", {1: 3.0}, limited=True)
+    before, first = board(old)
+    for new in (both("a first", 90.0), both("zz last", 1.0), entries(JOKES, "x", {1: 5.0}, naturalness=None)):
+        assert before.items() <= board(old + new)[0].items()
+    assert board(old + both("best", 99.0))[1] != first
+
+
+def test_the_iqm_is_there_when_asked_for_and_only_of_whole_systems():
+    found = entries(STORIES, "ppo", {1: 0.0, 2: 40.0, 3: 42.0, 4: 90.0})
+    found += entries(JOKES, "ppo", {1: 10.0, 2: 50.0, 3: 52.0, 4: 100.0}, naturalness=None)
+    found += entries(STORIES, "half", {1: 50.0})
+    board = rank(found, [STORIES, JOKES], iqm=True)
+    assert row(board, "ppo").iqm == pytest.approx((40 + 42 + 50 + 52) / 4)  # the middle four of eight
+    assert row(board, "half").iqm is None
+    assert [r.iqm for r in rank(found, [STORIES, JOKES]).rows] == [None, None]
+
+
+def test_what_has_no_predictions_is_never_ranked_and_in_nobodys_rank():
+    board = rank(both("claimed", 99.0, status="reported") + both("ppo", 40.0), [STORIES, JOKES])
+    assert [(r.system, r.status, r.standing, r.rank, r.task_ranks) for r in board.rows] == [
+        ("ppo", "local", "ranked", 1, {"jokes": 1, "stories": 1}),
+        ("claimed", "reported", "no predictions", None, {}),
+    ]
+
+
+def test_a_reference_is_never_ranked_and_stands_in_the_order_of_references():
+    """So does what saw the references with one of its seeds, and what looks answers up, whatever its seeds."""
+    seeing = [
+        with_result(e, generation={"best_of": {"n": 8, "oracle": e.result.seed == 5}}) for e in both("best-of-8", 80.0)
+    ]
+    lookups = [
+        with_result(e, system={"name": name, "algorithm": name})
+        for name in ("best-of-n", "nearest")
+        for e in both(name, 20.0)
+    ]
+    fixed = references([e for name in ("oracle", "ours", "copy", "null") for e in both(name, 98.0)])
+    limited = references(entries(STORIES, "part", {1: 99.0}, limited=True))
+    board = rank([*seeing, *lookups, *fixed, *limited, *both("ppo", 40.0)], [STORIES, JOKES])
+    assert [(r.system, r.standing, r.rank) for r in board.rows] == [
+        ("ppo", "ranked", 1),
+        ("part", "limited", None),
+        *(
+            (name, "reference", None)
+            for name in ("null", "copy", "nearest", "best-of-n", "ours", "best-of-8", "oracle")
+        ),
+    ]
+    assert row(board, "ppo").task_ranks == {"jokes": 1, "stories": 1}
+    assert row(board, "best-of-n").cells["jokes"].seeds == (1, 2, 3, 4, 5)
 
 
 def write(path, seed=1, preference=40.0, changes=None):

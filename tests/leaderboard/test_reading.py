@@ -1,20 +1,25 @@
 """How a board is read: ranks by pairs, what a row was trained on, and where a score stands."""
 
+import random
 from dataclasses import replace
 
 import pytest
 from support.boards import JOKES, STORIES, five, ranks, row, with_result, with_system
 from support.factories import FLUENT, LIKED, a_score, a_task, entries
 from support.late import late
+from support.render_boards import SUITE
 
 from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
 from grue.files import plain
+from grue.leaderboard.board import Cell, Estimate
 from grue.leaderboard.neighbours import neighbours
+from grue.leaderboard.places import shared_ranks
 from grue.leaderboard.rank import rank
+from grue.records import About
 from grue.render import markdown
 from grue.render.tables import page
-from grue.stats.paired import Contrast, judge_seeds
+from grue.stats.paired import Contrast, judge_seeds, p_of_each
 from grue.task_files import load_task
 from grue.tasks import MetricSpec
 
@@ -76,6 +81,33 @@ def test_a_rank_counts_the_systems_significantly_above_after_holm():
     # Of three pairs, 2.4 is the second smallest difference: p · 2 is above 5 %, and the first rank is shared.
     assert ranked(50, 47.6, 48.8) == {"at 50": 1, "at 48.8": 1, "at 47.6": 1}
     assert ranked(50, 47.6, 20) == {"at 50": 1, "at 47.6": 2, "at 20": 3}
+
+
+def test_the_ps_of_all_pairs_at_once_are_those_of_pair_by_pair():
+    """Of one to three tasks, paired or not, with other numbers of seeds, without spread, and of a lone seed."""
+    draw = random.Random(0)
+
+    def scores(seeds):
+        spread = draw.choice((0.0, 0.01, 3.0))
+        return tuple(draw.choice((40.0, 41.0, 60.0)) + spread * draw.gauss(0, 1) for _ in range(seeds))
+
+    pairs = []
+    for _ in range(300):
+        sizes = [(draw.choice((1, 3, 5)), draw.choice((1, 3, 5))) for _ in range(draw.choice((1, 2, 3)))]
+        pairs.append([Contrast(scores(a), scores(b), paired=a == b > 1 and draw.random() < 0.5) for a, b in sizes])
+    assert p_of_each(pairs) == pytest.approx([judge_seeds(each).p for each in pairs], abs=1e-12)
+
+
+def test_noise_leads_past_nobody():
+    """The last has the second's runs but for one that failed: its interval holds the first, and its mean is lower."""
+    values = ([98.6, 98.9, 98.4, 98.8, 98.7], [89.2, 88.1, 90.4, 89.9, 88.6], [0.0, 88.1, 90.4, 89.9, 88.6])
+    scores = [{"x": dict(enumerate(seeds, start=1))} for seeds in values]
+    cells = [Cell((1, 2, 3, 4, 5), (), Estimate(0.0, None, known["x"]), None, None, {}) for known in scores]
+    rows = [replace(SUITE.rows[0], system=str(i), about=About(), cells={"x": cell}) for i, cell in enumerate(cells)]
+    assert stats.ttest_ind(values[0], values[2], equal_var=False).pvalue > 0.05
+    assert shared_ranks(rows, scores) == [1, 2, 2]
+    errors = [{"x": {seed: 100 - value for seed, value in known["x"].items()}} for known in scores]
+    assert shared_ranks(rows, errors, "lower") == [1, 2, 2]
 
 
 PPO, NLPO = began("ppo", (2.0, 3.0, 2.0, 3.0, 2.0)), began("nlpo", (5.0, 6.0, 6.0, 5.0, 6.0))

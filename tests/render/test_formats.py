@@ -1,23 +1,60 @@
-"""What only one format has: every digit of JSON, the shape of CSV, what LaTeX needs to compile, files of examples."""
+"""What is in no golden file: tables cut to a terminal, equal bytes, every digit of JSON, what LaTeX needs, files of examples."""
 
 import json
 import math
+import random
 import re
 import shutil
 import subprocess
 from dataclasses import replace
 
 import pytest
+from support import render_boards
+from support.boards import JOKES, STORIES, five
 from support.examples import HOSTILE_TEXTS, some_examples
+from support.factories import entries
 from support.hostile_names import NAMES, with_names
 from support.late import late
-from support.render_boards import EMPTY, NLPO, STORIES, SUITE, TASK
+from support.render_boards import EMPTY, NLPO, SUITE, TASK
 
 from grue.leaderboard.board import Estimate
-from grue.render import as_examples, as_json, latex
+from grue.leaderboard.rank import rank
+from grue.render import as_examples, as_json, latex, markdown
 from grue.render.as_examples import MOST_BYTES, MOST_CHARACTERS
+from grue.render.layout import Heading, TextTable, narrow
 
 as_csv = late("grue.render.as_csv")
+
+
+def test_a_wide_table_is_cut_to_the_width_of_a_terminal():
+    headings = tuple(Heading(f"column {n}") for n in range(6))
+    row = ("1", "ppo", "a", "b", "c" * 30, "d")
+    wide = TextTable("Title", headings, (row,), frozenset({(0, 1), (0, 4)}), ("note",))
+    whole = 1 + 5 * (len("column 0") + 3) + (30 + 3)
+    assert narrow(wide, whole) == [wide]
+    first, second, third = narrow(wide, 45)
+    assert (first.title, first.rows) == ("Title", (("1", "ppo", "a", "b"),))
+    assert (second.title, second.rows) == ("", (("1", "ppo", "c" * 30),))  # too wide alone, and still shown
+    assert ([column.header for column in third.columns], third.rows) == (
+        ["column 0", "column 1", "column 5"],
+        (("1", "ppo", "d"),),
+    )
+    assert [part.strong for part in (first, second, third)] == [{(0, 1)}, {(0, 1), (0, 2)}, {(0, 1)}]
+    assert [part.lines for part in (first, second, third)] == [(), (), ("note",)]
+    assert [len(part.columns) for part in narrow(wide, whole - 1)] == [5, 3]
+
+
+@pytest.mark.parametrize("form", ["as_csv", "as_json", "latex", "markdown"])
+def test_equal_input_gives_equal_bytes_in_whatever_order_and_nothing_trails(form):
+    render = {"as_csv": as_csv, "as_json": as_json, "latex": latex, "markdown": markdown}[form].render
+    found = entries(STORIES, "ppo", five(42.0), "rescored") + entries(STORIES, "mine", {1: 41.0})
+    found += entries(JOKES, "ppo", five(22.0), "rescored", naturalness=None)
+    whole = render(rank(found, [STORIES, JOKES]))
+    random.Random(1).shuffle(found)
+    assert render(rank(found, [JOKES, STORIES])) == whole
+    for text in (whole, *map(render, (SUITE, TASK, EMPTY))):
+        assert text.endswith("\n") and not text.endswith("\n\n") and "\r" not in text
+        assert not [line for line in text.split("\n") if line.endswith(" ")]
 
 
 def test_json_has_every_digit_and_never_says_what_it_cannot_say():
@@ -42,7 +79,7 @@ def test_a_frame_has_missing_values_where_nothing_is_known():
 
 def test_a_table_too_wide_for_a_page_is_cut_and_labels_differ():
     assert len(set(re.findall(r"\\label\{(.*)\}", latex.render(SUITE)))) == 5
-    tasks = tuple(replace(STORIES, name=f"a_task_with_a_name_{n}") for n in range(7))
+    tasks = tuple(replace(render_boards.STORIES, name=f"a_task_with_a_name_{n}") for n in range(7))
     cells = {task.name: NLPO.cells["stories"] for task in tasks}
     board = replace(SUITE, tasks=tasks, rows=(replace(NLPO, cells=cells, task_ranks={}),), reported=())
     preference = latex.render(board).split("\n\n")[2]
