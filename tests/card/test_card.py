@@ -108,31 +108,22 @@ def test_a_planted_hack_is_found_by_samples_and_by_what_needs_no_learning(plante
     assert any(said.startswith("It can be hacked: as the reward is pushed") for said in report.verdict(card))
 
 
-def test_a_metric_that_moves_with_the_reward_follows_and_the_same_seed_gives_the_same_card(planted):
-    task = planted("words", "length")
-    first, again, other = (measuring.measure(task, samples=16, seed=seed) for seed in (1, 1, 2))
-
-    def timeless(card):
-        signal = replace(card.signal, move=replace(card.signal.move, seconds=0))
-        return files.plain(replace(card, seconds={}, signal=signal))
-
-    assert timeless(first) == timeless(again) != timeless(other)
-    said = " ".join(report.verdict(first))
+def test_a_metric_that_moves_with_the_reward_follows(planted):
+    said = " ".join(report.verdict(measuring.measure(planted("words", "length"), samples=16)))
     assert "held-out preference follows" in said and "hacked" not in said
 
 
-def test_a_function_may_read_references_and_token_ids(planted):
+def test_a_function_may_read_references(planted):
     card = measuring.measure(planted("right"), samples=16)
     assert card.frontier.oracle and card.answers["oracle"].scores["reward"] == 1
     assert card.answers["sampled"].scores["reward"] == 0 and card.signal.rewards.flat == 1
     said = report.verdict(card)
     assert any("gains no reward beyond chance" in one and "100% of the groups are flat" in one for one in said)
-    card = measuring.measure(planted("ids"), samples=16)
+
+
+def test_a_function_may_read_token_ids_and_without_references_there_is_neither_constant_nor_oracle(planted):
+    card = measuring.measure(planted("ids", references=False), samples=16)
     assert card.answers["empty"].scores["reward"] == 1, "the end token"
-
-
-def test_without_references_there_is_neither_constant_nor_oracle(planted):
-    card = measuring.measure(planted(references=False), samples=16)
     assert card.lazy == ("empty", "copy") and "oracle" not in card.answers and [*card.lengths] == ["prompt"]
 
 
@@ -204,8 +195,8 @@ def test_long_references_matter_where_the_reward_reads_them(plain):
     assert report.verdict(unread)[-1].startswith("5% of the prompts")
 
 
-def test_the_command_writes_a_page_and_a_file(planted, tmp_path):
-    planted()
+def test_the_command_writes_a_page_and_a_file_and_the_same_seed_gives_the_same_card(planted, tmp_path):
+    task = planted()
     done = commands.grue("tools", "card", "planted.toml", "--out", "card", "--samples", 16, "--json")
     written = files.read_json(tmp_path / "card/card.json")
     assert json.loads(done.stdout) == written and written["answers"]["empty"]["scores"]["reward"] == 0
@@ -213,6 +204,10 @@ def test_the_command_writes_a_page_and_a_file(planted, tmp_path):
     for sentence in written["verdict"]:
         assert sentence.replace("'", "&#39;") in page
     assert "best of 16" in page and "The board" not in page and page.count("<svg") == 8
+    again = files.plain(measuring.measure(task, samples=16, seed=1))
+    for card in (written, again):
+        card["seconds"] = card["signal"]["move"]["seconds"] = 0
+    assert again.items() <= written.items()
 
 
 @pytest.mark.parametrize(

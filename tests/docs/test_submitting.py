@@ -231,7 +231,6 @@ ACTION = yaml.safe_load((ROOT / ".github/actions/grue-check/action.yml").read_te
     ("given", "status", "printed"),
     [
         ({"files": "seed-*.json", "at-least": "preference=60\nasked_sentiment=1"}, 1, "FAIL asked_sentiment"),
-        ({"files": "seed-1.json", "at-least": "preference=supervised+ppo", "tolerance": "20"}, 0, "tolerance 20"),
         ({"files": "seed-1.json", "baseline": "seed-2.json:seed-1.json", "tolerance": "9"}, 0, "seeds: 2"),
         ({"files": "seed-1.json", "at-least": "preference=60", "junit": "grue/check.xml"}, 0, "1 file"),
         ({"files": "--help"}, 2, "Nothing to check"),  # a name is no option

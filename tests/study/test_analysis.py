@@ -76,8 +76,7 @@ def test_half_finished_answers_count_and_are_stated_or_refused(tmp_path, refused
     assert found.scales[0].systems[0].answers == 8 + 8 + 4
     with refused(DataError):
         analysed(KEY, half, tmp_path, complete=True)
-    whole = analysed(KEY, varied, tmp_path, complete=True)
-    assert whole.scales == analysed(KEY, varied, tmp_path).scales
+    assert analysed(KEY, varied, tmp_path, complete=True).scales[0].systems[0].answers == 8 * 3
 
 
 def test_what_has_nothing_to_compare_is_left_open(tmp_path):
