@@ -6,11 +6,10 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue
 from support.late import late
 
 from grue import files
-from grue.cli.main import main
 from grue.conform import STATE, Stated, compared, conform_curves, conform_step
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.task_files import load_task
@@ -160,8 +159,8 @@ def test_bad_input(tmp_path, refused):
 # --- a loss of one's own ----------------------------------------------------------------------------------------------
 
 
-def grue_conform(*arguments):
-    return CliRunner().invoke(main, ["tools", "conform", *map(str, arguments)], prog_name="grue")
+def conform(*arguments, code=0):
+    return grue("tools", "conform", *arguments, code=code)
 
 
 @pytest.fixture
@@ -171,18 +170,15 @@ def beside_losses(folder, monkeypatch):
 
 
 def test_a_right_loss_and_a_scaled_one(beside_losses, tmp_path):
-    done = grue_conform(tmp_path / "out", *beside_losses, "--loss", "losses_of_mine:grpo", "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
+    found = json.loads(conform(tmp_path / "out", *beside_losses, "--loss", "losses_of_mine:grpo", "--json").stdout)
     assert [stage["name"] for stage in found["first_step"]["stages"]] == ["loss", "gradient"] and not found["differs"]
     assert found["first_step"]["stages"][1]["cosine"] == pytest.approx(1, abs=1e-8)
     assert files.read_json(tmp_path / "out/result.json") == found
     page = (tmp_path / "out/conform.html").read_text()
     assert "losses_of_mine:grpo beside grue" in page and "The first step is the same, on 16 responses" in page
     assert "board" not in page.partition("</style>")[2]
-    done = grue_conform(*beside_losses, "--loss", "losses_of_mine:summed")
-    assert done.exit_code == 1
-    assert "What explains the gradient exactly: grue's own loss, times 16." in done.output
+    summed = conform(*beside_losses, "--loss", "losses_of_mine:summed", code=1)
+    assert "What explains the gradient exactly: grue's own loss, times 16." in summed.output
 
 
 @pytest.mark.parametrize("name", ["vector", "number", "without_gradient", "infinite", "broken", "nothing"])
@@ -191,11 +187,10 @@ def test_losses_that_cannot_be_compared(beside_losses, folder, name, refused):
         conform_step(task_of(folder), replace(STATED, batch=8), loss=f"losses_of_mine:{name}")
 
 
-def test_options_that_do_not_go_together(beside_losses, tmp_path):
-    done = grue_conform(*beside_losses, "--loss", "losses_of_mine:grpo", "--seeds", "1-2")
-    assert done.exit_code == 2 and "A loss is compared on a fixed batch alone" in done.output
-    done = grue_conform(*beside_losses, "--seeds", "1-2")
-    assert done.exit_code == 2 and "Learning curves need a FOLDER" in done.output
+def test_options_that_do_not_go_together(beside_losses):
+    with_loss = conform(*beside_losses, "--loss", "losses_of_mine:grpo", "--seeds", "1-2", code=2)
+    assert "A loss is compared on a fixed batch alone" in with_loss.output
+    assert "Learning curves need a FOLDER" in conform(*beside_losses, "--seeds", "1-2", code=2).output
 
 
 def test_without_trl(folder, monkeypatch, refused):
@@ -253,21 +248,14 @@ def test_trl_counts_the_padding_of_absolute_positions(folder, tmp_path):
 @with_trl
 @quietly
 def test_other_settings_of_trl_are_named(folder, tmp_path):
+    """Some of each part; every known variant is in tests/rl/test_first_step.py, written by hand."""
     task, stated = api.plain_task(task_of(folder)), replace(STATED, batch=16, penalty=1.0)
+    by_batch = "advantages are divided by the batch's deviation, after the group's mean is taken off"
+    unbiased = "the KL penalty has an unbiased gradient: k3 weighted by the policy's ratio, or k2"
     for key, value, cause in (
-        (
-            "scale_rewards",
-            "batch",
-            "advantages are divided by the batch's deviation, after the group's mean is taken off",
-        ),
-        ("scale_rewards", "none", "advantages are rewards less the group's mean, not divided"),
+        ("scale_rewards", "batch", by_batch),
         ("loss_type", "bnpo", "the loss is a mean over all tokens of the batch"),
-        (
-            "use_bias_correction_kl",
-            True,
-            "the KL penalty has an unbiased gradient: k3 weighted by the policy's ratio, or k2",
-        ),
-        ("beta", 0.0, "the KL penalty is left out"),
+        ("use_bias_correction_kl", True, unbiased),
         ("learning_rate", 6e-4, "the learning rate is × 2"),
     ):
         trainer = api.make_trl(task, stated, 1, tmp_path, settings={key: value})
@@ -306,10 +294,8 @@ def test_curves_of_trl_beside_grue(tmp_path, method):
     """Two seeds of two updates: the same start answers alike."""
     command = [tmp_path / "out", "--algo", method, "--seeds", "1-2", "--updates", "2", "--every", "1"]
     command += ["--batch", "16", "--examples", "8", "--json"]
-    done = grue_conform(*command)
-    assert done.exit_code == 1, done.output  # by the positions of its first step
-    found = json.loads(done.stdout)
+    found = json.loads(conform(*command, code=1).stdout)  # by the positions of its first step
     preference, kl = found["curves"]
     assert preference["means"][0][0] == preference["means"][1][0] and kl["means"][0][0] == kl["means"][1][0] == 0
     assert preference["steps"] == [0, 1, 2]
-    assert json.loads(grue_conform(*command).stdout) == found
+    assert json.loads(conform(*command, code=1).stdout) == found

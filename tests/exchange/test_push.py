@@ -5,16 +5,14 @@ import shutil
 
 import pytest
 import yaml
-from click.testing import CliRunner
 from huggingface_hub import ModelCard, constants, parse_eval_result_entries
-from support import hub_server
+from support import commands, hub_server
 from support.hub_server import Fault
 from support.late import late
 from support.own_task import OWN_TASK
 
 import grue
 from grue import files
-from grue.cli.main import main
 from grue.errors import DataError
 
 tiny, checkpoint = late("support.tiny"), late("grue.lm.checkpoint")
@@ -65,9 +63,9 @@ def held(hub):
 def push(run):
     """Push the run; return what is printed and told."""
 
-    def call(*more, to="me/words"):
-        done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", to, *more])
-        assert done.exit_code == 0 and TOKEN not in done.output, done.output
+    def call(*more, folder=run, to="me/words", code=0):
+        done = commands.grue("tools", "push", folder, "--to", to, *more, code=code)
+        assert TOKEN not in done.output, done.output
         return done
 
     return call
@@ -113,11 +111,10 @@ def test_a_push_brings_the_checkpoint_its_card_and_its_scores_once(written, held
     assert len([path for method, path, _ in written.requests if method == "PUT"]) == 1, "the weights are sent once"
 
 
-def test_the_last_policy_of_a_run_brings_its_own_scores(written, held, run, trained):
+def test_the_last_policy_of_a_run_brings_its_own_scores(written, held, push, run, trained):
     made = grue.evaluate(run / "final", trained / "words.toml")
     assert made.system["name"] == "ppo+last"
-    done = CliRunner().invoke(main, ["tools", "push", str(run / "final"), "--to", "me/words", "--samples"])
-    assert done.exit_code == 0, done.output
+    push("--samples", folder=run / "final")
     sent = json.loads(held()["evaluation/result.json"])
     assert (sent["system"]["name"], sent["system"]["weights"]) == ("ppo+last", made.system["weights"])
     assert json.loads((run.parents[1] / "ppo+last/seed-1/result.json").read_text()) == sent
@@ -153,8 +150,7 @@ def test_a_dry_run_needs_no_token_and_sends_nothing(hub, waited, push, run, monk
     names = {line.split()[-1] for line in lines}
     assert names >= {"model.safetensors", "README.md", SCORES, "evaluation/predictions.jsonl"}
     monkeypatch.chdir(run / "checkpoint")  # from within its folder
-    done = CliRunner().invoke(main, ["tools", "push", ".", "--to", "me/words", "--samples", "--dry-run"])
-    assert done.exit_code == 0 and "evaluation/predictions.jsonl" in done.stdout
+    assert "evaluation/predictions.jsonl" in push("--samples", "--dry-run", folder=".").stdout
     assert hub.requests == []
 
 
@@ -210,8 +206,7 @@ def test_the_hub_s_address_is_taken_from_the_option(written, held, push, run, mo
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     push("--endpoint-url", f"{written.address}/", "--benchmark", "a/b")
     assert {one["source"]["url"] for one in yaml.safe_load(held()[SCORES])} == {f"{written.address}/me/words"}
-    done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", "me/words"])
-    assert done.exit_code == 3 and "the upload was cut off: " in done.stderr
+    assert "the upload was cut off: " in push(code=3).stderr
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -243,7 +238,7 @@ def test_private_means_private(written, held, push, refuse):
     assert list(held("me/public")) == ["README.md"]
 
 
-def test_refusals_say_what_to_do(written, run, refuse):
+def test_refusals_say_what_to_do(written, push, run, refuse):
     written.add("models", "you/theirs", {".gitattributes": b""})
     for name in ("you/words", "you/theirs"):
         refuse(3, to=name)
@@ -253,8 +248,7 @@ def test_refusals_say_what_to_do(written, run, refuse):
         refuse(2, "--endpoint-url", address)
     refuse(2, "--benchmark", "words")
     (run / "checkpoint/README.md").write_text("---\nlanguage: [\n---\n")
-    done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", "me/words"])
-    assert done.exit_code == 3 and "README.md: the hub cannot read its front matter" in done.stderr
+    assert "README.md: the hub cannot read its front matter" in push(code=3).stderr
     (run / "checkpoint/README.md").unlink()
     refuse(3)
 
@@ -271,19 +265,14 @@ def test_without_a_token_or_with_an_old_one(written, monkeypatch, refuse):
     refuse(2)
 
 
-def test_an_interrupted_push_goes_on(written, held, push, run):
-    def told():
-        done = CliRunner().invoke(main, ["tools", "push", str(run), "--to", "me/words"])
-        assert done.exit_code == 3 and TOKEN not in done.output, done.output
-        return done.stderr
-
+def test_an_interrupted_push_goes_on(written, held, push):
     written.ignored = r"tokenizer\.json$"
-    assert "lacks tokenizer.json or has other content there: a .gitignore" in told()
+    assert "lacks tokenizer.json or has other content there: a .gitignore" in push(code=3).stderr
     written.ignored = ""
     for path, status in (("preupload", 400), ("/stored/", 403), ("commit/main", 500), ("commit/main", 412)):
         method = "PUT" if path == "/stored/" else "POST"
         written.stored.clear()
         written.faults.append(Fault(path, method, status=status, headers={"X-Error-Message": f"no, {TOKEN}"}))
-        assert "Nothing was changed on this machine; rerun the command to continue." in told()
+        assert "Nothing was changed on this machine; rerun the command to continue." in push(code=3).stderr
     push()
     assert "model.safetensors" in held()

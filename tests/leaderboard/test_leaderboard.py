@@ -60,12 +60,6 @@ def test_too_few_seeds_are_shown_but_neither_ranked_nor_in_anyone_elses_rank(see
     assert rank(fewer, [STORIES, JOKES]).rows[0].standing == standing, "the task with the fewest seeds decides"
 
 
-def test_a_partial_system_has_cells_but_no_headline():
-    (ppo,) = rank(PPO, [STORIES, JOKES]).rows
-    assert (ppo.standing, ppo.rank, ppo.preference, ppo.interval, ppo.naturalness) == ("partial", *[None] * 4)
-    assert list(ppo.cells) == ["stories"]
-
-
 def test_limited_results_and_those_of_another_status_stay_apart():
     found = [*entries(STORIES, "ppo", five(99.0), limited=True), *PPO, *entries(STORIES, "ppo", five(50.0), "rescored")]
     board = rank(found, [STORIES])

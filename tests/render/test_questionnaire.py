@@ -6,10 +6,8 @@ import json
 import re
 from dataclasses import replace
 
-import pytest
 from support.studies import PAIRS, RUNS, SCALES, a_study, outputs
 
-from grue.errors import DataError
 from grue.render.questionnaire import publish, render
 from grue.study.key import KEY, read_key
 
@@ -94,7 +92,3 @@ def test_pages_and_key_are_written_apart(tmp_path):
     assert sorted(path.name for path in (tmp_path / "study").iterdir()) == [KEY, "pages"]
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be written"):
-        publish(a_study(), tmp_path / "file")
