@@ -195,7 +195,7 @@ def test_texts_that_the_checkpoint_did_not_write_are_not_verified(made, row):
     """References, texts that were improved by hand, and those of another seed: whatever their scores."""
     rewrite(row, drawn_seed(row), "What a great and beautiful film. I loved it.")
     said = "0.0% of its public texts came out again, of 99%"
-    assert said in fails(1, said, "verify", row, "--checkpoint", made / "runs", *RECORD)
+    fails(1, said, "verify", row, "--drawn", "--checkpoint", made / "runs", *RECORD)
     assert status(row) == {"rescored"}  # though the failure is recorded
 
 
