@@ -248,14 +248,15 @@ def test_trl_counts_the_padding_of_absolute_positions(folder, tmp_path):
 @with_trl
 @quietly
 def test_other_settings_of_trl_are_named(folder, tmp_path):
-    """Some of each part; every known variant is in tests/rl/test_first_step.py, written by hand."""
     task, stated = api.plain_task(task_of(folder)), replace(STATED, batch=16, penalty=1.0)
     by_batch = "advantages are divided by the batch's deviation, after the group's mean is taken off"
     unbiased = "the KL penalty has an unbiased gradient: k3 weighted by the policy's ratio, or k2"
     for key, value, cause in (
         ("scale_rewards", "batch", by_batch),
+        ("scale_rewards", "none", "advantages are rewards less the group's mean, not divided"),
         ("loss_type", "bnpo", "the loss is a mean over all tokens of the batch"),
         ("use_bias_correction_kl", True, unbiased),
+        ("beta", 0.0, "the KL penalty is left out"),
         ("learning_rate", 6e-4, "the learning rate is × 2"),
     ):
         trainer = api.make_trl(task, stated, 1, tmp_path, settings={key: value})
