@@ -385,13 +385,11 @@ def test_an_overview_without_means_shows_the_tasks_with_results_alone():
     assert "No results yet on reviews." in text
 
 
-def test_a_tasks_table_shows_status_and_seeds_of_what_is_not_ranked_and_what_the_marks_mean():
+def test_a_tasks_table_shows_status_and_seeds_of_what_is_not_ranked():
     young = entries(STORIES, "young", {1: 30.0, 2: 31.0, 3: 32.0}, "rescored")
     text = html.render(rank([*young, *entries(STORIES, "ppo", five(40.0, 0.5))], [STORIES]))
     task = text[text.index('<section id="task-stories"') :]
     assert "<th>young <b class=rescored>rescored</b> <b>3 seeds</b><td>" in task and "<th>ppo<td>" in task
-    marked = page_of("marked")
-    assert marked.count('<p class="facts">‡ got the tasks&#39; chat prompts') == 2, "below the overview and the task"
 
 
 def test_the_scripts_scores_are_those_of_the_results():

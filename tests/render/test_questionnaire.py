@@ -90,5 +90,3 @@ def test_pages_and_key_are_written_apart(tmp_path):
     assert [path.read_text(encoding="utf-8") for path in written] == pages(key)
     assert read_key(tmp_path / "study") == key
     assert sorted(path.name for path in (tmp_path / "study").iterdir()) == [KEY, "pages"]
-
-

@@ -50,9 +50,9 @@ def read(tmp_path, examples, runs):
 
 
 def test_texts_and_scores_are_those_of_the_items(read, runs):
-    mine, theirs = read("mine", "supervised@1")
+    mine, theirs = read("mine", "submissions:supervised@1")
     predictions = [record["text"] for _, record in files.read_jsonl(runs / "mini/imdb/mine/seed-1" / PREDICTIONS)]
-    assert [one.name for one in (mine, theirs)] == ["mine", "supervised@1"]
+    assert [(one.name, one.origin) for one in (mine, theirs)] == [("mine", "runs"), ("supervised@1", "submissions")]
     assert mine.runs[0].texts == theirs.runs[0].texts == [predictions[place] for place in PLACES]
     assert mine.runs[0].scores == {"asked_sentiment": [3.0, 0.0, 7.0]}, (
         "what the evaluation wrote, without corpus figures"
@@ -66,19 +66,6 @@ def test_texts_and_scores_are_those_of_the_items(read, runs):
     path.write_text(path.read_text().replace('"asked_sentiment":3', '"asked_sentiment":9'))
     (mine,) = read("mine")
     assert all(0 <= value <= 1 for value in mine.runs[0].scores["asked_sentiment"]), "changed, and computed anew"
-
-
-def test_a_name_of_both_says_which(read, runs, refused):
-    """As for `grue compare`."""
-    shutil.copytree(runs / "mini/imdb/mine", runs / "mini/imdb/supervised")
-    record = runs / "mini/imdb/supervised/seed-1/result.json"
-    about = files.read_json(record)
-    files.write_json(record, about | {"system": about["system"] | {"name": "supervised"}})
-    for origin in ("submissions", "runs"):
-        found = read(f"{origin}:supervised@1", "mine")
-        assert [system.origin for system in found] == [origin, "runs"] and found[0].name == "supervised@1"
-    with refused(ConfigError):
-        read("supervised@1", "mine")
 
 
 def test_systems_that_cannot_be_used(read, runs, refused):

@@ -24,7 +24,6 @@ from support.good_submission import (
     hand_in,
     have_tasks,
     no_examples,
-    packed,
     remove_seeds,
     result_says,
     say,
@@ -32,7 +31,6 @@ from support.good_submission import (
     system_says,
     texts_of,
     told,
-    write_good,
 )
 
 from grue import files
@@ -161,24 +159,6 @@ def test_a_models_figure_may_differ_in_its_last_digits_and_the_axes_follow_from_
     assert wrong(0.9825 + 2e-4) == ["asked_sentiment: states 0.9827; computed: 0.9825."]
     assert wrong(0.9825, preference=99.22) == ["preference: states 99.22; follows: 98.25."]
     assert wrong(0.9825, preference=98.2501) == ["preference: states 98.2501; follows: 98.25."]
-
-
-def test_all_problems_are_told_not_the_first(ours):
-    (ours / "notes.txt").write_text("x")
-    say(ours, seeds=[1])
-    result_says(ours, 1, limited=True, seed=9)
-    (ours / "commongen/seed-2.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
-    (ours / "commongen/seed-3.result.json").write_text("{")
-    (ours / "commongen/seed-3.predictions.jsonl.gz").write_bytes(b"x")
-    broken = write_good(ours.with_name("broken"), how=OTHER_WAY)
-    (broken / "submission.toml").write_bytes(b"\xff")
-    from_above = check(ours.parent.parent)
-    assert {(int(problem.id[-2:]), Path(problem.path).name) for problem in from_above} >= {
-        *((1, "notes.txt"), (2, "submission.toml"), (3, "seed-3.result.json"), (4, "seed-1.result.json")),
-        *((6, "seed-1.result.json"), (7, "seed-3.predictions.jsonl.gz"), (8, "seed-2.predictions.jsonl.gz")),
-        *((10, "commongen"), (12, "submission.toml")),
-    }
-    assert check(ours) == [problem for problem in from_above if Path(problem.path).is_relative_to(ours)]
 
 
 def test_what_this_machine_lacks_is_no_fault_of_the_submission(ours, monkeypatch, refused):

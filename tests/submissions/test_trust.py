@@ -17,7 +17,6 @@ from support.late import late
 from grue import files
 from grue.errors import SubmissionError
 from grue.submissions.checks.check import check
-from grue.submissions.checks.structure import read_system
 from grue.submissions.entries import results
 from grue.submissions.trust.draw import draw
 from grue.submissions.trust.record import read_trust
@@ -328,15 +327,6 @@ def test_the_rows_threads_are_used_within_reason(row):
     for threads, used in ((3, 3), (10**6, None), (0, None), ("2", None), (True, None)):
         edit_result(row, 1, determinism={"threads": threads})
         assert trusted.threads_of(trusted.targets(row, seeds=[1])) == used
-
-
-def test_a_packed_configuration_has_both_runs_and_is_in_order(row):
-    stages = files.read_json(row / "imdb/config.json")["stages"]
-    assert [stage["algorithm"] for stage in stages] == ["supervised", "supervised+ppo"]
-    assert stages[1]["config"]["updates"] == 2 and stages[1]["config"]["train_share"] is None
-    assert "seed" not in stages[1] and "data_dir" not in stages[1]
-    assert "imdb/config.json" in (row / "MANIFEST.sha256").read_text()
-    assert [problem.message for problem in read_system(row).problems if problem.severity == "error"] == []
 
 
 def test_a_row_is_retrained_to_the_same_bytes_and_other_texts_are_judged_by_the_other_seeds(row):
