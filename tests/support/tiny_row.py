@@ -16,6 +16,7 @@ import grue
 from grue import files
 from grue.data import load
 from grue.evaluation import evaluate
+from grue.mini.assets import read_rows
 from grue.runs import train
 from grue.submissions.checks import rescoring
 from grue.submissions.folder import Submission
@@ -23,7 +24,7 @@ from grue.submissions.packing.collect import find_runs, read_run
 from grue.submissions.packing.pack import pack
 from grue.submissions.trust import models as trusted
 from grue.submissions.trust import verify
-from miniworld import ship
+from miniworld import imdb, ship
 
 SEEDS = (1, 2, 3)
 FEW = 8
@@ -54,7 +55,13 @@ def few_examples() -> Iterator[None]:
             patch.setattr(module, "load_examples", few)
         patch.setattr(verify, "EXAMPLES", FEW)  # of a fresh draw, which is drawn once
         patch.setattr(ship, "held_back", cache(ship.held_back))
+        patch.setattr(imdb, "rows", shipped_rows)  # beside which it is drawn
         yield
+
+
+def shipped_rows(revision: str) -> dict[str, tuple[imdb.Row, ...]]:
+    """Return the rows of IMDB as they ship, which are those that miniworld draws (tests/miniworld/test_rows.py)."""
+    return {split: tuple(read_rows("imdb", split, revision)) for split in imdb.SPLITS}
 
 
 def make_row(home: Path) -> Path:
