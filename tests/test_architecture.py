@@ -151,20 +151,10 @@ BREACHES = [
     ("bounds/zero", "try:\n    import torch\nexcept ImportError:\n    pass", "imports torch outside its fence"),
     ("bounds/zero", f"{NAMED}('torch')\nimport_module('torch')", "imports torch outside its fence"),
     ("algorithms/cards/zero", "import torch", "imports torch outside its fence"),
-    ("stats/zero", "from transformers import AutoModel", "imports transformers outside its fence"),
-    ("metrics/zero", "import evaluate", "imports evaluate outside its fence"),
-    ("sweep/zero", "import ray", "imports ray outside its fence"),
-    ("plots/zero", "import matplotlib.pyplot", "imports matplotlib outside its fence"),
     ("runs/zero", "import rich.table", "imports rich outside its fence"),
-    ("api/zero", "def f():\n    import click", "imports click outside its fence"),
     ("stats/zero", "def f():\n    import pandas as pd", "imports pandas outside its fence"),
-    ("leaderboard/zero", "import jinja2", "imports jinja2 outside its fence"),
-    ("lm/zero", "import datasets", "imports datasets outside its fence"),
-    ("mini/zero", "import pyarrow.parquet", "imports pyarrow outside its fence"),
-    ("data/zero", "import huggingface_hub", "imports huggingface_hub outside its fence"),
     ("mini/zero", "def f():\n    import miniworld.news", "imports miniworld outside its fence"),
     ("mini/zero", f"{NAMED}('miniworld')", "imports miniworld outside its fence"),
-    ("plots/zero", "def f():\n    import scipy.stats", "imports scipy outside its fence"),
     ("study/zero", "import scipy.stats", "imports scipy outside its fence"),
     # The rest.
     ("stats/zero", "class Zero{n}(dict):\n    pass", "inherits from dict"),
@@ -178,7 +168,6 @@ BREACHES = [
     ("stats/zero", "resources.files('grue.runs')\nR = Registry('x', entry_points='grue.runs')", None),
     ("stats/zero", f"{NAMED}('wandb')", None),
     ("stats/zero", "class X{n}(Protocol[T]):\n    pass\nclass ZeroConfig:\n    pass", None),
-    ("stats/zero", "class ZeroConfig:\n    pass", None),
     ("algorithms/zero", "class AConfig(Common):\n    pass\nclass BConfig(AConfig):\n    pass", None),
 ]
 """Where a module is added, what it says, and which breach that is."""
@@ -218,10 +207,11 @@ def test_every_breach_is_seen() -> None:
     added |= {
         "grue/stats/a.py": "import grue.stats.b\nclass Twice:\n    pass",
         "grue/stats/b.py": "import grue.stats.c",
+        "grue/stats/c.py": f"{NAMED}('grue.stats.a')\nclass Twice:\n    pass",
+        "grue/render/__init__.py": "from grue.render.text import x",
+        "tasks/zero.py": "",
+        "submissions/mini/ours/zero.py": "",
     }
-    added |= {"grue/stats/c.py": f"{NAMED}('grue.stats.a')\nclass Twice:\n    pass"}
-    added |= {"grue/render/__init__.py": "from grue.render.text import x"}
-    added |= dict.fromkeys(("submissions/mini/ours/zero.py", "tasks/zero.py"), "")
     expected += [
         "a circle of imports: grue.stats.a → grue.stats.b → grue.stats.c → grue.stats.a",
         "pyproject.toml: the entry point grue.elsewhere is no module",

@@ -64,13 +64,10 @@ reward = "(gone)"
 version = 0
 data.splits."../x".source = "test"
 data.splits.test = {begin = -0.5, end = 1.0}
-data.splits.test = {begin = 0.8, end = 0.2}
 data.splits.test = {begin = 90.0, end = 100.0}
 data.splits.test = {begin = 0.5, end = 0.5}
 data.splits.test.source = "train"
-data.splits.rl = {source = "train", begin = 0.4}
 data.splits = {train = {end = 0.9}, rl = {source = "train", begin = 0.9}, test = {source = "train", begin = 0.95}}
-data.splits.test = {source = "train", begin = 0.4}
 prompt.truncation = "lft"
 prompt.max_tokens = "8"
 data.sources.0.kind = "hb"
@@ -103,7 +100,6 @@ search = {max_new_tokens = 0}
 rollout.num_beams = 4
 decoding = {do_sample = true, num_beams = 4}
 prompt.chat.user = "Go on: {prompt} {title}"
-prompt.chat.user = "{}"
 prompt.chat.user = "{prompt.__class__}"
 prompt.chat.user = "{prompt!r:>9}"
 prompt.chat.user = " "

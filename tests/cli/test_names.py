@@ -21,7 +21,7 @@ WRONG_NAMES = [
     *("x\n", "a" * 61, "a" * 100_000, "ppo\u202e"),
 ]
 WRONG_SEEDS = {
-    "write a range such as 1-5, or a list such as 1,2,7.": ("3-1", "-1", "", "0-10**9", "1..5", "\x1b[31m"),
+    "write a range such as 1-5, or a list such as 1,2,7.": ("3-1", "-1", "", "1-", "1,,2", "1-2-3", "²", "\x1b[31m"),
     "more than 10,000 at once.": ("0-1000000000", "1,5-4000000000", "0-9999,10000"),
     "choose whole numbers from 0 to 4294967295.": ("4294967296", "9" * 5000, "1-" + "9" * 5000),
 }
@@ -105,8 +105,9 @@ def test_seeds_that_cannot_be_are_refused_by_every_command():
             assert_one_refusal("seeds '", *PPO, f"--seeds={seeds}", end=f": {told}")
         for command in (EVALUATE, ("sweep", "--tasks", "imdb", "--algos", "ppo")):
             assert_one_refusal("seeds '", *command, f"--seeds={texts[0]}", end=f": {told}")
-    assert parse_seeds("0-9999") == list(range(10_000))
-    assert seeds_of(["0", str(LARGEST_SEED), f"1,{LARGEST_SEED}"]) == [0, LARGEST_SEED, 1]
+    texts = {"1-3": [1, 2, 3], "1, 2,9-10": [1, 2, 9, 10], "3,1-3": [3, 1, 2], "0-9999": [*range(10_000)]}
+    assert {text: parse_seeds(text) for text in texts} == texts
+    assert seeds_of([]) == [1] and seeds_of(["4", f"1-3,4,{LARGEST_SEED}"]) == [4, 1, 2, 3, LARGEST_SEED]
 
 
 def test_a_model_in_a_folder_of_dots_is_named_after_the_folder(tmp_path):

@@ -112,7 +112,6 @@ def test_exactly_one_thing_to_score_against_and_metrics_are_needed(mine, asked, 
     "asked",
     [
         "rogueL",
-        "ter --set case=1",
         "ter --set chrf.order=1",
         "ter --set ter.case=true",
         "ter --set ter.case_sensitive=yes",

@@ -250,7 +250,7 @@ def test_a_model_by_its_folder_and_a_baseline(task, model, refused):
         grue.evaluate("oracle")
 
 
-BESIDE = [{"seed": 2}, {"algorithm": "nlpo"}, {"updates": 3}, {"suite": "grue"}]
+BESIDE = [{"seed": 2}, {"updates": 3}]
 CANNOT = [
     *(
         (ConfigError, lambda out, more=more: grue.train(RunRequest(task=load_task("imdb"), runs=out), **more))

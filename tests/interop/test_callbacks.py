@@ -5,6 +5,7 @@ import math
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -41,17 +42,17 @@ do_sample = true
 [decoding]
 max_new_tokens = 8
 [backbone]
-family = "FAMILY"
+family = "causal"
 model = "mini:causal"
 """
 SCORED = {"preference", "held_out", "naturalness", "reward"}
 
 
-def task_file(folder, family="causal"):
+def task_file(folder):
     rows = [(one.id, one.prompt, list(one.references), dict(one.meta)) for one in tiny.examples()]
     keys = ("id", "prompt", "references", "meta")
     files.write_jsonl(folder / "rows.jsonl", [dict(zip(keys, row, strict=True)) for row in rows])
-    (folder / "words.toml").write_text(TASK.replace("FAMILY", family))
+    (folder / "words.toml").write_text(TASK)
     return folder / "words.toml"
 
 
@@ -60,19 +61,15 @@ def task(tmp_path):
     return task_file(tmp_path)
 
 
-def trainer_of(folder, family="causal", steps=4, rate=3e-2, **arguments):
+def trainer_of(folder, steps=4, **arguments):
     """A supervised Trainer of a tiny model."""
-    tokenizer, model = tiny.tokenizer(family), tiny.model(family)
+    tokenizer, model = tiny.tokenizer("causal"), tiny.model("causal")
     rows = []
     for example in tiny.examples():
-        ids, target = tokenizer(example.prompt).input_ids, tokenizer(example.references[0]).input_ids
-        if family == "causal":
-            whole = [*ids, *target, 1]
-            whole += [0] * (14 - len(whole))
-            rows.append({"input_ids": whole, "labels": whole})
-        else:
-            rows.append({"input_ids": (ids + [0] * 8)[:8], "labels": (target + [-100] * 8)[:8]})
-    settings = {"max_steps": steps, "per_device_train_batch_size": 4, "learning_rate": rate, "report_to": "none"}
+        whole = [*tokenizer(example.prompt).input_ids, *tokenizer(example.references[0]).input_ids, 1]
+        whole += [0] * (14 - len(whole))
+        rows.append({"input_ids": whole, "labels": whole})
+    settings = {"max_steps": steps, "per_device_train_batch_size": 4, "learning_rate": 3e-2, "report_to": "none"}
     settings |= {"use_cpu": True, "disable_tqdm": True, "save_strategy": "no", "logging_steps": 2, **arguments}
     made = transformers.TrainingArguments(str(folder / "trained"), **settings)
     return transformers.Trainer(model=model, args=made, train_dataset=rows, processing_class=tokenizer)
@@ -86,20 +83,25 @@ def weights(model):
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
-@pytest.mark.parametrize("family", ["causal", "seq2seq"])
-def test_what_is_logged_kept_and_left_as_it_was(tmp_path, family):
-    task = task_file(tmp_path, family)
-    plain, watched = trainer_of(tmp_path, family), trainer_of(tmp_path, family)
-    watched.processing_class.save_pretrained(tmp_path / "before")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A Trainer that was watched at every second of its four steps, and what that left."""
+    folder = tmp_path_factory.mktemp("trained")
+    task, trainer = task_file(folder), trainer_of(folder)
+    trainer.processing_class.save_pretrained(folder / "before")
+    callback = callbacks.for_trl(trainer, task, every=2, best="rouge1", folder=folder / "kept", warn=unheard)
+    trainer.train()
+    return SimpleNamespace(trainer=trainer, history=callback.watch.history, task=task, folder=folder)
+
+
+def test_what_is_logged_kept_and_left_as_it_was(trained, tmp_path):
+    plain, watched, history = trainer_of(tmp_path), trained.trainer, trained.history
     plain.train()
-    callback = callbacks.for_trl(watched, task, every=2)
-    watched.train()
     expected = weights(plain.model)
     assert all(torch.equal(value, expected[name]) for name, value in weights(watched.model).items())
     assert watched.model.training == plain.model.training
-    history = callback.watch.history
     assert [one.step for one in history] == [0, 2, 4]
-    lines = [line for _, line in files.read_jsonl(tmp_path / "trained/grue/figures.jsonl")]
+    lines = [line for _, line in files.read_jsonl(trained.folder / "kept/figures.jsonl")]
     assert lines == [{"step": one.step, **one.figures} for one in history]
     logged = [line for line in watched.state.log_history if "grue/preference" in line]
     assert [line["step"] for line in logged] == [0, 2, 4]
@@ -113,16 +115,12 @@ def test_what_is_logged_kept_and_left_as_it_was(tmp_path, family):
     assert history[0].figures["kl"] == 0 and history[2].figures["kl"] > history[1].figures["kl"] / 10 > 0
     assert watched.processing_class.truncation_side == "right"  # the task's prompts are cut on the left
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "trained/grue/best" / name).read_text() == (tmp_path / "before" / name).read_text()
+        assert (trained.folder / "kept/best" / name).read_text() == (trained.folder / "before" / name).read_text()
 
 
-def test_the_figures_are_those_of_grue_score(tmp_path, task):
-    trainer = trainer_of(tmp_path)
-    history = callbacks.for_trl(trainer, task, every=2).watch.history
-    trainer.train()
-    for measured in history:
-        answers = tmp_path / f"trained/grue/answers-{measured.step}.jsonl"
-        scored = grue.score(answers, task)
+def test_the_figures_are_those_of_grue_score(trained):
+    scores = [grue.score(trained.folder / f"kept/answers-{one.step}.jsonl", trained.task) for one in trained.history]
+    for measured, scored in zip(trained.history, scores, strict=True):
         by_name = {score.metric: score.value for score in scored.scores}
         assert measured.figures["preference"] == pytest.approx(scored.preference)
         assert measured.figures["naturalness"] == pytest.approx(scored.naturalness)
@@ -130,26 +128,21 @@ def test_the_figures_are_those_of_grue_score(tmp_path, task):
         assert measured.figures["reward"] == pytest.approx(by_name["rouge1"])
         assert measured.figures["distinct2"] == by_name["distinct2"]
     # A gain's error is that of paired differences of examples.
-    coverage = [grue.score(tmp_path / f"trained/grue/answers-{n}.jsonl", task).per_example["coverage"] for n in (0, 4)]
-    differences = [100 * (late - early) for early, late in zip(*coverage, strict=True)]
+    first, last = (scored.per_example["coverage"] for scored in (scores[0], scores[-1]))
+    differences = [100 * (late - early) for early, late in zip(first, last, strict=True)]
     middle = sum(differences) / 12
     error = math.sqrt(sum((one - middle) ** 2 for one in differences) / 11 / 12)
-    assert history[2].figures["held_out_gain"] == pytest.approx(middle)
-    assert history[2].figures["held_out_gain_error"] == pytest.approx(error)
+    assert trained.history[2].figures["held_out_gain"] == pytest.approx(middle)
+    assert trained.history[2].figures["held_out_gain_error"] == pytest.approx(error)
 
 
-def test_the_best_model_answers_as_it_did_when_it_was_measured(tmp_path, task):
-    trainer = trainer_of(tmp_path, steps=6)
-    callback = callbacks.for_trl(trainer, task, every=2, best="rouge1", folder=tmp_path / "kept", warn=unheard)
-    trainer.train()
-    best = max(callback.watch.history, key=lambda one: one.figures["rouge1"])
-    result = grue.evaluate(str(tmp_path / "kept/best"), task, split="validation", output=tmp_path / "out")
+def test_the_best_model_answers_as_it_did_when_it_was_measured(trained, tmp_path):
+    kept, best = trained.folder / "kept", max(trained.history, key=lambda one: one.figures["rouge1"])
+    result = grue.evaluate(str(kept / "best"), trained.task, split="validation", output=tmp_path)
     assert {score.metric: score.value for score in result.scores}["rouge1"] == best.figures["rouge1"]
-    answers = [
-        files.read_jsonl(path)
-        for path in (tmp_path / "out/predictions.jsonl", tmp_path / f"kept/answers-{best.step}.jsonl")
-    ]
-    assert [line for _, line in answers[0]] == [line for _, line in answers[1]]
+    answers = (tmp_path / "predictions.jsonl", kept / f"answers-{best.step}.jsonl")
+    now, then = ([line for _, line in files.read_jsonl(path)] for path in answers)
+    assert now == then
 
 
 def test_less_is_better_where_a_figure_says_so(tmp_path, task):
@@ -162,16 +155,15 @@ def test_less_is_better_where_a_figure_says_so(tmp_path, task):
     assert all(torch.equal(kept[name], before[name]) for name in before)
 
 
-@pytest.mark.parametrize("kl", [True, False])
-def test_a_resumed_run_goes_on_with_what_is_kept(tmp_path, task, kl):
-    whole = trainer_of(tmp_path / "whole", steps=4)
-    callbacks.for_trl(whole, task, every=1, kl=kl)
+def test_a_resumed_run_goes_on_with_what_is_kept(tmp_path, task):
+    whole = trainer_of(tmp_path / "whole")
+    callbacks.for_trl(whole, task, every=1)
     whole.train()
-    first = trainer_of(tmp_path / "cut", steps=4, save_strategy="steps", save_steps=2)
-    callbacks.for_trl(first, task, every=1, kl=kl)
+    first = trainer_of(tmp_path / "cut", save_strategy="steps", save_steps=2)
+    callbacks.for_trl(first, task, every=1)
     first.train()
-    second = trainer_of(tmp_path / "cut", steps=4)
-    callback = callbacks.for_trl(second, task, every=1, kl=kl)
+    second = trainer_of(tmp_path / "cut")
+    callback = callbacks.for_trl(second, task, every=1)
     second.train(resume_from_checkpoint=str(tmp_path / "cut/trained/checkpoint-2"))
     of_whole, of_cut = (
         [line for _, line in files.read_jsonl(tmp_path / f"{name}/trained/grue/figures.jsonl")]
@@ -238,14 +230,14 @@ def test_more_than_an_adapter_may_be_trained(tmp_path, task):
 
 
 def test_what_another_run_left_is_replaced(tmp_path, task):
-    for steps in (4, 2):
-        trainer = trainer_of(tmp_path, steps=steps)
-        callbacks.for_trl(trainer, task, every=1, warn=unheard)
+    for steps in (2, 1):
+        trainer = trainer_of(tmp_path, steps)
+        callback = callbacks.for_trl(trainer, task, every=1, kl=False, warn=unheard)
         trainer.train()
+    assert not any("kl" in one.figures for one in callback.watch.history)
     folder = tmp_path / "trained/grue"
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("answers-0.jsonl", "answers-1.jsonl", "answers-2.jsonl"),
-        *("best", "figures.jsonl"),
+        *("answers-0.jsonl", "answers-1.jsonl", "best", "figures.jsonl"),
     ]
 
 

@@ -237,11 +237,3 @@ def test_batches_are_the_same_after_an_interruption(tmp_path, monkeypatch):
         predicting.predict_file(tiny.examples(), tmp_path / "torn.jsonl", 4, answer)
         assert seen == batches[1:]
         assert (tmp_path / "torn.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-
-
-def test_seeds_decide_predictions_and_batches_do_not(sampled, evaluated, tmp_path):
-    for name, options, batch_size in (("64", [], 64), ("seed", ["--seed", "2"], 64)):
-        done = evaluate(sampled, tmp_path / name, *options, batch_size=batch_size)
-        assert done.exit_code == 0, done.output
-        same = (tmp_path / name / "predictions.jsonl").read_bytes() == (evaluated / "predictions.jsonl").read_bytes()
-        assert same == (name == "64")

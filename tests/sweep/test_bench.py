@@ -75,8 +75,6 @@ def test_models_of_others_need_no_start():
         "zero-shot",
     }
     assert len(systems(fair_grid(GRID, ["ppo"], models=models))) == 2 * 5
-    with pytest.raises(ConfigError, match="One model is no comparison"):
-        fair_grid(GRID, [], models=models[:1])
 
 
 def test_from_the_backbone_there_is_no_start_and_the_backbone_is_a_row():
@@ -110,10 +108,6 @@ def test_a_setting_is_that_of_every_method_and_of_nothing_else():
         assert ("updates" in job.entry.set) == ("ppo" in name or "grpo" in name)
     found = systems(with_rates(grid, [TunedRate("imdb", "supervised+ppo", {0.5: 1.0})]))
     assert found["imdb", "supervised+ppo"].entry.set == {"updates": 3, "validation_examples": 7, "learning_rate": 0.5}
-    with pytest.raises(ConfigError, match="samples_per_group"):
-        systems(fair_grid(GRID, ["ppo"], settings={"samples_per_group": 2}))
-    with pytest.raises(ConfigError, match="no method that it could be a setting of"):
-        fair_grid(GRID, ["zero-shot"], models=[ModelEntry(model="mini:causal")], settings={"updates": 3})
 
 
 def test_two_methods_of_one_file_are_named_by_both_parts(tmp_path, monkeypatch):
@@ -128,17 +122,19 @@ def test_two_methods_of_one_file_are_named_by_both_parts(tmp_path, monkeypatch):
     assert len(plan_jobs(trial_grid(grid, 2))) == 2 * (1 + 2 * 2), "each trial has a folder of its own"
 
 
-@pytest.mark.parametrize(
-    ("methods", "words"),
-    [
-        (["ppo", "supervised+ppo"], "supervised+ppo twice"),
-        (["supervised", "zero-shot"], "too few methods"),
-        ([], "too few methods"),
-    ],
-)
-def test_what_is_no_comparison_is_refused(methods, words):
-    with pytest.raises(ConfigError, match=words.replace("+", r"\+")):
-        fair_grid(GRID, methods, None, False)
+def test_what_is_no_comparison_is_refused(refused):
+    model = [ModelEntry(model="mini:causal")]
+    for ask in (
+        lambda: fair_grid(GRID, ["ppo", "supervised+ppo"]),
+        lambda: fair_grid(GRID, ["supervised", "zero-shot"]),
+        lambda: fair_grid(GRID, [], models=model),
+        lambda: fair_grid(GRID, ["zero-shot"], models=model, settings={"updates": 3}),
+        lambda: systems(fair_grid(GRID, ["ppo"], settings={"samples_per_group": 2})),
+        lambda: trial_grid(fair_grid(GRID, ["ppo"]), 6),
+        lambda: grue.bench("out", "ppo"),  # a text where a list belongs
+    ):
+        with refused(ConfigError):
+            ask()
 
 
 def test_every_method_gets_equally_many_trials_with_a_seed_of_their_own():
@@ -155,8 +151,6 @@ def test_every_method_gets_equally_many_trials_with_a_seed_of_their_own():
         rate = recipe["learning_rate"]
         assert rates.pop(algorithm) == pytest.approx([rate, 3 * rate, rate / 3], rel=0.01)
     assert rates == {}, "neither the start nor a baseline is tuned"
-    with pytest.raises(ConfigError, match="take 2 to 5"):
-        trial_grid(grid, 6)
 
 
 def test_the_rate_that_validated_best_is_taken_on_its_task(tmp_path):
@@ -307,6 +301,7 @@ def test_runs_share_a_gpu_where_there_is_one(tmp_path, monkeypatch):
 
 def test_from_python_a_run_that_fails_is_an_error_and_the_observer_is_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("grue.sweep.run.executor_for", InThisProcess)
     states = []
     watching = SimpleNamespace(
         changed=lambda job, state, message: states.append((job.system, state)), tick=lambda _: None
@@ -317,8 +312,6 @@ def test_from_python_a_run_that_fails_is_an_error_and_the_observer_is_told(tmp_p
     with pytest.raises(TrainingError, match="1 of 2 runs are not finished. own/commongen/empty/seed-1: .*config.json"):
         grue.bench("out", jobs=1, **arguments)
     assert states[-2:] == [("causal", "running"), ("causal", "finished")] and ("empty", "failed") in states
-    with pytest.raises(ConfigError, match=r"give a list of names, such as \['ppo'\]"):
-        grue.bench("out", "ppo")
 
 
 @pytest.mark.slow

@@ -2,9 +2,7 @@
 
 import errno
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -148,21 +146,6 @@ def test_a_line_in_the_middle_that_is_no_event_is_an_error_that_names_it(record,
     record.add(JOB, "running")
     with refused(DataError):
         Record(tmp_path)
-
-
-def test_an_event_that_cannot_be_written_leaves_the_record_as_it_was(record, tmp_path, finished):
-    before = record.events_path.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))  # room for a part of the line
-        with pytest.raises(DataError, match=r"events\.jsonl: cannot be written: File too large; what was saved"):
-            record.add(a_job(seed=2), "running")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
-    assert record.events_path.read_bytes() == before
-    assert Record(tmp_path).finished(JOB)
 
 
 # --- one sweep at a time ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.sweeps import FakeExecutor, Watcher, a_job, finish, leave_results
+from support.sweeps import FakeExecutor, Watcher, a_job, finish
 
 from grue.errors import DataError
 from grue.sweep.record import Record
@@ -157,12 +157,3 @@ def test_every_job_ends_in_a_state_and_nothing_starts_before_what_it_needs(drawn
         again = Record(Path(folder))
         assert {job.id for job in jobs if again.finished(job)} == done
         assert all(again.last(by_id[name]).state == ends[name] for name in executor.started if ends[name] != "waiting")
-
-
-def test_the_helper_leaves_what_a_finished_job_leaves(tmp_path):
-    """Else the tests above would say nothing of what a sweep takes for finished."""
-    record = Record(tmp_path)
-    leave_results(record, a_job())
-    assert not record.finished(a_job())
-    record.add(a_job(), "finished")
-    assert record.finished(a_job())

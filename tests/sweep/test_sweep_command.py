@@ -186,19 +186,12 @@ def test_a_grid_comes_from_a_file_from_flags_or_from_the_environment(fake, tmp_p
 @pytest.mark.parametrize(
     "flags",
     [
-        "",
-        "--algos nlop",
         "--algos ppo --set gamma",
-        "--algos ppo --vary gamma",
         "--algos ppo --vary gamma=0.5 --vary gamma=1",
         "--algos ppo --tasks ,",
         "--algos ppo --address auto",
         "--algos ppo --config none.toml",
         "--algos ppo --jobs 0",
-        "--algos ppo --retries -1",
-        "--algos ppo --executor slurm",
-        "--allgos ppo",
-        "statsu",
     ],
 )
 def test_what_cannot_be_understood_ends_with_2_and_writes_nothing(flags, fake, tmp_path, refused):
