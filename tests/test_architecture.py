@@ -1,11 +1,8 @@
 """The rules of the house, read off its source: import order, no circles, fences, no inheritance, no name twice."""
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from imports import Facts, Sources, circles, entry_points, libraries, modules, read, read_imports, read_sources
 from support.paths import ROOT
@@ -227,40 +224,3 @@ def test_circles_by_scans_are_seen() -> None:
     circle = "a circle of imports: grue.stats.one → grue.stats.zero → grue.stats.one"
     for scan in SCANS:
         assert breaches({"grue/stats/zero.py": scan, "grue/stats/one.py": "import grue.stats.zero"}) == [circle]
-
-
-def test_what_lists_checks_and_shows_loads_little(tmp_path: Path) -> None:
-    """Names are listed without what they name; submissions are checked and shown, and commands refused, without torch."""
-    code = f"""
-import importlib, sys
-
-def loaded(*names):
-    return [name for name in sys.modules if name.startswith(names)]
-
-from grue.data.formats import FORMATS, LAYOUTS
-assert FORMATS.names() and LAYOUTS.names() and not loaded("pyarrow", "grue.data.sets.")
-importlib.import_module("grue.cli.exchange")
-assert loaded("grue.exchange.") == ["grue.exchange.formats"]
-for module in ("grue.cli.main", "grue.submissions.checks.check", "grue.leaderboard.rank", "grue.render.markdown"):
-    importlib.import_module(module)
-    assert not {{"torch", "transformers", "datasets", "evaluate"}} & set(sys.modules), module
-from grue.cli.main import main
-sweep = "sweep --dry-run --tasks imdb --algos zero-shot,supervised+nlpo --seeds 1-2 --runs {tmp_path}"
-for status, line in [
-    (2, "train --task imbd --algo ppo"),
-    (2, "train --task imdb --algo pppo"),
-    (2, "train --task imdb --algo ppo --set klip=1"),
-    (2, "evaluate"),
-    (2, "evaluate --task imbd --baseline null"),
-    (2, "diagnose --task imbd --algo ppo"),
-    (0, "algorithms list"),
-    (0, "algorithms show nlpo"),
-    (0, sweep),
-]:
-    try:
-        main(line.split(), "grue")
-    except SystemExit as end:
-        assert end.code == status, line
-    assert not {{"torch", "transformers"}} & set(sys.modules), line
-"""
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -111,14 +111,13 @@ def test_readers_take_the_last_of_an_update_and_no_torn_line(tmp_path):
     assert rewarded.means({"a": [1.0, math.nan, 2.0], "b": [math.nan]}) == {"a": 1.5}
 
 
-@pytest.mark.parametrize("algorithm", ["reinforce", "nlpo"])
-def test_the_worst_answered_prompts_are_kept_at_a_cost_and_nothing_else_is_learnt_from(algorithm, tmp_path):
-    found = run(tmp_path, algorithm, reward=by_number, select="hard:3", micro_batch_size=5)
+def test_the_worst_answered_prompts_are_kept_at_a_cost_and_nothing_else_is_learnt_from(tmp_path):
+    found = run(tmp_path, reward=by_number, select="hard:3", micro_batch_size=5)
     interrupted(found, 1)
     assert [example.id for example in found.trainer.examples] == ["e0", "e1", "e2"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selecting, "choose", lambda *given: pytest.fail("chosen anew"))
-        again = tiny.train(run(tmp_path, algorithm, reward=by_number, select="hard:3", micro_batch_size=5))
+        again = tiny.train(run(tmp_path, reward=by_number, select="hard:3", micro_batch_size=5))
     assert again.trainer.examples == found.trainer.examples
     saved = json.loads((tmp_path / "selected.json").read_text())
     assert saved["kept"] == {"e0": 0.0, "e1": 1.0, "e2": 2.0} and saved["select"] == "hard:3"
@@ -276,13 +275,7 @@ def passes_of(folder):
 
 def test_prompts_that_follow_the_mean_are_kept(earlier, tmp_path):
     passes = passes_of(earlier.plan.folder)
-    low, high = (of(v for one in passes for v in one.values()) for of in (min, max))
-    scaled = [{key: (value - low) / (high - low) for key, value in one.items()} for one in passes]
-    mean = [sum(one.values()) / 12 for one in scaled]
-    expected = {
-        key: 1 - sum((one[key] - m) ** 2 for one, m in zip(scaled, mean, strict=True)) / sum((1 - m) ** 2 for m in mean)
-        for key in scaled[0]
-    }
+    expected = impact.learning_impacts({key: [one[key] for one in passes] for key in passes[0]})
     after = tiny.train(limr(tmp_path, 0.6, earlier.plan.folder))
     saved = json.loads((tmp_path / "selected.json").read_text())
     assert saved["kept"] == pytest.approx({key: value for key, value in expected.items() if value > 0.6})
