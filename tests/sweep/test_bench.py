@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import multiprocessing
 import re
 import subprocess
 import sys
@@ -301,7 +302,8 @@ def test_runs_share_a_gpu_where_there_is_one(tmp_path, monkeypatch):
 
 def test_from_python_a_run_that_fails_is_an_error_and_the_observer_is_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("grue.sweep.run.executor_for", InThisProcess)
+    forked = multiprocessing.get_context("fork")  # a fork server would import torch first
+    monkeypatch.setattr("multiprocessing.get_context", lambda kind: forked)
     states = []
     watching = SimpleNamespace(
         changed=lambda job, state, message: states.append((job.system, state)), tick=lambda _: None
