@@ -141,8 +141,6 @@ def test_unknown_names_are_named_with_the_nearest_and_lead_out_of_no_suite(tmp_p
             call(*names)
 
 
-# --- the hash --------------------------------------------------------------------------------------------------------
-
 HARMLESS = """
 title = "x"; description = "y"; changelog = ["z"]
 data.licence = "MIT"; data.citation = "Us, 2024"
@@ -214,9 +212,6 @@ def test_a_chat_prompt_has_a_hash_of_its_own(changed):
     changes = ("version = 3", 'user = "{prompt}!"', 'system = ""', "shots = 1", "seed = 2", "lines = 1", 'marker = "x"')
     found = {load_task(str(changed(f"prompt.chat.{change}"))).chat_hash for change in changes}
     assert len(found) == len(changes) and not found & {"", load_task("imdb").chat_hash}
-
-
-# --- scales ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_raw_value_is_scaled_and_clipped_and_the_direction_follows_from_the_scale():

@@ -9,9 +9,7 @@ from grue.cli.main import main
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("train --task na", ["narrativeqa"]),
         ("train --suite grue --task c", ["cnn_dailymail", "commongen"]),
-        ("tasks show to", ["totto"]),
         ("data fetch im", ["imdb"]),
         ("sweep --tasks imdb,tot", ["imdb,totto"]),
         ("train --algo nl", ["nlpo"]),

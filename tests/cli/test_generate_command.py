@@ -122,9 +122,6 @@ def test_answers_to_the_test_split_are_no_training_data(checkpoint, refused):
     assert "The header says that the split 'test' was answered." in said
 
 
-# --- grue data check -------------------------------------------------------------------------------------------------
-
-
 def checked(path, *lines):
     files.write_jsonl(path, lines)
     return grue("data", "check", path.name, "--task", "commongen").stdout

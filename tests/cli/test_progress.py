@@ -50,9 +50,6 @@ def console(width=80, **settings):
     return Console(width=width, **{**usual, **settings})
 
 
-# --- without a terminal -----------------------------------------------------------------------------------------------
-
-
 def test_plain_lines(tmp_path, refused):
     page = console()
     with TrainingProgress(page) as progress:
@@ -107,9 +104,6 @@ def test_the_other_processes_say_nothing(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-# --- on a terminal ----------------------------------------------------------------------------------------------------
-
-
 def test_a_terminal_is_left_as_it_was_with_the_validations_in_it(tmp_path):
     page = console(width=80, force_terminal=True)
     with TrainingProgress(page) as progress:
@@ -140,9 +134,6 @@ def test_texts_cannot_break_the_terminal(tmp_path, width):
         progress.validated(1, {"reward": 0.5}, False)
     (_, line) = page.file.getvalue().splitlines()
     assert line.isprintable() and "�[2J�[bold]x[/bold]" in line
-
-
-# --- pieces -----------------------------------------------------------------------------------------------------------
 
 
 def test_texts_are_shortened_in_the_middle_and_control_nothing():

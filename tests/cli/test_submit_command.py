@@ -23,9 +23,6 @@ def a_problem(severity="error", path=f"{HOME}/imdb/seed-1.result.json", message=
     return Problem(IDS[severity], severity, path, message, CHECKS[IDS[severity]].cure)
 
 
-# --- reports ---------------------------------------------------------------------------------------------------------
-
-
 def test_reports_say_every_problem_by_submission_errors_first(refused):
     """As text, as annotations of GitHub's, and as JSON."""
     problems = [
@@ -82,9 +79,6 @@ def test_nothing_hostile_gets_through_a_report():
     as_json(problems, checked).encode("ascii")
 
 
-# --- check -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def found(monkeypatch, tmp_path):
     """What the checks find, to be filled by a test; submissions/mini/ours is there."""
@@ -126,8 +120,6 @@ def test_the_report_goes_to_stdout_and_the_verdict_is_the_exit_code(found):
 def test_an_error_is_one_message(code, asked, refused):
     refused.command("submit", *asked.split(), code=code)
 
-
-# --- pack ------------------------------------------------------------------------------------------------------------
 
 SAID = ("--authors", "A. Author, B. Bauer", "--licence", "CC0", "--training-data", "none", "--budget", "1 hour")
 PACK = ("submit", "pack", "--system", "ppo")

@@ -1,4 +1,4 @@
-"""What a user gets: the wheel, the source archive and the wheel made of it, an editable install, a plain checkout."""
+"""What a user gets: the wheel, the source archive and the wheel made of it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 # What lies in a checkout and is not needed to build, run or test the package as it is installed.
 LEFT_BEHIND = {".git", ".venv", ".demo", "build", "dist", "runs", "tests", "docs", "benchmarks", "experiments", "tools"}
-BUILD_TOOLS = ("hatchling>=1.27", "editables>=0.5")
+BUILD_TOOL = "hatchling>=1.27"
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,7 @@ class Built:
 
     tree: Path
     wheel: Path
-    sdist: Path
     wheel_of_sdist: Path
-    editable: Path
 
 
 @pytest.fixture(scope="module")
@@ -37,18 +35,12 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     tree = folder / "tree"
     shutil.copytree(ROOT, tree, ignore=left_behind)
-    tools = build_tools(folder)
-    sdist = build("sdist", tree, folder / "sdist", tools)
-    with tarfile.open(sdist) as archive:
+    tools = build_tool(folder)
+    with tarfile.open(build("sdist", tree, folder / "sdist", tools)) as archive:
         archive.extractall(folder / "unpacked", filter="data")
     (unpacked,) = (folder / "unpacked").iterdir()
-    return Built(
-        tree,
-        build("wheel", tree, folder / "wheel", tools),
-        sdist,
-        build("wheel", unpacked, folder / "wheel-of-sdist", tools),
-        build("editable", tree, folder / "editable", tools),
-    )
+    wheels = (build("wheel", tree, folder / "wheel", tools), build("wheel", unpacked, folder / "wheel-of-sdist", tools))
+    return Built(tree, *wheels)
 
 
 def left_behind(folder, names):
@@ -58,11 +50,11 @@ def left_behind(folder, names):
     }
 
 
-def build_tools(folder):
+def build_tool(folder):
     """Return what PYTHONPATH needs for the build backend: nothing where it is installed, or a folder with it."""
-    if all(find_spec(tool.split(">")[0]) for tool in BUILD_TOOLS):
+    if find_spec("hatchling"):
         return ""
-    pip("install", "--target", folder / "tools", *BUILD_TOOLS)
+    pip("install", "--target", folder / "tools", BUILD_TOOL)
     return str(folder / "tools")
 
 
@@ -117,10 +109,11 @@ print(json.dumps([grue.__file__, found]))
 """
 
 
-def hashes(path, folder, prelude=""):
-    """Return where grue was imported from, and task → hash, as a process in another folder sees it."""
-    where, found = json.loads(run([sys.executable, "-c", prelude + HASHES], folder, str(path)))
-    return Path(where), found
+def hashes(path, folder):
+    """Return task → hash as a process in another folder sees it, which imports grue from a path."""
+    where, found = json.loads(run([sys.executable, "-c", HASHES], folder, str(path)))
+    assert Path(where).is_relative_to(path)
+    return found
 
 
 @pytest.mark.parametrize("which", ["wheel", "wheel_of_sdist"])
@@ -136,38 +129,6 @@ def test_a_wheel_holds_all_that_the_package_needs_and_nothing_else(built, which)
     assert {"licenses/LICENSE", "licenses/grue/metrics/data/WORDNET-LICENSE"} <= about.keys()
     assert "Requires-Dist: transformers" in about["METADATA"]
     assert sum(len(data) for name, data in found.items() if name.startswith("grue/mini/")) < 30_000_000
-
-
-AS_EDITABLE = """
-import site, sys; from pathlib import Path
-# The environment of the tests may have an editable install of its own, which would come first.
-sys.meta_path[:] = [f for f in sys.meta_path if not getattr(f, '__module__', '').startswith('__editable__')]
-[sys.modules.pop(name) for name in list(sys.modules) if name.startswith('__editable__')]
-sys.path[:] = [p for p in sys.path if not (Path(p) / 'grue' / '__init__.py').exists()]
-sys.path.insert(0, FOLDER); site.addsitedir(FOLDER)
-"""
-
-
-def test_every_install_has_the_same_tasks_and_a_changed_file_counts_at_once_where_it_is_editable(
-    built, installed, tmp_path
-):
-    editable = tmp_path / "editable"
-    pip("install", "--no-deps", "--target", editable, built.editable)
-    where, before = hashes(built.tree, tmp_path)
-    assert where.is_relative_to(built.tree)
-    assert {name.split("/")[0] for name in before} == {"mini", "small", "grue"}
-    path = built.tree / "tasks" / "mini" / "imdb.toml"
-    original = path.read_bytes()
-    path.write_bytes(original.replace(b"max_tokens = 40", b"max_tokens = 39", 1))
-    try:
-        where, in_editable = hashes("", tmp_path, AS_EDITABLE.replace("FOLDER", repr(str(editable))))
-        assert where.is_relative_to(built.tree)
-        assert in_editable == hashes(built.tree, tmp_path)[1]
-        assert {name for name in before if before[name] != in_editable[name]} == {"mini/imdb"}
-        where, found = hashes(installed, tmp_path)
-        assert where.is_relative_to(installed) and found == before
-    finally:
-        path.write_bytes(original)
 
 
 WHOLE = """
@@ -195,5 +156,7 @@ def test_the_installed_command_works_from_any_folder_and_its_rows_and_models_are
     assert "preference" in grue("evaluate", "--baseline", "copy", "--task", "commongen")
     result = json.loads((tmp_path / "runs/mini/commongen/copy/seed-1/result.json").read_text())
     assert (result["counts"]["scored"], result["grue"]["commit"]) == (1000, "")
-    assert result["task_hash"] == hashes(installed, tmp_path)[1]["mini/commongen"]
+    tasks = hashes(installed, tmp_path)
+    assert tasks == hashes(built.tree, tmp_path) and result["task_hash"] == tasks["mini/commongen"]
+    assert {name.split("/")[0] for name in tasks} == {"mini", "small", "grue"}
     assert Path(run([sys.executable, "-c", WHOLE], tmp_path, str(installed)).strip()).is_relative_to(installed)

@@ -148,9 +148,6 @@ def test_the_last_is_kept_where_that_is_asked_for_better_or_not(tmp_path):
     assert not (tmp_path / "last" / FINAL).exists()
 
 
-# --- in words ---------------------------------------------------------------------------------------------------------
-
-
 def line(update, value, error, gain=None, by="preference", **more):
     compared = {f"validation/{by}": value, "validation/error": error}
     if gain is not None:
@@ -163,7 +160,6 @@ SAID = {
     "better": ("best", 12, [START, line(6, 39.0, 0.6, (0.7, 0.5)), line(12, 40.4, 0.6, (2.1, 0.5), naturalness=69.0)]),
     "an earlier one": ("best", 6, [START, line(6, 40.4, 0.6, (2.1, 0.5)), line(12, 38.0, 0.6, (-0.3, 0.5))]),
     "the start": ("best", 0, [START, line(12, 38.04, 0.6, (-0.27, 0.5))]),
-    "the start, by much": ("best", 0, [START, line(12, 30.0, 0.6, (-8.3, 0.5))]),
     "the last": ("last", 12, [START, line(12, 38.04, 0.6, (-0.27, 0.5))]),
     "a reward": ("best", 12, [line(0, 0.25, 0.01, by="reward"), line(12, 0.5, 0.02, (0.25, 0.015), by="reward")]),
     "of an older version": ("best", 12, [{"update": 0, "validation/preference": 30.0}, line(12, 40.4, None)]),

@@ -267,7 +267,7 @@ def test_the_whole_road(tmp_path, monkeypatch):
     assert [None if pd.isna(each) else each for each in needed] == [pair.seeds for pair in found.pairs]
     assert list(found.differences["is_decided"]) == [pair.p_holm < 0.05 for pair in found.pairs]
     assert "Tasks: commongen (from mini:seq2seq, 2 test examples). Seeds: 1, 2.\n" in written
-    alike = {"tasks": [str(task)], "seeds": "1-2", "jobs": 1, "from_backbone": True}
+    alike = {"tasks": [str(task)], "seeds": "1", "jobs": 1, "from_backbone": True}
     own = grue.bench("own", ["grpo"], backbone="mini:causal-s", settings={"updates": 2, "validate_every": 1}, **alike)
     assert [{pair.a, pair.b} for pair in own.pairs] == [{"grpo-causal-s", "zero-shot-causal-s"}]
     assert "Settings of every method: updates=2, validate_every=1." in own.markdown

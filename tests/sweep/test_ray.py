@@ -79,7 +79,6 @@ def a_node(alive=True, **resources):
         ([a_node(CPU=3.0), a_node(CPU=3.0)], 2, 0.0, 2),  # not 3: a run is on one node
         ([a_node(CPU=8.0)], 1, 1.0, 0),
         ([a_node(CPU=8.0, GPU=2.0), a_node(CPU=8.0)], 1, 1.0, 2),
-        ([a_node(CPU=8.0, GPU=2.0)], 1, 0.5, 4),
         ([a_node(CPU=8.0, GPU=2.0)], 1, 0.6, 2),  # not 3: a run is on one GPU
         ([a_node(CPU=16.0, GPU=1.0)], 1, 0.1, 10),
         ([a_node(CPU=3.0, GPU=4.0)], 1, 0.5, 3),

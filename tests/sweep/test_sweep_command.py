@@ -121,11 +121,8 @@ def test_what_the_executor_is_told(fake, tmp_path):
         (("local", None, 1, 0.0, 2), 2),
         (("local", 4, 1, 0.0, 2), 2),  # each has a GPU of its own
         (("local", None, 1, 0.3, 2), 6),
-        (("local", 5, 1, 0.25, 2), 5),
-        (("local", None, 1, 1.0, 2), 2),
         (("ray", None, 2, 0.0, 2), 3),
         (("ray", None, 1, 0.5, 2), 4),
-        (("ray", None, 1, 1.0, 2), 2),
         (("ray", 7, 1, 1.0, 2), 7),
     ],
 )
@@ -255,7 +252,7 @@ def drawn(shown, columns=80):
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("columns", [50, 60, 80, 110])
+@pytest.mark.parametrize("columns", [50, 110])
 def test_no_line_is_wider_than_the_terminal_and_a_long_name_goes_on_below(columns):
     long = a_job("supervised+nlpo_top_p-0.9_learning_rate-0.0001", 5, task="cnn_dailymail", after="x")
     figures = {"update": 13, "updates": 20, "reward": 0.51234, "kl": 12.345, "seconds_left": 754.0}
