@@ -13,16 +13,6 @@ from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.provenance import code_version
 from grue.registry import Registry
 
-CODES = {"ConfigError": 2, "UnknownName": 2, "DataError": 3, "SubmissionError": 1, "TrainingError": 1}
-
-
-def test_exit_codes_are_those_of_the_docstring():
-    for name, code in CODES.items():
-        error = getattr(errors, name)
-        assert issubclass(error, errors.GrueError) and error.exit_code == code
-        assert any(name in line and f" {code} " in line for line in (errors.__doc__ or "").splitlines())
-
-
 MACHINES = (
     OSError(errno.ENAMETOOLONG, "File name too long", "x"),
     OSError(errno.EROFS, "Read-only", "a\n"),

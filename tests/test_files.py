@@ -189,13 +189,6 @@ def test_compressed_lines_are_read_and_damage_and_absence_are_reported(tmp_path,
             list(read(tmp_path / "none"))
 
 
-def test_appending_adds_lines(path):
-    for n in range(3):
-        files.append_jsonl(path / "f.jsonl", [{"n": n}])
-    files.append_jsonl(path / "f.jsonl", [])
-    assert (path / "f.jsonl").read_bytes() == b'{"n":0}\n{"n":1}\n{"n":2}\n'
-
-
 # --- writes that fail ------------------------------------------------------------------------------------------------
 
 

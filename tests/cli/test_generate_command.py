@@ -50,17 +50,6 @@ def generate(checkpoint, *arguments):
     return done.stderr
 
 
-def test_predictions_are_written_once_and_not_mixed_with_those_of_another_call(checkpoint, tmp_path, refused):
-    assert generate(checkpoint) == ""
-    before = (tmp_path / "out.jsonl").read_bytes()
-    lines = [json.loads(line) for line in before.splitlines()]
-    assert [line["id"] for line in lines] == [one.id for one in load_examples(TASK, "test").examples[:3]]
-    assert all(set(line) <= {"id", "text", "truncated"} for line in lines)
-    assert generate(checkpoint) == ""
-    refused.command(*command(checkpoint, "--seed", 4), code=2)
-    assert (tmp_path / "out.jsonl").read_bytes() == before
-
-
 def test_scored_samples_of_a_checkpoint(checkpoint, rewarded, tmp_path, refused):
     asked = (*SCORED, "--temperature", 0.5)
     assert generate(checkpoint, *asked) == ""
@@ -109,17 +98,6 @@ def test_what_is_no_checkpoint_and_no_file_to_write_is_refused(checkpoint, tmp_p
         package.generate(checkpoint, tmp_path / "x", reward="meteor")
     (tmp_path / "out.jsonl").mkdir()
     refused.command(*command(checkpoint, *SCORED), code=2)
-
-
-def test_answers_to_the_test_split_are_no_training_data(checkpoint, refused):
-    generate(checkpoint, *SCORED, "--split", "test")
-    for split in ([], ["--split", "test"]):
-        assert grue("data", "check", "out.jsonl", *split).stderr == ""
-    grue("data", "check", "out.jsonl", "--split", "train", code=2)
-    command = "train --task commongen --algo rft --set updates=1 --set data=out.jsonl".split()
-    said = grue(*command, code=3).stderr
-    assert "is of no example of the split 'rl' of mini/commongen" in said
-    assert "The header says that the split 'test' was answered." in said
 
 
 def checked(path, *lines):

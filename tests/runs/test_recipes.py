@@ -239,21 +239,3 @@ def test_an_algorithm_of_another_package_is_used_by_its_name(monkeypatch):
     monkeypatch.setitem(ALGORITHMS._things, "vague", lambda run, config: None)
     with pytest.raises(ConfigError, match="algorithm 'vague' must be a grue.rl.trainer.Algorithm .* found function"):
         make_config(task(), "vague", {})
-
-
-def test_an_algorithm_in_a_file_of_ones_own_is_named_by_module_and_object(tmp_path, monkeypatch):
-    (tmp_path / "mine_alone.py").write_text(
-        "from grue.algorithms.cards.ppo import PPOConfig\nfrom grue.rl.trainer import Algorithm\n"
-        "MINE = Algorithm(settings=PPOConfig, update=lambda *given: {})\nOTHER = 3\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    (plan,) = stages_of(RunRequest(task=task(), algorithm="mine_alone:MINE", runs=tmp_path, settings={"clip": 0.4}))
-    assert (plan.system, plan.algorithm, plan.config) == ("mine_alone", "mine_alone:MINE", PPOConfig(clip=0.4))
-    assert plan.folder.parent.name == "mine_alone"
-    for name, message in {
-        "mine_alone:OTHER": "must be a grue.rl.trainer.Algorithm .* found int",
-        "mine_alone:NONE": "mine_alone has no 'NONE'",
-        "nobody_wrote:MINE": "the module 'nobody_wrote' cannot be imported",
-    }.items():
-        with pytest.raises(ConfigError, match=message):
-            stages_of(RunRequest(task=task(), algorithm=name))

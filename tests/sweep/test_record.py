@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from support.factories import a_result, a_task
@@ -181,7 +182,7 @@ def test_a_folder_is_refused_to_a_second_sweep_until_the_first_one_is_gone(recor
 def test_a_folder_that_cannot_be_written_or_locked_is_said(record, tmp_path, monkeypatch, refused):
     with record.sole_owner():
         record.add(JOB, "running")
-    monkeypatch.setattr("fcntl.flock", lambda *arguments: _no_locks())
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
     with refused(DataError), record.sole_owner():
         pytest.fail("it was let in")
     with refused(DataError):
@@ -192,10 +193,6 @@ def test_a_folder_that_cannot_be_written_or_locked_is_said(record, tmp_path, mon
         pytest.fail("it was let in")
     assert not Record(tmp_path / "runs").held()
     assert not (tmp_path / "runs").exists()  # looking makes no folder
-
-
-def _no_locks():
-    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
 
 # --- status ----------------------------------------------------------------------------------------------------------
