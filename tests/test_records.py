@@ -57,8 +57,6 @@ def test_a_legible_text_stays_as_it_is():
     for _ in range(5_000):
         text = legible("".join(draw.choices(signs, k=draw.randint(1, 9))))
         assert legible(text) == text and not unseen(text), ascii(text)
-
-
-def test_a_blank_reference_beside_others_is_none():
+    # A blank reference beside others is none.
     assert usable(["", "a dog", " \u200b"]) == ("a dog",)
     assert usable(["", " "]) == ("", " ") and usable([]) == ()

@@ -31,9 +31,6 @@ def test_a_metric_is_shown(refused):
     assert "options" not in grue("metrics", "show", "meteor").stdout
     assert "  needs    nothing but the texts\n" in grue("metrics", "show", "distinct1").stdout
     refused.command("metrics", "show", "rogue1", code=2)
-
-
-def test_a_metric_is_shown_as_json():
     ter, sentiment, rouge = (printed_json("metrics", "show", name) for name in ("ter", "sentiment", "evaluate:rouge"))
     assert (ter["definition"], rouge["name"]) == (CARDS["ter"].definition, "evaluate:rouge")
     assert ter["options"] == [{"name": "case_sensitive", "type": "bool", "default": False}]

@@ -17,7 +17,7 @@ def runs(tmp_path, monkeypatch):
     return tmp_path / "runs"
 
 
-def test_the_board_opens_with_local_rows(runs, monkeypatch):
+def test_the_board_opens_with_local_rows_or_a_report_instead(runs, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
     assert grue("view").stdout == "runs/mini/board.html\n"
@@ -27,6 +27,8 @@ def test_the_board_opens_with_local_rows(runs, monkeypatch):
     assert len(opened) == 1
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
     assert "no browser here" in grue("view").stderr
+    (runs / "report.html").touch()
+    assert grue("view", runs, "--no-open").stdout == f"{runs}/report.html\n"
 
 
 def test_a_task_of_ones_own_opens_by_its_file_and_tells_of_results_left_out(runs):
@@ -39,11 +41,6 @@ def test_a_task_of_ones_own_opens_by_its_file_and_tells_of_results_left_out(runs
     result.write_text("{")
     assert grue("view", "--task", "jokes.toml", "--no-open").stdout == "runs/own/jokes/board.html\n"
     assert "jokes/ours/seed-1/result.json" in (runs / "own/jokes/board.html").read_text(encoding="utf-8")
-
-
-def test_a_report_opens_instead(tmp_path):
-    (tmp_path / "report.html").touch()
-    assert grue("view", tmp_path, "--no-open").stdout == f"{tmp_path}/report.html\n"
 
 
 def test_what_cannot_be_shown_is_refused(runs, refused):

@@ -87,9 +87,6 @@ def test_a_healthy_run_is_left_in_peace():
         assert told(log(*changes), NLPOConfig()) == [], changes
     first = {"mask/mass": 0.3, "objective/ended": 0.0, "objective/entropy": 0.0}
     assert told(log(*[first] * 10, fine=0), NLPOConfig()) == [], "what was so from the first is no fall"
-
-
-def test_supervised_training_and_lines_without_figures_give_no_alarm():
     lines = [{"update": n, "seconds": 1.0, "loss/total": 2.0, "objective/reward_sd": 0.0} for n in range(1, 9)]
     assert told(lines, SupervisedConfig()) == []
     assert told([{"update": n, "seconds": 1.0} for n in range(1, 9)]) == []

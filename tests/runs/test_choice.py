@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.late import late
 
+from grue.evaluation.rewards import make_reward
 from grue.lm.checkpoint import FINAL, read_manifest
 from grue.runs.choice import choice
 from grue.runs.recipes import make_config
@@ -79,6 +80,19 @@ def test_without_a_preference_the_reward_is_compared(tmp_path):
     (_, begun, _), (_, ended, _) = run.observer.validations
     assert begun["error"] == pytest.approx(spread(first))
     assert ended["gain_error"] == pytest.approx(spread([one - other for one, other in zip(last, first, strict=True)]))
+
+
+def test_the_terms_of_a_sum_are_measured_on_answers_and_on_plain_samples(tmp_path):
+    run = tiny.run("causal", "ppo", tmp_path, updates=1, validate_every=1)
+    run.trainer.reward = make_reward("2*rouge1 - meteor", run.plan.task, tiny.examples())
+    tiny.train(run)
+    (_, first, _), *_ = run.observer.validations
+    for name in ("reward", "sampled_reward"):
+        assert first[name] == pytest.approx(2 * first[f"{name}/rouge1"] - first[f"{name}/meteor"])
+
+
+def test_supervised_training_has_no_start_to_be_near():
+    assert all("kl" not in found for _, found, _ in golden.trace("causal", "supervised").validations)
 
 
 def test_the_error_of_a_mean_over_some_examples_is_that_of_drawing_the_examples_again():

@@ -45,8 +45,8 @@ def found_by(algorithm, folder, reward=letters, **settings):
     return found
 
 
-def bench_of(family, algorithm, folder, **settings):
-    run = tiny.run(family, algorithm, folder, reward=letters, **settings)
+def bench_of(algorithm, folder, **settings):
+    run = tiny.run("causal", algorithm, folder, reward=letters, **settings)
     return run.trainer, run.plan.config, diagnosing.set_up(run.trainer, find_algorithm(algorithm), run.plan.config)
 
 
@@ -83,11 +83,10 @@ def test_updates_that_reward_more_than_once_are_diagnosed_by_what_they_learn_fro
         assert found.gradient.norm > 0
 
 
-@pytest.mark.parametrize("family", ["causal", "seq2seq"])
-def test_the_gradient_is_that_of_the_loss(family, tmp_path):
+def test_the_gradient_is_that_of_the_loss(tmp_path):
     """REINFORCE's first step: the mean over the tokens of −A·∇log π, with A the worth less the batch's mean."""
     settings = {"max_grad_norm": 1e-3, "kl_coefficient": 0.0}
-    trainer, config, bench = bench_of(family, "reinforce", tmp_path, **settings)
+    trainer, config, bench = bench_of("reinforce", tmp_path, **settings)
     _, gradient, rewards = bench.still(config, "gradient", 0)
     drawn = experience.collect(bench.drawing("gradient", 0), rl.start(trainer, config), config, 1)
     assert rewards == pytest.approx(drawn.raw_scores.tolist())
@@ -104,7 +103,7 @@ def test_batches_differ_and_the_critic_teaches_the_policy_nothing(tmp_path):
     settings = {"value_model": "shared", "kl_coefficient": 0.0, "gae_lambda": 1.0, "whiten_advantages": False}
     found = found_by("ppo", tmp_path, nothing, **settings)
     assert found.gradient.norm == 0.0 and found.gradient.ratio is None
-    _, config, bench = bench_of("causal", "ppo", tmp_path, **settings)
+    _, config, bench = bench_of("ppo", tmp_path, **settings)
     one, two, again = (bench.still(config, "gradient", k)[1] for k in (0, 1, 0))
     assert torch.equal(one, again) and not torch.allclose(one, two)
 
@@ -131,7 +130,7 @@ def test_the_step_is_measured_where_it_begins_and_taken_back(tmp_path):
     assert "lower learning_rate" in next(one for one in telling.remarks(far) if one.about == "update").cure
 
     def move(algorithm, **settings):
-        _, config, bench = bench_of("causal", algorithm, tmp_path, **settings)
+        _, config, bench = bench_of(algorithm, tmp_path, **settings)
         return bench.move(config, lambda: None)
 
     stopped = move("ppo", learning_rate=1e-2, stop_kl=1e-4)
@@ -148,7 +147,7 @@ def test_the_step_is_measured_where_it_begins_and_taken_back(tmp_path):
 def test_the_kl_of_the_step_is_that_of_the_two_policies(tmp_path, monkeypatch):
     """Against the exact divergence of the next token's distributions, over the rollouts that it was measured on."""
     settings, moved = {"learning_rate": 1e-2, "rollouts": 96, "minibatch_size": 96}, []
-    trainer, config, bench = bench_of("causal", "reinforce", tmp_path, **settings)
+    trainer, config, bench = bench_of("reinforce", tmp_path, **settings)
     still = diagnosing.still_update
 
     def watched(trainer, algorithm, state, config, n):

@@ -94,6 +94,8 @@ def test_a_soup_of_the_start_alone_changes_nothing(tmp_path):
     plain = run(tmp_path / "plain", algorithm="grpo", samples_per_prompt=2)
     tiny.train(made), tiny.train(plain)
     assert made.observer.lines[0]["objective/kl"] == 0.0
+    first, last = (figures["kl"] for _, figures, _ in plain.observer.validations)
+    assert first == 0.0 < last
     assert torch.equal(tiny.weights(made.trainer.policy), tiny.weights(plain.trainer.policy))
 
 

@@ -72,7 +72,6 @@ def test_what_others_start_from_comes_first_once_and_is_evaluated_only_if_it_is_
 @pytest.mark.parametrize(
     ("about", "names"),
     [
-        ({"backbone": "mini:causal-s"}, ["supervised-causal-s", "supervised+ppo-causal-s"]),
         ({"backbone": "mini:causal"}, ["supervised", "supervised+ppo-causal"]),  # named in the grid, and the task's own
         ({"vary": {"backbone": ("mini:causal-s",)}}, ["supervised-causal-s", "supervised+ppo_backbone-mini-causal-s"]),
         (

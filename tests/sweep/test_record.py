@@ -284,13 +284,10 @@ def test_another_backbone_is_not_estimated_by_the_recipes(other, record, measure
     assert expected(a_job("ppo", 2), 10, record.ended()) == BASE + 160
 
 
-def test_a_warm_start_of_another_seed_is_the_same_run(record):
+def test_without_such_a_run_the_measured_seconds_count_in_proportion_to_the_updates(record, measured):
     first, second = (a_job("supervised+ppo", n, after=f"mini/imdb/supervised/seed-{n}") for n in (1, 12))
     record.add(first, "finished", seconds={"train": 5.0})
-    assert estimate([second], 1, record.ended()).work == 5.0
-
-
-def test_without_such_a_run_the_measured_seconds_count_in_proportion_to_the_updates(measured):
+    assert estimate([second], 1, record.ended()).work == 5.0, "a warm start of another seed is the same run"
     assert estimate([a_job("ppo")], 1, ()).work == 40.0
     assert estimate([a_job("ppo", set={"updates": 5})], 1, ()).work == 10.0
     assert estimate([a_job("zero-shot")], 1, ()).work == 3.0

@@ -113,9 +113,9 @@ def test_what_the_executor_is_told(fake, tmp_path):
     assert (place.runs, place.data_dir, place.offline, place.threads) == (tmp_path, tmp_path / "data", True, 2)
 
 
-@pytest.mark.parametrize(
-    ("asked", "runs"),
-    [
+def test_as_many_runs_go_at_a_time_as_there_are_cores_for_their_threads_and_gpus(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    for asked, runs in (
         *((("local", None, threads, 0.0, 0), cores) for threads, cores in ((1, 6), (2, 3), (4, 1), (8, 1))),
         (("local", 3, 1, 0.0, 0), 3),
         (("local", None, 1, 0.0, 2), 2),
@@ -124,14 +124,8 @@ def test_what_the_executor_is_told(fake, tmp_path):
         (("ray", None, 2, 0.0, 2), 3),
         (("ray", None, 1, 0.5, 2), 4),
         (("ray", 7, 1, 1.0, 2), 7),
-    ],
-)
-def test_as_many_runs_go_at_a_time_as_there_are_cores_for_their_threads_and_gpus(asked, runs, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
-    assert run.at_a_time(*asked) == runs
-
-
-def test_a_run_of_this_machine_takes_at_most_one_gpu_and_only_if_there_is_one():
+    ):
+        assert run.at_a_time(*asked) == runs, asked
     for gpus, devices in ((2.0, 2), (0.5, 0)):
         with pytest.raises(ConfigError, match=f"has {devices} GPUs, and a run on it takes one at most"):
             run.at_a_time("local", None, 1, gpus, devices)
