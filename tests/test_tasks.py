@@ -225,15 +225,11 @@ def test_a_raw_value_is_scaled_and_clipped_and_the_direction_follows_from_the_sc
         assert spec.direction == direction
 
 
-def test_decoding_is_said_in_words():
-    for generation, words in (
-        (Generation(24, 24, True, top_k=50), "sampling at temperature 1, from the 50 likeliest tokens, exactly 24"),
-        (
-            Generation(40, num_beams=4, length_penalty=0.6),
-            "beam search with 4 beams and a length penalty of 0.6, up to 40",
-        ),
-        (Generation(9, 2), "the likeliest token at each step, 2 to 9"),
+def test_decoding_is_said_in_words(refused):
+    for generation in (
+        Generation(24, 24, True, top_k=50),
+        Generation(40, num_beams=4, length_penalty=0.6),
+        Generation(9, 2),
+        Generation(9, stop=("\n", "Q:"), samples=2),
     ):
-        assert generation.in_words() == f"{words} tokens"
-    cut = Generation(9, stop=("\n", "Q:"), samples=2).in_words()
-    assert cut.endswith(r"up to 9 tokens, cut before the first '\n' or 'Q:', 2 texts for each prompt")
+        refused.message(generation.in_words())

@@ -299,39 +299,31 @@ def test_the_commands_take_the_file(own, task):
     assert "100.0  preference" in run("score", "answers.jsonl", "--task", task, "--metrics", "rouge1").stdout
 
 
-def refusal(*arguments):
-    return run(*arguments, code=None).stderr.partition("Error: ")[2]
-
-
-def test_a_mistake_in_a_task_file_or_beside_it_claims_no_folder(own, task, monkeypatch):
+def test_a_mistake_in_a_task_file_or_beside_it_claims_no_folder(own, task, monkeypatch, refused):
     train = ["train", "--task", task, "--algo", "ppo", *(f"--set={key}={value}" for key, value in SMALL.items())]
     text = task.read_text()
     metric = '[0, 1] }, { name = "polite:politness", axis = "naturalness", range = [0, 1] }]'
     (own / "polite.py").write_text("def politeness(examples, texts):\n    return [0.5] * len(texts)\n")
     task.write_text(text.replace("[0, 1] }]", metric))
-    assert "polite has no function 'politness'" in refusal(*train)
+    refused.command(*train, code=2)
     task.write_text(text)
-    assert "the module 'nowhere' cannot be imported: it is not installed, nor in " in refusal(
-        *train, "--reward", "nowhere:f"
-    )
+    refused.command(*train, "--reward", "nowhere:f", code=2)
     (own / "plain_of_mine.py").write_text("PLAIN = 3\n")
     monkeypatch.syspath_prepend(own)
-    said = refusal("train", "--task", task, "--algo", "plain_of_mine:PLAN")
-    assert "The algorithm 'plain_of_mine:PLAN': plain_of_mine has no 'PLAN'. Did you mean 'PLAIN'?" in said
+    refused.command("train", "--task", task, "--algo", "plain_of_mine:PLAN", code=2)
     assert not [*Path("runs").rglob("*.*")]
     task.write_text(text.replace("[0, 1] }]", metric.replace("politness", "politeness")))
     grue.train(str(task), "ppo", **SMALL)
 
 
-def test_results_of_ones_own_task_are_found_by_its_file(task):
+def test_results_of_ones_own_task_are_found_by_its_file(task, refused):
     for system in ("copy", "lead"):
         grue.evaluate(system, str(task))
-    said = refusal("compare", "runs/own/words/copy", "runs/own/words/lead")
-    assert "holds results of the suite own, not mini; add --task FILE.toml, the file of the task." in said
+    refused.command("compare", "runs/own/words/copy", "runs/own/words/lead", code=2)
     change(task, "max_new_tokens = 6", "max_new_tokens = 7")
-    said = refusal("evaluate", "--baseline", "copy", "--task", task)
+    said = run("evaluate", "--baseline", "copy", "--task", task, code=2).stderr
     assert re.search(r"holds an evaluation for another version of the task \([0-9a-f]{12}, now [0-9a-f]{12}\)", said)
-    assert "evaluate it again with `grue evaluate --force`" in refusal("compare", "copy", "lead", "--task", task)
+    refused.command("compare", "copy", "lead", "--task", task, code=3)
 
 
 # --- rewards ---------------------------------------------------------------------------------------------------------
