@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
+from support.commands import edit
 
 from grue import task_files, task_versions
 from grue.cli.main import main
@@ -31,12 +32,6 @@ def checkout(tmp_path, monkeypatch):
     for module in (task_files, task_versions):
         monkeypatch.setattr(module, "task_folder", lambda: folder)
     return folder
-
-
-def edit(path, old, new):
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
 def record(checkout, name):
@@ -70,13 +65,13 @@ def test_all_suites_are_listed_and_valid_and_on_record():
 def test_a_change_needs_a_version_and_a_chat_prompt_has_its_own(checkout, change, before, kind, key, hash_of):
     path, old, versions = checkout / "mini" / "imdb.toml", load_task("imdb"), record(checkout, key)
     number = int(max(versions, key=int))
-    edit(path, *change)
+    edit(path, change)
     assert (load_task("imdb").hash == old.hash) is (hash_of != "hash")
     told = tasks("validate", code=2)
     assert f"mini/imdb, {kind} {number}: its hash is {getattr(load_task('imdb'), hash_of)}, but" in told
     assert f"but {getattr(old, hash_of)} is recorded: " in told and "has changed" in told and "Raise the " in told
     tasks("freeze", code=2)  # the recorded hash stays
-    edit(path, f"{before}version = {number}", f"{before}version = {number + 1}")
+    edit(path, (f"{before}version = {number}", f"{before}version = {number + 1}"))
     assert f"{kind} {number + 1}: not recorded in" in tasks("validate", code=2)
     assert "mini/imdb, version " in tasks("freeze")
     tasks("validate")
@@ -85,10 +80,9 @@ def test_a_change_needs_a_version_and_a_chat_prompt_has_its_own(checkout, change
 
 def test_prose_and_recipes_need_none(checkout, refused):
     path = checkout / "mini/imdb.toml"
-    edit(path, 'licence = "Apache-2.0"', 'licence = "MIT"')
-    edit(path, "learning_rate = 2e-3", "learning_rate = 1e-3")
+    edit(path, ('licence = "Apache-2.0"', 'licence = "MIT"'), ("learning_rate = 2e-3", "learning_rate = 1e-3"))
     tasks("validate")
-    edit(path, 'format = "asked_imdb"', 'format = "asked_imbd"')
+    edit(path, ('format = "asked_imdb"', 'format = "asked_imbd"'))
     refused.command("tasks", "validate", path, code=2)
 
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.commands import grue
+from support.commands import edit, grue
 from support.late import late
 from support.own_task import OWN_TASK
 
@@ -28,15 +28,6 @@ def run(hub, monkeypatch, tmp_path):
     monkeypatch.setenv("GRUE_DATA", "")  # --output sets it for its own process; this puts it back
     with hub_server.connected(hub, monkeypatch, tmp_path):
         yield lambda *arguments, code=0: grue("data", *arguments, "--suite", folder, code=code)
-
-
-def edit(tmp_path, name, *changes):
-    path = tmp_path / "grue" / f"{name}.toml"
-    text = path.read_text(encoding="utf-8")
-    for before, after in changes:
-        assert before in text
-        text = text.replace(before, after)
-    path.write_text(text, encoding="utf-8")
 
 
 def test_fetch_says_what_came_and_where_it_is(run, tmp_path):
@@ -110,19 +101,19 @@ def test_verify_prints_what_is_missing_in_the_task_file(run, tmp_path):
     # Pasted into the file, all is said: nothing more is printed.
     text = (tmp_path / "grue/dailydialog.toml").read_text()
     changes = [(re.search(f"^{split} = .*$", text, re.MULTILINE)[0], line) for split, line in lines.items()]
-    edit(tmp_path, "dailydialog", *changes, ("refs/convert/parquet", "2" * 40))
+    edit(tmp_path / "grue/dailydialog.toml", *changes, ("refs/convert/parquet", "2" * 40))
     again = run("verify", "dailydialog").stdout.splitlines()
     assert [line.split(":")[1].split(",")[0] for line in again] == [" fine"] * 3
 
 
 def test_verify_ends_with_1_where_something_differs_and_with_3_where_nothing_can_be_had(hub, run, tmp_path):
     path = tmp_path / "cache/mirror/wmt--wmt16--de-en" / hub_server.HEAD_COMMIT / "test.parquet"
-    edit(tmp_path, "wmt16", ('test = { source = "test"', 'test = { source = "test", rows = 2999'))
+    edit(tmp_path / "grue/wmt16.toml", ('test = { source = "test"', 'test = { source = "test", rows = 2999'))
     said = run("verify", "wmt16", "--split", "test", code=1).stdout
     assert said.startswith(
         "grue/wmt16 test: differs, 10 rows, 10 examples from wmt/wmt16@111111111111\n  rows: 10, the task file says 2999\n"
     )
-    edit(tmp_path, "wmt16", (", rows = 2999", ""))
+    edit(tmp_path / "grue/wmt16.toml", (", rows = 2999", ""))
     run("fetch", "wmt16", "--split", "test")
     path.write_bytes(path.read_bytes()[:-1] + b"X")  # the rows are read, and not the cache
     said = run("verify", "wmt16", "--split", "test", code=3).stderr

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.commands import edit
 from support.commands import grue as run
 from support.late import late
 from support.paths import ROOT
@@ -61,12 +62,6 @@ def own(tmp_path, monkeypatch, model):
 @pytest.fixture
 def task(own):
     return own / "words.toml"
-
-
-def change(path, before, after):
-    text = path.read_text()
-    assert before in text
-    path.write_text(text.replace(before, after))
 
 
 def share_of_the(examples, texts):
@@ -127,11 +122,11 @@ def test_missing_files_and_splits_are_named(own, task, refused):
     for split in ("train", "valid"):
         with refused(DataError):
             grue.examples(task, split)
-    change(task, "test.parquet", "test.txt")
+    edit(task, ("test.parquet", "test.txt"))
     (own / "test.txt").write_text("a\n")
     with refused(DataError):
         grue.examples(task, "test")
-    change(task, 'validation = "more/dev.csv", ', "")
+    edit(task, ('validation = "more/dev.csv", ', ""))
     with refused(DataError):
         grue.train(task, **SMALL)
     (own / "bare.toml").write_text('reward = "rouge1"\n[backbone]\nfamily = "causal"\nmodel = "x"\n')
@@ -320,7 +315,7 @@ def test_results_of_ones_own_task_are_found_by_its_file(task, refused):
     for system in ("copy", "lead"):
         grue.evaluate(system, str(task))
     refused.command("compare", "runs/own/words/copy", "runs/own/words/lead", code=2)
-    change(task, "max_new_tokens = 6", "max_new_tokens = 7")
+    edit(task, ("max_new_tokens = 6", "max_new_tokens = 7"))
     said = run("evaluate", "--baseline", "copy", "--task", task, code=2).stderr
     assert re.search(r"holds an evaluation for another version of the task \([0-9a-f]{12}, now [0-9a-f]{12}\)", said)
     refused.command("compare", "copy", "lead", "--task", task, code=3)

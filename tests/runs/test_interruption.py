@@ -55,10 +55,6 @@ def log(folder):
     return lines
 
 
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The runs folder of a run that nobody disturbed."""
@@ -97,11 +93,11 @@ def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, wh
     assert "Stopping after this update; press Ctrl-C again to stop at once." in told
     assert f"Error: {folder}: stopped after update {done} of {updates}; the same command resumes.\n" in told
     assert "Traceback" not in told
-    assert f"state-{done:06d}.pt" in names(folder / "states")
+    assert f"state-{done:06d}.pt" in commands.names(folder / "states")
     again = train(tmp_path)
     assert again.exit_code == 0 and f"resuming after update {done} of {updates}" in again.stderr
     assert read_manifest(folder / "checkpoint").files == read_manifest(wanted / "checkpoint").files
-    assert log(folder) == log(wanted) and names(folder) == names(wanted)
+    assert log(folder) == log(wanted) and commands.names(folder) == commands.names(wanted)
     # Else the comparisons would say nothing: neither the weights nor β nor the checkpoint are the first ones.
     assert read_manifest(folder / "checkpoint").update > 0
     first, *_, last = [line for line in log(wanted) if "objective/kl" in line]

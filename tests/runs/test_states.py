@@ -16,10 +16,6 @@ torch, tiny, states, training = late("torch"), late("support.tiny"), late("grue.
 commands, validation = late("support.commands"), late("grue.runs.validate")
 
 
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
 def refuse(message):
     raise AssertionError(f"a warning that nobody asked for: {message}")
 
@@ -42,7 +38,7 @@ def test_what_is_saved_comes_back_and_leavings_of_a_killed_writer_are_cleared_aw
     assert newest(tmp_path) is None
     drawn = torch.randn(3, generator=torch.Generator().manual_seed(1))
     states.save_state(tmp_path, 7, {"tensor": drawn, "best": None, "seen": {"a": [1, 2.5]}}, 2, OWNER)
-    assert names(tmp_path) == ["state-000007.pt"]
+    assert commands.names(tmp_path) == ["state-000007.pt"]
     update, found = newest(tmp_path)
     assert update == 7 and torch.equal(found.pop("tensor"), drawn)
     assert found == {"best": None, "seen": {"a": [1, 2.5]}}
@@ -52,7 +48,7 @@ def test_what_is_saved_comes_back_and_leavings_of_a_killed_writer_are_cleared_aw
 def test_the_last_states_are_kept(keep_last, tmp_path):
     save(tmp_path, 10, 20, 30, 1_000_000, keep_last=keep_last)
     kept = ["state-000010.pt", "state-000020.pt", "state-000030.pt", "state-1000000.pt"][-keep_last:]
-    assert names(tmp_path) == sorted(kept)
+    assert commands.names(tmp_path) == sorted(kept)
     assert newest(tmp_path)[0] == 1_000_000
 
 
@@ -97,10 +93,10 @@ def test_a_damaged_state_is_set_aside_and_without_a_whole_one_nothing_starts_aga
     assert (update, state["done"]) == (10, 10)
     path = folder / "state-000020.pt"
     assert told == [f"{path}: damaged, and set aside as state-000020.pt.damaged; going on from update 10 instead."]
-    assert names(folder) == ["state-000010.pt", "state-000020.pt.damaged"]
+    assert commands.names(folder) == ["state-000010.pt", "state-000020.pt.damaged"]
     assert newest(folder)[0] == 10
     save(folder, 20)
-    assert names(folder) == ["state-000010.pt", "state-000020.pt", "state-000020.pt.damaged"]
+    assert commands.names(folder) == ["state-000010.pt", "state-000020.pt", "state-000020.pt.damaged"]
     for name in ("state-000010.pt", "state-000020.pt"):
         damage(folder / name)
     for _ in range(2):  # the second attempt must meet the same error
@@ -133,7 +129,7 @@ def test_a_whole_state_that_torch_cannot_read_is_no_damaged_one_and_none_runs_co
     monkeypatch.setattr(torch, "load", newer)
     with pytest.raises(DataError, match=r"20.pt: whole, but torch .* cannot read it: version 11 .* not supported"):
         newest(tmp_path / "newer")
-    assert names(tmp_path / "newer") == ["state-000010.pt", "state-000020.pt"]
+    assert commands.names(tmp_path / "newer") == ["state-000010.pt", "state-000020.pt"]
 
 
 def test_the_state_of_another_run_is_refused(tmp_path, refused, monkeypatch):
@@ -145,7 +141,7 @@ def test_the_state_of_another_run_is_refused(tmp_path, refused, monkeypatch):
         save(folder, 3, owner={**OWNER, key: value})
         with refused(DataError):
             newest(folder)
-        assert names(folder) == ["state-000003.pt"]
+        assert commands.names(folder) == ["state-000003.pt"]
     save(folder, 3)
     (folder / "state-000003.pt").rename(folder / "state-000009.pt")  # of another update
     with refused(DataError):
@@ -157,7 +153,7 @@ def test_the_state_of_another_run_is_refused(tmp_path, refused, monkeypatch):
 
 
 def untouched(folder):
-    assert names(folder) == ["state-000001.pt"]
+    assert commands.names(folder) == ["state-000001.pt"]
     assert newest(folder)[0] == 1
 
 
@@ -224,7 +220,7 @@ def here(stopped, tmp_path):
 
 def test_a_run_keeps_its_last_states_and_goes_on_from_an_older_one(here, whole):
     """The log and the best checkpoint, which is of a later update than the state, end as if nothing had happened."""
-    assert names(here / "states") == ["state-000001.pt", "state-000002.pt", "state-000003.pt"]
+    assert commands.names(here / "states") == ["state-000001.pt", "state-000002.pt", "state-000003.pt"]
     assert read_manifest(here / "checkpoint").update == 2
     for update in (2, 3):
         flip(here / "states" / f"state-{update:06d}.pt")
@@ -236,8 +232,8 @@ def test_a_run_keeps_its_last_states_and_goes_on_from_an_older_one(here, whole):
     assert tiny.logged(here) == tiny.logged(whole.plan.folder)
     for name in ("checkpoint", "final"):
         mine, theirs = here / name, whole.plan.folder / name
-        assert names(mine) == names(theirs)
-        for file in {*names(mine)} - {"grue.json", "README.md"}:
+        assert commands.names(mine) == commands.names(theirs)
+        for file in {*commands.names(mine)} - {"grue.json", "README.md"}:
             assert (mine / file).read_bytes() == (theirs / file).read_bytes()
 
 

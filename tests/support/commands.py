@@ -48,6 +48,19 @@ def here(*command):
         torch.set_num_threads(threads)
 
 
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def edit(path, *changes):
+    """Replace texts by others in a file, each at its first place; the file must have them."""
+    text = path.read_text(encoding="utf-8")
+    for before, after in changes:
+        assert before in text, before
+        text = text.replace(before, after, 1)
+    path.write_text(text, encoding="utf-8")
+
+
 def contents(folder):
     """Every file below a folder: when it was written, and its bytes."""
     paths = [path for path in folder.rglob("*") if path.is_file()]
