@@ -234,9 +234,6 @@ def test_files_of_different_lengths_and_damaged_ones_are_refused(plainly, code, 
     refused.command(*plainly("ter", *texts), code=code)
 
 
-# --- a task ----------------------------------------------------------------------------------------------------------
-
-
 COPIES = [{"id": "a", "text": "the cat sits"}, {"id": "b", "text": "a dog runs"}]
 """The first references of `small_task`."""
 

@@ -403,9 +403,6 @@ def test_a_package_that_is_not_installed_is_named(animals, monkeypatch, package)
         getattr(rewards, f"for_{package}")(task=animals)
 
 
-# --- OpenEnv ---------------------------------------------------------------------------------------------------------
-
-
 def test_an_environment_of_openenv(animals, monkeypatch):
     """Against a double with what is used of openenv 0.10; environments/ has the real one."""
 

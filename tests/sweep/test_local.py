@@ -49,9 +49,6 @@ def newest_state(runs, job=PPO):
     return max(int(path.stem.removeprefix("state-")) for path in (runs / job / "states").glob("state-*.pt"))
 
 
-# --- what is killed --------------------------------------------------------------------------------------------------
-
-
 @slow
 def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_saved(sweeping, task, tmp_path):
     runs = tmp_path / "runs"
@@ -94,9 +91,6 @@ def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_sa
     assert sweeps.log_of(runs, SECOND)[: len(kept)] == kept
 
 
-# --- signals ---------------------------------------------------------------------------------------------------------
-
-
 @slow
 def test_a_signal_saves_every_run_and_the_same_command_goes_on(sweeping, task, tmp_path):
     runs = tmp_path / "runs"
@@ -125,9 +119,6 @@ def test_a_signal_saves_every_run_and_the_same_command_goes_on(sweeping, task, t
         assert min(newest_state(runs, job) for job in (PPO, SECOND)) >= done
     sweeps.ends_well(sweeping(*command), "3 runs: 3 finished")
     assert_all_done(runs, 8, PPO, SECOND, THIRD)
-
-
-# --- runs that fail --------------------------------------------------------------------------------------------------
 
 
 def limited_to(size):

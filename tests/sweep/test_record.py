@@ -149,8 +149,6 @@ def test_a_line_in_the_middle_that_is_no_event_is_an_error_that_names_it(record,
         Record(tmp_path)
 
 
-# --- one sweep at a time ---------------------------------------------------------------------------------------------
-
 HOLDER = """
 import sys
 from pathlib import Path

@@ -43,9 +43,6 @@ def fake(monkeypatch, tmp_path):
     return made, outcomes
 
 
-# --- --dry-run -------------------------------------------------------------------------------------------------------
-
-
 def test_a_dry_run_prints_what_would_run_and_how_long_it_may_take_and_does_nothing(tmp_path, monkeypatch, refused):
     monkeypatch.setattr("grue.sweep.estimate._measured", dict)  # only what ran in this folder counts here
     monkeypatch.setenv("GRUE_RUNS", str(tmp_path / "runs"))
@@ -199,9 +196,6 @@ def test_a_key_that_is_not_set_is_told_before_anything_runs(fake, tmp_path, monk
     assert "1 run" in grue("sweep", "--config", path, "--dry-run").stdout
     refused.command("sweep", "--config", path, code=2)
     assert fake[0] == [] and [*tmp_path.iterdir()] == [path]
-
-
-# --- status ----------------------------------------------------------------------------------------------------------
 
 
 def logged(record, job, updates, of, seconds):
