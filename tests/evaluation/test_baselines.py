@@ -1,18 +1,19 @@
-"""Systems without training, and models that are no checkpoints of ours."""
+"""Systems: those without training, models that are no checkpoints of ours, and the reward of those that are."""
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue, printed_json
 from support.late import late
 from support.own_task import OWN_TASK
 
 from grue import files
-from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import DataError
 from grue.leaderboard.rank import rank
+from grue.lm.checkpoint import CheckpointManifest
 from grue.lookups import find
 from grue.records import Entry, Example
 from grue.submissions.packing.collect import PackedRun
@@ -21,12 +22,6 @@ from grue.task_files import load_task
 
 torch = late("torch")
 evaluate, systems = late("grue.evaluation.evaluate"), late("grue.evaluation.systems")
-
-
-def grue(*arguments):
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def test_the_lead_is_the_first_three_sentences_of_the_document_or_the_prompt():
@@ -58,9 +53,9 @@ def test_what_a_metric_cannot_see_is_told_below_the_table_and_kept(tmp_path):
         "and 0–9, and ROUGE-2 pairs of words; for other scripts and single words take chrf.",
     ]
     for _ in range(2):  # the second is read from the result
-        told = grue(*options).splitlines()
+        told = grue(*options).stdout.splitlines()
         assert [line.removeprefix("  Note: ") for line in told if "Note" in line] == notes
-    assert json.loads(grue(*options, "--json"))[0]["notes"] == notes
+    assert printed_json(*options)[0]["notes"] == notes
 
 
 def test_whatever_answers_does_so_where_models_score(monkeypatch):
@@ -117,16 +112,15 @@ def test_training_without_a_reference_is_one_error_and_leaves_what_is_there(tmp_
     own = OWN_TASK.format(metric="rouge1").replace('train = "rows', 'train = "train')
     files.write_text(tmp_path / "own.toml", own)
     command = ("evaluate", "--task", tmp_path / "own.toml", "--output", tmp_path / "run", "--baseline")
-    assert grue(*command, "nearest").startswith("nearest on own/own, test, seed 1: 3 examples, 0 empty, 0 cut at the")
+    assert grue(*command, "nearest").stdout.startswith(
+        "nearest on own/own, test, seed 1: 3 examples, 0 empty, 0 cut at the"
+    )
     before = (tmp_path / "run/result.json").read_bytes()
     assert json.loads(before)["system"]["read"]["examples"] == 3
     files.write_jsonl(tmp_path / "train.jsonl", [{**row, "references": []} for row in rows])
     for baseline in ("nearest", "null"):
         refused.command(*command, baseline, "--force", code=3)
         assert (tmp_path / "run/result.json").read_bytes() == before
-
-
-# --- a file of rows as the split -------------------------------------------------------------------------------------
 
 
 ASKED = {"asked": 1, "positive_continuation": "I would see it again.", "negative_continuation": "I left early."}
@@ -144,7 +138,7 @@ def held_back(tmp_path):
 def test_a_file_is_evaluated_as_a_split_and_its_result_is_neither_packed_nor_ranked(held_back, tmp_path, refused):
     options = ("--task", "imdb", "--split", held_back)
     command = ("evaluate", "--baseline", "copy", *options, "--output", tmp_path / "run")
-    said = grue(*command)
+    said = grue(*command).stdout
     assert "copy on mini/imdb, held-back.jsonl, seed 1: 3 examples" in said and "(limited: never ranked)" in said
     task = load_task("imdb")
     result = evaluate.evaluate(task, systems.baseline_system(task, "copy", 1), tmp_path / "run", split=str(held_back))
@@ -159,5 +153,37 @@ def test_a_file_is_evaluated_as_a_split_and_its_result_is_neither_packed_nor_ran
     grue("score", tmp_path / "run/predictions.jsonl", *options, "--metrics", "mean_length")
     with held_back.open("a") as file:
         file.write(json.dumps({**ASKED, "text": "Another one. " * 30}) + "\n")
-    again = CliRunner().invoke(main, [*map(str, command)])
-    assert again.exit_code == 2 and "holds an evaluation with file = " in again.stderr
+    assert "holds an evaluation with file = " in grue(*command, code=2).stderr
+
+
+MANIFEST = CheckpointManifest(
+    suite="mini", task="commongen", task_hash="0", system="kind", algorithm="supervised+ppo", backbone="mini:seq2seq",
+    seed=3, update=8, config_sha256="1", validation={}, training={},
+)  # fmt: skip
+CONFIG = {"suite": "mini", "task": "commongen", "algorithm": "supervised+ppo", "seed": 3, "reward": "rouge1"}
+
+
+@pytest.mark.parametrize(
+    ("config", "algorithm", "reward"),
+    [
+        (CONFIG, "supervised+ppo", "rouge1"),
+        (CONFIG | {"reward": ""}, "supervised+ppo", None),
+        (CONFIG | {"algorithm": "supervised", "reward": "meteor"}, "supervised", ""),  # it reads no reward
+        (CONFIG | {"seed": 4}, "supervised+ppo", None),  # another run's
+        (CONFIG | {"task": "imdb"}, "supervised+ppo", None),
+        (None, "supervised+ppo", None),  # the checkpoint was taken elsewhere
+        (None, "supervised", ""),
+    ],
+)
+def test_the_reward_is_that_of_the_runs_configuration(config, algorithm, reward, tmp_path):
+    if config is not None:
+        files.write_toml(tmp_path / "config.toml", config)
+    assert systems._trained_on(tmp_path / "checkpoint", replace(MANIFEST, algorithm=algorithm)).get("reward") == reward
+
+
+@pytest.mark.parametrize("beside", ["checkpoint", "final"])
+def test_a_checkpoint_beside_another_run_does_not_take_its_reward(beside, tmp_path):
+    files.write_toml(tmp_path / "config.toml", CONFIG)
+    files.write_json(tmp_path / beside / "grue.json", MANIFEST)
+    assert systems._trained_on(tmp_path / "copied", MANIFEST).get("reward") == "rouge1"
+    assert "reward" not in systems._trained_on(tmp_path / "copied", replace(MANIFEST, config_sha256="2"))

@@ -1,19 +1,17 @@
 """Best of n: which samples are drawn, which one is kept, and what is called an oracle."""
 
-import json
 import math
 import shutil
 from dataclasses import replace
 from functools import cache
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue
 from support.late import late
 from support.own_task import OWN_TASK
 from support.rewards import SEEN
 
 from grue import files
-from grue.cli.main import main
 from grue.lookups.consensus import most_central
 from grue.records import CONSENSUS, LIKELIHOOD, Example
 from grue.task_files import SUITES, load_task, task_names
@@ -113,7 +111,7 @@ def test_answers_depend_on_neither_batch_nor_number_and_sample_0_is_the_ordinary
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("settings", [SETTINGS, {"temperature": 1.3}, {"top_p": 0.8, "min_new_tokens": 3}])
+@pytest.mark.parametrize("settings", [SETTINGS, {"top_p": 0.8, "min_new_tokens": 3}])
 def test_likelihood_is_the_mean_of_the_tokens_by_slow_loops(family, settings):
     model, task, asked = tiny.model(family), tiny.task(family, **settings), tiny.examples(5)
     prompts = tokens.encode_prompts(model, tiny.tokenizer(family), [example.prompt for example in asked], task.prompt)
@@ -183,10 +181,8 @@ def test_the_tasks_reward_picks_where_it_is_no_oracle(suite):
     ("task", "pick_by", "name"),
     [
         ("imdb", None, "best-of-8"),
-        ("imdb", "asked_sentiment", "best-of-8"),
         ("imdb", "likelihood", "best-of-8-by-likelihood"),
         ("commongen", "likelihood", "best-of-8"),
-        ("commongen", "consensus", "best-of-8-by-consensus"),
         ("commongen", "meteor", "best-of-8-oracle"),
         ("commongen", "0.5*cider - 0.5*ter", "best-of-8-oracle-by-0.5-cider-0.5-ter"),
     ],
@@ -196,16 +192,6 @@ def test_the_name_tells_what_was_picked_by(task, pick_by, name):
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
-
-
-def grue(*arguments):
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -231,13 +217,14 @@ def evaluated(command, tmp_path_factory):
 
 
 def test_the_best_of_four_is_another_system_with_a_record_of_how_and_no_text_is_worse(evaluated):
-    plain, result = (json.loads((folder / "result.json").read_text()) for folder in evaluated)
+    plain, result = (files.read_json(folder / "result.json") for folder in evaluated)
     assert result["system"]["name"] == "zero-shot+best-of-4-by-mean_length"
     assert result["system"]["algorithm"] == "zero-shot"
     assert result["generation"]["decoding"] == "best-of-4-by-mean_length"
     assert result["generation"]["best_of"] == {"n": 4, "pick_by": "mean_length", "oracle": False}
     assert "best_of" not in plain["generation"] and result["system"]["weights"] == plain["system"]["weights"]
-    before, picked = ([line["mean_length"] for line in lines(folder / "scores.jsonl")] for folder in evaluated)
+    scores = ([line["mean_length"] for _, line in files.read_jsonl(one / "scores.jsonl")] for one in evaluated)
+    before, picked = scores
     assert all(a <= b for a, b in zip(before, picked, strict=True)) and before != picked
     assert result["scores"][0]["value"] == pytest.approx(sum(picked) / 6)
 
@@ -254,7 +241,7 @@ def test_an_oracle_says_so_everywhere(command, tmp_path):
     result = grue(*command, "--runs", tmp_path, "--best-of", "2:rougeL", "--limit", 2)
     assert "Warning: rougeL reads the references, so picking by it is an oracle" in result.stderr
     assert "zero-shot+best-of-2-oracle on own/own" in result.stdout
-    record = json.loads((tmp_path / "own/own/zero-shot+best-of-2-oracle/seed-2/result.json").read_text())
+    record = files.read_json(tmp_path / "own/own/zero-shot+best-of-2-oracle/seed-2/result.json")
     assert record["generation"]["best_of"] == {"n": 2, "pick_by": "rougeL", "oracle": True}
 
 

@@ -4,13 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue as run
 from support.late import late
-from support.own_task import OWN_TASK
 
 import grue
 from grue import files
-from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
 from grue.evaluation.prompting import Asking, answer_in, by_chat, filled
@@ -170,35 +168,29 @@ def test_an_answer_depends_on_no_batch_and_ends_at_either_end():
     assert [(one.text, one.truncated) for one in ended] == [("", False)] * 4
 
 
-def test_a_chat_model_is_evaluated_as_another_system(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_chat_model_is_evaluated_as_another_system(own, tmp_path):
     chat_models.chat_model("tiny")
-    rows = [{"id": f"e{n}", "prompt": f"The dog saw {n} cats.", "references": ["It ran."]} for n in range(4)]
-    files.write_jsonl(tmp_path / "rows.jsonl", rows[:2])
-    files.write_jsonl(tmp_path / "train.jsonl", rows[2:])
-    own = OWN_TASK.format(metric="chrf").replace('train = "rows', 'train = "train')
-    own = own.replace("causal", "seq2seq").replace(
-        "[backbone]", "[decoding]\nnum_beams = 4\nmax_new_tokens = 8\n[backbone]"
-    )
+    files.write_jsonl(tmp_path / "train.jsonl", [{"id": "t", "prompt": "a cat runs", "references": ["It ran."]}])
 
-    def evaluate(said, *options):
-        files.write_text(tmp_path / "own.toml", own.replace("[rollout]", f"[prompt.chat]\n{said}\n[rollout]"))
-        command = "evaluate --task own.toml --model tiny --chat --json".split()
-        return CliRunner().invoke(main, [*command, *options])
+    def evaluate(chat, *options, code=0):
+        task = own(
+            data={"sources": [{"kind": "local", "files": {"train": "train.jsonl", "test": "rows.jsonl"}}]},
+            backbone={"family": "seq2seq", "model": "mini:seq2seq"},
+            prompt={"max_tokens": 8, "truncation": "left", "chat": chat},
+            decoding={"num_beams": 4, "max_new_tokens": 8},
+        )
+        return run("evaluate", "--task", task, "--model", "tiny", "--chat", "--json", *options, code=code)
 
-    result = evaluate('version = 1\nuser = "{prompt}"\nshots = 1')
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)[0]
+    (found,) = json.loads(evaluate({"version": 1, "user": "{prompt}", "shots": 1}).stdout)
     assert found["system"]["name"] == "tiny+chat" and found["system"]["algorithm"] == "external"
     prompting = found["generation"]["prompting"]
-    assert prompting["kind"] == "chat" and len(prompting["shots"]) == 1
+    assert (prompting["kind"], prompting["shots"]) == ("chat", ["t"])
     assert found["generation"]["num_beams"] == 4  # as the task decodes
-    assert 2 * 20 < prompting["prompt_tokens"] < 2 * 200
-    assert (tmp_path / "runs/own/own/tiny+chat/seed-1/predictions.jsonl").is_file()
+    assert 5 * 20 < prompting["prompt_tokens"] < 5 * 200
+    assert (tmp_path / "runs/own/words/tiny+chat/seed-1/predictions.jsonl").is_file()
     # What was asked otherwise is never mixed with it.
-    other = 'version = 2\nuser = "Now: {prompt}"'
-    result = evaluate(other)
-    assert result.exit_code == 2 and "holds an evaluation by another chat prompt (" in result.stderr
+    other = {"version": 2, "user": "Now: {prompt}"}
+    assert "holds an evaluation by another chat prompt (" in evaluate(other, code=2).stderr
     assert json.loads(evaluate(other, "--system", "ours").stdout)[0]["system"]["name"] == "ours"
 
 

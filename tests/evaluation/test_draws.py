@@ -80,9 +80,6 @@ def test_what_an_example_is_worth_is_the_mean_of_its_draws():
     assert found.score == pytest.approx(scored(PREDICTIONS).preference)
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
 def test_further_draws_stand_in_a_line_where_there_are_any(tmp_path):
     path = tmp_path / "p.jsonl"
     write_predictions(path, PREDICTIONS)
@@ -113,9 +110,6 @@ def test_all_examples_have_equally_many_draws(tmp_path, refused):
         read_predictions(path)
 
 
-# --- drawing ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("family", ["causal", "seq2seq"])
 def test_each_draw_has_a_seed_of_its_own_and_the_first_is_that_of_one(family):
     model, tokenizer, task, examples = tiny.model(family), tiny.tokenizer(family), tiny.task(family), tiny.examples(6)
@@ -128,9 +122,6 @@ def test_each_draw_has_a_seed_of_its_own_and_the_first_is_that_of_one(family):
     assert len({one.text for one in made[0].draws}) > 1
     fewer = predict.predict((model, tokenizer), task, examples, replace(several, samples=2), 7)
     assert fewer == [replace(one, more=one.more[:1]) for one in made]
-
-
-# --- commands --------------------------------------------------------------------------------------------------------
 
 
 SAMPLED = {"max_new_tokens": 6, "do_sample": True}
@@ -179,9 +170,6 @@ def test_a_chat_model_is_asked_as_often(own, tmp_path):
         found[samples] = read_predictions(path)
     assert [one.text for one in found[1]] == [one.text for one in found[2]]
     assert any(one.text != one.more[0].text for one in found[2])
-
-
-# --- submissions -----------------------------------------------------------------------------------------------------
 
 
 def test_checks_read_every_draw(tmp_path):

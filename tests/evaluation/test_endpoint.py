@@ -66,9 +66,7 @@ def test_without_the_library(monkeypatch, refused):
 
 PASSING = {
     "429": server.error(429, "slow down"),
-    "500": server.error(500),
     "502 with a page": (502, b"<html>Bad gateway</html>", {}),
-    "529": server.error(529, "overloaded"),
     "a cut body": server.cut,
     "a closed connection": server.hang_up,
     "no JSON": (200, b"OK", {}),
@@ -76,7 +74,6 @@ PASSING = {
     "JSON without end": (200, b"[" * 10_000, {}),
     "an error that says 200": said(error={"message": "overloaded"}),
     "no choices": said(choices=[]),
-    "no list of choices": said(choices=None),
     "an error in the choice": choice(finish_reason="stop", error={"message": "no"}, message={"content": ""}),
     "a choice that ended by an error": choice(finish_reason="error", message={"content": ""}),
     "a choice that was aborted": choice(finish_reason="abort", message={"content": "A d"}),
@@ -146,7 +143,6 @@ def test_nothing_is_asked_once_asking_is_given_up():
         ((200, b'data: {"choices": []}\n\ndata: [DONE]\n\n', {}), 'the server streams, which it was not asked for: data: {"choices": []}'),
         (said(message={"content": "A dog runs."}), "the answer has no text where OpenAI's protocol has one: {\"message\""),
         (said(choices=[7]), "the answer has no text where OpenAI's protocol has one"),
-        (choice(finish_reason="stop"), "the answer has no text where OpenAI's protocol has one"),
         (choice(message={"content": 5}), "the answer has no text where OpenAI's protocol has one"),
     ],
 )  # fmt: skip
@@ -211,14 +207,17 @@ def test_a_key_that_a_server_repeats_is_taken_out(monkeypatch):
         monkeypatch.setenv("THE_KEY", key)
         with server.serving(reply=lambda body, reply=reply: reply) as served:
             assert client(served, key_env="THE_KEY").ask(CHAT).text == answered
-    for spelled in (KEY, KEY.upper(), quote(KEY, safe="")):
-        for before in range(60, 110, 7):  # taken out before a text is cut
-            content = json.dumps({"error": "x" * before + f"{spelled}, no", "choices": [7]}).encode()
-            for fault in ((200, content, {}), (418, b"y" * 95 + content, {})):
-                monkeypatch.setenv("THE_KEY", KEY)
-                with server.serving(faults=[fault]) as served, pytest.raises(DataError) as caught:
-                    client(served, key_env="THE_KEY").ask(CHAT)
-                assert not any(spelled[i : i + 6] in str(caught.value) for i in range(len(spelled) - 5))
+    monkeypatch.setenv("THE_KEY", KEY)
+    with server.serving() as served:
+        asking = client(served, key_env="THE_KEY")
+        for spelled in (KEY, KEY.upper(), quote(KEY, safe="")):
+            for before in range(60, 110, 7):  # taken out before a text is cut
+                content = json.dumps({"error": "x" * before + f"{spelled}, no", "choices": [7]}).encode()
+                for fault in ((200, content, {}), (418, b"y" * 95 + content, {})):
+                    served.faults = [fault]
+                    with pytest.raises(DataError) as caught:
+                        asking.ask(CHAT)
+                    assert not any(spelled[i : i + 6] in str(caught.value) for i in range(len(spelled) - 5))
 
 
 def test_a_key_does_not_leave_this_machine_unencrypted(monkeypatch, refused):

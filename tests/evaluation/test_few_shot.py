@@ -2,11 +2,10 @@
 
 import json
 
-from click.testing import CliRunner
+from support.commands import grue
 from support.own_task import OWN_TASK
 
 from grue import files
-from grue.cli.main import main
 
 TRAIN = [{"id": f"t{n}", "prompt": f"say {n}", "references": [f"{n} is\n said ", "other"]} for n in range(4)]
 ASKED = [{"id": f"e{n}", "prompt": f"please say the word {word}"} for n, word in enumerate(("dog", "film", "rain"))]
@@ -24,10 +23,7 @@ def write(folder, asked, shots="", tokens=8):
 
 
 def answers(folder, task, baseline):
-    done = CliRunner().invoke(
-        main, ["evaluate", "--task", str(task), "--baseline", baseline, "--runs", str(folder / "runs"), "--seed", "3"]
-    )
-    assert done.exit_code == 0, done.output
+    grue("evaluate", "--task", task, "--baseline", baseline, "--runs", folder / "runs", "--seed", 3)
     run = folder / f"runs/own/own/{baseline}/seed-3"
     return files.read_json(run / "result.json"), [*map(json.loads, (run / "predictions.jsonl").open())]
 

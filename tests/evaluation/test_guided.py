@@ -1,20 +1,15 @@
 """Guided decoding against slow loops without caches: each token, what it cost, and what is refused."""
 
-import json
-
 import pytest
-from click.testing import CliRunner
+from support.commands import grue, printed_json
 from support.late import late
-from support.own_task import OWN_TASK
 
-from grue.cli.main import main
 from grue.errors import ConfigError, UnknownName
 
 torch, tiny = late("torch"), late("support.tiny")
 guided, decoding = late("grue.evaluation.guided"), late("grue.evaluation.decoding")
 forward, sampling = late("grue.lm.forward"), late("grue.lm.sampling")
 seeds, tokens, stops = late("grue.lm.seeds"), late("grue.lm.tokens"), late("grue.lm.stops")
-api = late("grue.api.evaluate")
 
 FAMILIES = ["causal", "seq2seq"]
 COUNT = "support.rewards:count_the"
@@ -62,10 +57,15 @@ class Slow:
         return ids
 
 
+def slowly(place, asked, choose):
+    """The texts of the tokens that `choose(slow, ids, row)` takes."""
+    slows = enumerate(Slow(place, example) for example in asked)
+    return [slow.text(slow.finish([], lambda ids, at=(row, slow): choose(at[1], ids, at[0]))) for row, slow in slows]
+
+
 def greedy(place, asked, model=None):
     """The texts of the likeliest tokens, by the guided model or another."""
-    slows = (Slow(place, example) for example in asked)
-    return [s.text(s.finish([], lambda ids, s=s: int(s.scores(ids, model).argmax()))) for s in slows]
+    return slowly(place, asked, lambda slow, ids, row: int(slow.scores(ids, model).argmax()))
 
 
 def draw(logits, uniform):
@@ -79,15 +79,12 @@ def test_rast_adds_what_training_changed(family, monkeypatch):
     asked = tiny.examples(6)
     place, trained, start = place_of(family, asked), tiny.model(family, seed=5), tiny.model(family, seed=6)
     others = {"trained": trained, "start": start, "itself": place.loaded[0]}
-    wanted = []
-    for example in asked:
-        slow = Slow(place, example)
 
-        def choose(ids, slow=slow):
-            scores = slow.scores(ids) + 2.5 * (slow.scores(ids, trained) - slow.scores(ids, start))
-            return int(scores.argmax())
+    def choose(slow, ids, row):
+        scores = slow.scores(ids) + 2.5 * (slow.scores(ids, trained) - slow.scores(ids, start))
+        return int(scores.argmax())
 
-        wanted.append(slow.text(slow.finish([], choose)))
+    wanted = slowly(place, asked, choose)
     found = answers(place, "rast:trained=trained,start=start,strength=2.5", asked, others, monkeypatch)
     assert found == wanted
     plain = greedy(place, asked)
@@ -97,54 +94,45 @@ def test_rast_adds_what_training_changed(family, monkeypatch):
     assert of_trained == greedy(place, asked, trained)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_genarm_multiplies_the_distributions_and_draws_from_them(family, monkeypatch):
+def test_genarm_multiplies_the_distributions_and_draws_from_them(monkeypatch):
     asked = tiny.examples(6)
-    place = place_of(family, asked, sampled=True, temperature=1.5)
-    one, two = tiny.model(family, seed=5), tiny.model(family, seed=6)
+    place = place_of("causal", asked, sampled=True, temperature=1.5)
+    one, two = tiny.model("causal", seed=5), tiny.model("causal", seed=6)
     uniforms = seeds.example_uniforms(3, asked, LIMIT).tolist()
-    wanted = []
-    for example, numbers in zip(asked, uniforms, strict=True):
-        slow = Slow(place, example)
 
-        def choose(ids, slow=slow, numbers=numbers):
-            parts = (slow.scores(ids), slow.scores(ids, one), slow.scores(ids, two))
-            logs = [part.log_softmax(-1) for part in parts]
-            return draw((logs[0] + 0.5 * logs[1] + 0.25 * logs[2]) / 1.5, numbers[len(ids)])
+    def choose(slow, ids, row):
+        logs = [slow.scores(ids, model).log_softmax(-1) for model in (None, one, two)]
+        return draw((logs[0] + 0.5 * logs[1] + 0.25 * logs[2]) / 1.5, uniforms[row][len(ids)])
 
-        wanted.append(slow.text(slow.finish([], choose)))
     found = answers(place, "genarm:model=one;two,weight=0.5;0.25", asked, {"one": one, "two": two}, monkeypatch)
-    assert found == wanted
+    assert found == slowly(place, asked, choose)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("length", [0, 2])
+@pytest.mark.parametrize(("family", "length"), [("causal", 0), ("causal", 2), ("seq2seq", 2)])
 def test_deal_takes_the_candidate_with_the_best_look_ahead(family, length):
     asked = tiny.examples(4)
-    place = place_of(family, asked)
-    wanted, calls = [], 0
-    for example in asked:
-        slow = Slow(place, example)
+    place, calls = place_of(family, asked), 0
 
-        def choose(ids, slow=slow):
-            nonlocal calls
-            logs = slow.scores(ids).log_softmax(-1)
-            worth = {}
-            for candidate in logs.argsort(descending=True)[:3].tolist():
-                ahead = slow.finish([*ids, candidate], lambda more: int(slow.scores(more).argmax()), length or LIMIT)
-                worth[candidate] = float(logs[candidate]) + 40 * len(set(slow.text(ahead).split()))
-                calls += 1
-            return max(worth, key=worth.__getitem__)
+    def choose(slow, ids, row):
+        nonlocal calls
+        logs = slow.scores(ids).log_softmax(-1)
+        worth = {}
+        for candidate in logs.argsort(descending=True)[:3].tolist():
+            ahead = slow.finish([*ids, candidate], lambda more: int(slow.scores(more).argmax()), length or LIMIT)
+            worth[candidate] = float(logs[candidate]) + 40 * len(set(slow.text(ahead).split()))
+            calls += 1
+        return max(worth, key=worth.__getitem__)
 
-        wanted.append(slow.text(slow.finish([], choose)))
+    wanted = slowly(place, asked, choose)
     assert answers(place, f"deal:reward={__name__}:different_words,top_k=3,weight=40,length={length}", asked) == wanted
     assert place.spent.reward_calls == calls and place.spent.answers == len(asked)
     assert place.spent.per_answer()["reward_calls"] == calls / len(asked)
     assert wanted != greedy(place, asked)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("indirect", ["", "count_words", "count_even_words"])
+@pytest.mark.parametrize(
+    ("family", "indirect"), [("causal", ""), ("causal", "count_words"), ("seq2seq", "count_even_words")]
+)
 def test_transfer_q_values_tokens_by_what_another_model_writes(family, indirect, monkeypatch):
     asked, rollouts = tiny.examples(3), 2
     place, aligned = place_of(family, asked), tiny.model(family, seed=5)
@@ -152,33 +140,29 @@ def test_transfer_q_values_tokens_by_what_another_model_writes(family, indirect,
         seeds.example_uniforms(seeds.derived_seed(3, "look ahead", 0, number), asked, LIMIT).tolist()
         for number in range(rollouts)
     ]
-    wanted = []
-    for row, example in enumerate(asked):
-        slow = Slow(place, example)
 
-        def choose(ids, slow=slow, row=row):
-            logs = slow.scores(ids).log_softmax(-1)
-            worth = {}
-            for candidate in logs.argsort(descending=True)[:3].tolist():
-                values, aligned_with = [], []
-                for numbers in every:
-                    ahead = slow.finish(
-                        [*ids, candidate], lambda more, u=numbers[row]: draw(slow.scores(more, aligned), u[len(more)])
-                    )
-                    said = slow.text(ahead).split()
-                    values.append(said.count("the"))
-                    aligned_with.append(len(said) if indirect == "count_words" or len(said) % 2 == 0 else None)
-                least = min((other for other in aligned_with if other is not None), default=0)
-                aligned_with = [least if other is None else other for other in aligned_with]
-                gains = [(value - other) / 0.5 for value, other in zip(values, aligned_with, strict=True)]
-                shares = torch.tensor(gains if indirect else [0.0] * rollouts, dtype=torch.float64).softmax(0)
-                worth[candidate] = float(logs[candidate] + (shares * torch.tensor(values)).sum() / 0.25)
-            return max(worth, key=worth.__getitem__)
+    def choose(slow, ids, row):
+        logs = slow.scores(ids).log_softmax(-1)
+        worth = {}
+        for candidate in logs.argsort(descending=True)[:3].tolist():
+            values, aligned_with = [], []
+            for numbers in every:
+                ahead = slow.finish(
+                    [*ids, candidate], lambda more, u=numbers[row]: draw(slow.scores(more, aligned), u[len(more)])
+                )
+                said = slow.text(ahead).split()
+                values.append(said.count("the"))
+                aligned_with.append(len(said) if indirect == "count_words" or len(said) % 2 == 0 else None)
+            least = min((other for other in aligned_with if other is not None), default=0)
+            aligned_with = [least if other is None else other for other in aligned_with]
+            gains = [(value - other) / 0.5 for value, other in zip(values, aligned_with, strict=True)]
+            shares = torch.tensor(gains if indirect else [0.0] * rollouts, dtype=torch.float64).softmax(0)
+            worth[candidate] = float(logs[candidate] + (shares * torch.tensor(values)).sum() / 0.25)
+        return max(worth, key=worth.__getitem__)
 
-        wanted.append(slow.text(slow.finish([], choose)))
     text = f"transfer_q:policy=aligned,reward={COUNT},top_k=3,rollouts={rollouts},alpha=0.25,beta=0.5"
     text += f",aligned_to={__name__}:{indirect}" if indirect else ""
-    assert answers(place, text, asked, {"aligned": aligned}, monkeypatch) == wanted
+    assert answers(place, text, asked, {"aligned": aligned}, monkeypatch) == slowly(place, asked, choose)
 
 
 def different_words(examples, texts):
@@ -194,8 +178,7 @@ def count_even_words(examples, texts):
     return [float(words) if (words := len(text.split())) % 2 == 0 else None for text in texts]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize(("family", "sampled"), [("causal", True), ("seq2seq", False)])
 def test_answers_do_not_depend_on_their_batch(family, sampled):
     asked = tiny.examples(10)
     text = f"deal:reward={COUNT},top_k=3,weight=2"
@@ -284,26 +267,18 @@ def test_names_settings_and_labels(tmp_path):
     assert decoding.choose_guided(task, peeking).oracle, "what weighs the rollouts must not read references unseen"
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """The command that evaluates mini's causal model on five prompts."""
-    folder = tmp_path_factory.mktemp("own")
-    rows = [{"id": f"e{n}", "prompt": f"The dog saw {n} cats", "references": ["It ran."]} for n in range(5)]
-    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (folder / "own.toml").write_text(OWN_TASK.format(metric="mean_length"))
-    return ["evaluate", "--baseline", "zero-shot", "--task", str(folder / "own.toml"), "--seed", "2"]
-
-
-def evaluated(command, folder, *more):
-    found = CliRunner().invoke(main, [*command, *more, "--output", str(folder)])
-    assert found.exit_code == 0, found.output
-    return json.loads((folder / "result.json").read_text()), found.output
+@pytest.fixture
+def command(own):
+    """The command that evaluates mini's causal model by the lengths of its answers."""
+    metrics = [{"name": "mean_length", "axis": "preference", "range": [0, 1]}]
+    task = own(reward="rougeL", metrics=metrics, rollout={"max_new_tokens": 8})
+    return "evaluate", "--baseline", "zero-shot", "--task", task, "--seed", 2
 
 
 def test_a_guided_system_is_another_with_its_settings_its_costs_and_its_resumed_answers(command, tmp_path, cut_off):
+    guided = (*command, "--output", tmp_path / "guided")
     longest = ("--decode", "deal:reward=mean_length,length=2,top_k=3")
-    plain, _ = evaluated(command, tmp_path / "plain")
-    result, _ = evaluated(command, tmp_path / "guided", *longest)
+    (plain,), (result,) = printed_json(*command), printed_json(*guided, *longest)
     assert result["system"]["name"] == "zero-shot+deal-top_k-3-length-2-by-mean_length"
     told = result["generation"]["guided"]
     assert told["settings"] == {"reward": "mean_length", "top_k": 3, "length": 2, "weight": 20.0}
@@ -311,18 +286,17 @@ def test_a_guided_system_is_another_with_its_settings_its_costs_and_its_resumed_
     assert result["scores"][0]["value"] >= plain["scores"][0]["value"]
     assert result["timing"]["reward_calls_per_answer"] >= 3 and "tokens_per_answer" not in plain["timing"]
     whole = cut_off(tmp_path / "guided", 2)
-    evaluated(command, tmp_path / "guided", *longest, "--batch-size", "2")
+    grue(*guided, *longest, "--batch-size", 2)
     assert (tmp_path / "guided/predictions.jsonl").read_bytes() == whole
     for other, told in ((["--decode", "deal:reward=mean_length"], "guided.setting"), ([], "guided = {")):
-        refused = CliRunner().invoke(main, [*command, *other, "--output", str(tmp_path / "guided")])
-        assert refused.exit_code == 2 and f"holds an evaluation with {told}" in refused.output
+        assert f"holds an evaluation with {told}" in grue(*guided, *other, code=2).stderr
 
 
-def test_an_oracle_warns_and_one_answer_is_not_picked_from_several(command, tmp_path):
-    result, output = evaluated(command, tmp_path, "--decode", "deal:reward=rougeL,length=1", "--limit", "2")
-    assert "rougeL reads the references, so picking by it is an oracle" in output
-    assert result["system"]["name"] == "zero-shot+deal-oracle-length-1"  # the task's reward
-    both = CliRunner().invoke(main, [*command, "--decode", "deal", "--best-of", "2"])
-    assert both.exit_code == 2 and "leave best_of (--best-of) or decode (--decode) out" in both.output
-    copy = CliRunner().invoke(main, ["evaluate", "baseline:copy", "--task", "imdb", "--decode", "deal"])
-    assert copy.exit_code == 2 and "leave --decode out" in copy.output
+def test_an_oracle_warns_and_one_answer_is_not_picked_from_several(command):
+    done = grue(*command, "--decode", "deal:reward=rougeL,length=1", "--limit", 2)
+    assert "rougeL reads the references, so picking by it is an oracle" in done.stderr
+    assert "zero-shot+deal-oracle-length-1 on own/words" in done.stdout  # the task's reward
+    both = grue(*command, "--decode", "deal", "--best-of", 2, code=2)
+    assert "leave best_of (--best-of) or decode (--decode) out" in both.stderr
+    copy = grue("evaluate", "baseline:copy", "--task", "imdb", "--decode", "deal", code=2)
+    assert "leave --decode out" in copy.stderr

