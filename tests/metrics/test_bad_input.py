@@ -1,4 +1,4 @@
-"""Empty, odd and huge texts: every metric has a defined value for them, and nearly always the same rule.
+"""What holds whatever the texts are, empty, odd and huge ones included: a defined value, and nearly always the same rule.
 
 docs/reference/metrics.md lists the rules; those that the libraries have, too, are in test_oracles_lexical.py.
 """
@@ -6,21 +6,31 @@ docs/reference/metrics.md lists the rules; those that the libraries have, too, a
 import random
 import tracemalloc
 
+import numpy as np
 import pytest
 from support.late import late
-from support.metric_texts import BLANK, DIVERSITY, FREE, LEXICAL, META, PRINTED, SPACES, prepared, value
+from support.metric_texts import BLANK, DIVERSITY, FREE, LEXICAL, META, PRINTED, SPACES, drawn, prepared, value
 
 from grue.errors import DataError
 from grue.metrics import tokens
 from grue.metrics.card import CARDS
+from grue.metrics.metric import OfCorpusOnly
 from grue.metrics.registry import make_metric
 from grue.records import Example
 
-tiny_bert, chrf = late("support.tiny_bert"), late("sacrebleu.metrics.chrf")
+tiny_bert = late("support.tiny_bert")
 
 COPIES = ["bleu1", "bleu4", "sacrebleu", "chrf", "chrfpp", "sacrebleu_overlap"]
 """Metrics whose best value a copy reaches in any script; the others see only Latin letters, or need several words."""
 PARENT_F1 = ["parent", "parent_overlap", "parent_nonoverlap", "parent:rl4lms"]
+SHARED = (
+    "bleu2",
+    "bleu3",
+    "parent_precision",
+    "parent_recall",
+    *(name for name in LEXICAL if name.endswith("overlap")),
+)
+"""Metrics that read texts by the very code of another."""
 BY_LINES = ["rougeLsum", "rougeLsum:rl4lms", "rouge_l_max:rl4lms"]
 TREEBANK = ["meteor", "meteor:rl4lms"]
 """Metrics of nltk's words, as the diversity set is."""
@@ -96,22 +106,6 @@ def test_an_empty_reference_beside_another(name):
         assert with_it < without, "it adds brackets and quotation marks to the printed list"
     else:
         assert (with_it, copied[0]) == (without, copied[1])
-
-
-@pytest.mark.parametrize("name", ["chrf", "chrfpp"])
-def test_of_references_without_anything_shared_chrf_adds_up_the_first_as_sacrebleu_does(name):
-    texts, library = ["xyz", "the dog runs"], chrf.CHRF(word_order=2 if name == "chrfpp" else 0)
-
-    def corpus(*references):
-        groups = [references, ("a dog runs", "a dog runs")]
-        examples = [an_example(name, *group) for group in groups]
-        metric = prepared(name, examples)
-        found = metric.corpus(metric.statistics(examples, texts))
-        columns = [list(each) for each in zip(*groups, strict=True)]
-        assert found == pytest.approx(library.corpus_score(texts, columns).score)
-        return found
-
-    assert corpus("", "aaa bbb ccc") > corpus("aaa bbb ccc", "")
 
 
 @pytest.mark.parametrize("name", LEXICAL)
@@ -205,7 +199,7 @@ def huge_texts(size):
 
 
 @pytest.mark.parametrize("size", [3000, pytest.param(100_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", LEXICAL)
+@pytest.mark.parametrize("name", [name for name in LEXICAL if name not in SHARED])
 def test_huge_texts_take_neither_minutes_nor_memory(name, size):
     """No time is asserted, but of 100,000 characters what grows with the square of the length would take minutes."""
     low, high = CARDS[name].range
@@ -246,6 +240,61 @@ def test_huge_words_are_not_remembered(name):
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 10 * size
+
+
+# --- any texts -------------------------------------------------------------------------------------------------------
+
+
+def sets(count):
+    """Yield sets of two to five examples with a text each; the first has overlap with training, the second has not."""
+    draw, (examples, texts) = random.Random(7), drawn(5 * count, seed=8)
+    for start in range(0, 5 * count, 5):
+        part = slice(start, start + draw.randrange(2, 6))
+        yield (
+            [
+                Example(e.id, "", e.references, {**META, **e.meta, "overlap": place != 1})
+                for place, e in enumerate(examples[part])
+            ],
+            texts[part],
+            draw,
+        )
+
+
+def near(expected):
+    return pytest.approx(expected, abs=1e-9, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", [*LEXICAL, *DIVERSITY])
+def test_values_are_in_range_and_depend_on_neither_order_nor_what_was_prepared_nor_other_texts(name):
+    """But for msttr, whose windows go over the texts in their order, and CIDEr, which weighs by what is prepared."""
+    low, high = CARDS[name].range
+    of_corpus = not CARDS[name].single
+    for examples, texts, draw in sets(15):
+        metric = prepared(name, examples)
+        statistics = metric.statistics(examples, texts)
+        assert (statistics.dtype, statistics.shape[0]) == (np.float64, len(texts))
+        corpus, values = metric.corpus(statistics), [] if of_corpus else metric.per_example(statistics).tolist()
+        for found in (corpus, *values):
+            assert abs(found) < float("inf") and low - 1e-9 <= found <= high + 1e-9
+        order = draw.sample(range(len(texts)), len(texts))
+        if name != "msttr":
+            shuffled = [examples[index] for index in order]
+            other = prepared(name, shuffled)
+            found = other.statistics(shuffled, [texts[index] for index in order])
+            assert other.corpus(found) == near(corpus)
+            if values:
+                assert other.per_example(found).tolist() == near([values[index] for index in order])
+        fresh = (
+            metric if name == "cider" else make_metric(name) if draw.random() < 0.5 else prepared(name, examples[1:])
+        )
+        cut = draw.randrange(1, len(texts))
+        halves = [fresh.statistics(examples[part], texts[part]) for part in (slice(cut), slice(cut, None))]
+        assert fresh.corpus(np.vstack(halves)) == near(corpus)
+        if values:
+            assert fresh.per_example(np.vstack(halves)).tolist() == (near(values) if name == "cider" else values)
+    if of_corpus:
+        with pytest.raises(OfCorpusOnly):
+            metric.per_example(statistics)
 
 
 # --- metrics that ask a model ----------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """BERTScore against bert-score's own scorer."""
 
 import copy
-from importlib.metadata import version
 
 import pytest
 from support.late import late
@@ -201,12 +200,3 @@ def test_options_that_cannot_be(encoder, tmp_path, monkeypatch, refused):
     for unknown in ("someone/roberta-large", "roberta-large"):
         with refused(ConfigError):
             module.recommended_layer(unknown)
-
-
-def test_signature(encoder):
-    metric = make_metric("bertscore", model=encoder[0], layer=2, idf=True, part="recall", batch_size=3)
-    assert metric.direction == "higher"
-    assert metric.signature == (
-        f"bertscore|{scorers.model_signature(encoder[0])}|layer:2|idf:prepared|part:recall"
-        f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
-    )

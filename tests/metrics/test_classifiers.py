@@ -11,7 +11,7 @@ from grue.metrics.registry import make_metric
 from grue.records import Example
 
 tiny_bert, batching = late("support.tiny_bert"), late("grue.metrics.neural.batching")
-torch, transformers, scorers = late("torch"), late("transformers"), late("grue.lm.scorers")
+torch, transformers = late("torch"), late("transformers")
 
 KINDS = {"bleurt": "regression"}
 DEFAULTS = {"summac": {"entailment": 2}, "sentiment": {"label": 2}}
@@ -38,8 +38,6 @@ def probability(models, label, *sides):
     scores = logits(models, *sides)
     return math.exp(scores[label]) / sum(math.exp(score) for score in scores)
 
-
-# --- BLEURT ----------------------------------------------------------------------------------------------------------
 
 REFERENCES = [
     ("the film is slow .", "the music is lovely and the end is a surprise ."),
@@ -205,52 +203,19 @@ def test_missing_meta_is_an_error(models, name, meta, refused):
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
+def test_options_models_acts_and_documents_that_cannot_be(models, refused):
+    for name, options in (
         ("bleurt", {"multi_ref": "best"}),
         ("summac", {"entailment": 3}),
         ("summac", {"entailment": 2, "use_con": True}),
         ("summac", {"entailment": 2, "source": "article"}),
         ("sentiment", {"label": 3}),
         ("sentiment", {"label": -1}),
-    ],
-    ids=str,
-)
-def test_bad_options_and_documents(models, name, options, refused):
-    with refused(ConfigError):
-        make_metric(name, model=models[KINDS.get(name, "classifier")][0], **options)
-
-
-def test_other_models_acts_and_documents_are_errors(models, refused):
-    with refused(ConfigError):
-        make_metric("bleurt", model=models["classifier"][0])
+        ("bleurt", {"model": models["classifier"][0]}),
+    ):
+        with refused(ConfigError):
+            make_metric(name, **{"model": models[KINDS.get(name, "classifier")][0]} | options)
     with refused(ConfigError):
         values(models, "intent", asking_for([0, 1, 3, 0, 0, 0]), ANSWERS)
     with refused(DataError):
         values(models, "summac", [Example("e", "", (), {"document": 3})], ["The film."])
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "signature"),
-    [
-        ("bleurt", {"revision": "r", "multi_ref": "max"}, "bleurt|{}|cut:longest first|refs:max"),
-        (
-            "summac",
-            {"entailment": 2},
-            "summac|version:zs|{}|entailment:2|of:document|split:sentences|shortest:11|most:100|cut:500",
-        ),
-        (
-            "summac",
-            {"entailment": 2, "contradiction": 0, "use_con": True, "source": "prompt"},
-            "summac|version:zs|{}|entailment:2|contradiction:0|of:prompt|split:sentences|shortest:11|most:100|cut:500",
-        ),
-        ("sentiment", {"label": 1}, "sentiment|{}|label:1|cut:left"),
-        ("asked_sentiment", {}, "asked_sentiment|{}|label:asked|cut:left"),
-        ("intent", {"revision": "r"}, "intent|{}|of:last utterance and text|cut:left|empty:0"),
-    ],
-)
-def test_signatures(models, name, options, signature):
-    folder = models[KINDS.get(name, "classifier")][0]
-    metric = make_metric(name, model=folder, batch_size=3, **options)
-    assert (metric.signature, metric.direction) == (signature.format(scorers.model_signature(folder)), "higher")

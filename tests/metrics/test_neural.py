@@ -1,6 +1,7 @@
 """The perplexities against one forward pass a token, and what all metrics of models share."""
 
 import math
+from importlib.metadata import version
 
 import pytest
 from support.late import late
@@ -60,11 +61,6 @@ def test_seam(prompt, text, expected):
     assert batching.seam(prompt, text) == expected
 
 
-def test_batches_hold_every_index_once_longest_first():
-    assert list(batching.batches([3, 9, 1, 9, 5], 2)) == [[1, 3], [4, 0], [2]]
-    assert list(batching.batches([], 4)) == []
-
-
 def test_perplexity_is_one_forward_pass_a_token(language_model):
     """An empty text is worth what its end is; a text longer than the window has half a window before each token."""
     folder, model, tokenizer = language_model
@@ -105,8 +101,6 @@ def test_perplexity_computes_few_logits_at_a_time(language_model, monkeypatch):
     assert max(rows for rows, _ in sizes) > 1
     assert all(rows == 1 or rows * tokens <= 60 for rows, tokens in sizes)
 
-
-# --- the policy's perplexity on references ---------------------------------------------------------------------------
 
 NAME = "perplexity:policy_on_references"
 REFERRED = [
@@ -161,7 +155,6 @@ def test_policy_on_references_counts_each_token_with_its_example(language_model)
 def test_what_policy_on_references_has_no_value_for(language_model, damaged, refused):
     folder = language_model[0]
     metric = make_metric(NAME, model=folder, stride=5)
-    assert metric.signature == f"{NAME}|{scorers.model_signature(folder)}|of:whole|stride:5|window:{WINDOW}|mean:rl4lms"
     with refused(OfCorpusOnly):
         metric.per_example(metric.statistics(REFERRED, [""] * 4))
     for example in (REFERRED[1], Example("e", "", ("",)), Example("e", "", ("a",))):
@@ -174,12 +167,10 @@ def test_what_policy_on_references_has_no_value_for(language_model, damaged, ref
             make_metric(NAME, model=folder, **options)
 
 
-# --- bounded perplexity ----------------------------------------------------------------------------------------------
-
 BOUNDED = "perplexity:bounded"
 
 
-def test_bounded_perplexity_folds_what_is_too_low_and_clips_what_is_too_high(language_model):
+def test_bounded_perplexity_folds_what_is_too_low_and_clips_what_is_too_high(language_model, refused):
     statistics = make_metric("perplexity", model=language_model[0]).statistics(EXAMPLES, TEXTS)
     each = [math.exp(loss / count) for loss, count in statistics]
     for typical in (1.0, sorted(each)[1] * 1.5, sorted(each)[3], max(each) * 3):
@@ -188,27 +179,58 @@ def test_bounded_perplexity_folds_what_is_too_low_and_clips_what_is_too_high(lan
         expected = [min(typical * typical / p if p < typical / 2 else p, 10 * typical) for p in each]
         assert metric.per_example(found) == pytest.approx(expected)
         assert metric.corpus(found) == pytest.approx(math.prod(expected) ** (1 / len(expected)))
-    for name in ("perplexity", BOUNDED, NAME):
-        options = {BOUNDED: {"typical": 2}, NAME: {"stride": 5}}.get(name, {})
-        assert make_metric(name, model=language_model[0], **options).direction == "lower"
-
-
-def test_signatures_of_perplexities_and_what_is_typical(language_model, refused):
-    folder = language_model[0]
-    signature = make_metric("perplexity", model=folder).signature
-    assert signature == f"perplexity|{scorers.model_signature(folder)}|of:text given prompt|empty:end of text"
-    for typical, printed in (50.0, "50"), (50, "50"), (2.6, "2.6"), (2.6000001, "2.6000001"):
-        signature = make_metric(BOUNDED, model=folder, typical=typical).signature
-        assert (
-            signature
-            == f"{BOUNDED}|{scorers.model_signature(folder)}|typical:{printed}|of:text given prompt|mean:texts"
-        )
     for typical in (0.5, 0.0, -1.0, math.nan, math.inf):
         with refused(ConfigError):
-            make_metric(BOUNDED, model=folder, typical=typical)
+            make_metric(BOUNDED, model=language_model[0], typical=typical)
 
 
-# --- odd texts, damaged models, devices ------------------------------------------------------------------------------
+# --- what all metrics of models share --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "options", "signature"),
+    [
+        ("bleurt", "regression", {"revision": "r", "multi_ref": "max"}, "bleurt|{}|cut:longest first|refs:max"),
+        (
+            "summac",
+            "classifier",
+            {"entailment": 2},
+            "summac|version:zs|{}|entailment:2|of:document|split:sentences|shortest:11|most:100|cut:500",
+        ),
+        (
+            "summac",
+            "classifier",
+            {"entailment": 2, "contradiction": 0, "use_con": True, "source": "prompt"},
+            "summac|version:zs|{}|entailment:2|contradiction:0|of:prompt|split:sentences|shortest:11|most:100|cut:500",
+        ),
+        ("sentiment", "classifier", {"label": 1}, "sentiment|{}|label:1|cut:left"),
+        ("asked_sentiment", "classifier", {}, "asked_sentiment|{}|label:asked|cut:left"),
+        ("intent", "classifier", {"revision": "r"}, "intent|{}|of:last utterance and text|cut:left|empty:0"),
+        (
+            "bertscore",
+            "encoder",
+            {"layer": 2, "idf": True, "part": "recall"},
+            "bertscore|{}|layer:2|idf:prepared|part:recall|rescaled:no|cut:right|empty:0|refs:best|bert-score:"
+            + version("bert-score"),
+        ),
+        ("perplexity", "language model", {}, "perplexity|{}|of:text given prompt|empty:end of text"),
+        *(
+            (
+                BOUNDED,
+                "language model",
+                {"typical": typical},
+                f"{BOUNDED}|{{}}|typical:{told}|of:text given prompt|mean:texts",
+            )
+            for typical, told in ((50.0, "50"), (50, "50"), (2.6, "2.6"), (2.6000001, "2.6000001"))
+        ),
+        (NAME, "language model", {"stride": 5}, f"{NAME}|{{}}|of:whole|stride:5|window:{WINDOW}|mean:rl4lms"),
+    ],
+)
+def test_signatures(models, name, kind, options, signature):
+    metric = make_metric(name, model=models[kind][0], batch_size=3, **options)
+    assert metric.signature == signature.format(scorers.model_signature(models[kind][0]))
+    assert metric.direction == ("lower" if kind == "language model" else "higher")
+    assert scorers.model_signature("some/hub-model", "r") == "model:some/hub-model|revision:r"
 
 
 def test_scoring_device(monkeypatch):

@@ -216,7 +216,6 @@ def test_terms_that_do_not_apply_and_terms_of_tokens_by_hand(user_module):
     ("value", "ids", "told"),
     [
         ([0.5], IDS, "gave 1 values for the example 'b', whose response has 2 tokens; return one for each of its tok"),
-        ([], IDS, "gave 0 values for the example 'b', whose response has 2 tokens"),
         ([0.5, 0.5], None, "gave 2 values for the example 'b', whose tokens are not known"),
         ([0.5, float("nan")], IDS, "gave nan for token 1 of the example 'b'; it must be a finite number"),
         ([0.5, None], IDS, "gave None for token 1 of the example 'b'"),

@@ -30,8 +30,6 @@ def values(name, examples, texts, **options):
     return metric.per_example(metric.statistics(examples, texts))
 
 
-# --- the classifier --------------------------------------------------------------------------------------------------
-
 GOOD = (
     "A warm, funny and beautifully acted film, and one that I will gladly watch again.",
     "I had low hopes, but this turned out to be one of the best thrillers of the year.",
@@ -52,7 +50,7 @@ def test_the_sentiment_classifier_knows_praise_from_blame_and_reads_each_text_al
     found = values("sentiment", examples, texts, **options)
     assert min(found[:3]) > 0.75 and max(found[3:6]) < 0.25
     assert found[6] < found[0] and 0.1 < found[8] < 0.9
-    for size in (1, 2, 5):
+    for size in (1, 4):
         assert values("sentiment", examples, texts, batch_size=size, **options) == pytest.approx(found, abs=1e-5)
     one = transformers.AutoModelForSequenceClassification.from_pretrained(folder.locate_model(options["model"]))
     one.requires_grad_(False)
@@ -84,9 +82,6 @@ def test_an_adapter_is_merged_as_its_low_rank_product_says_and_nothing_else_chan
     for row, column in ((0, 0), (7, 383), (200, 11)):
         added = sum(float(b[row, rank]) * float(a[rank, column]) for rank in range(8))
         assert float(after[key][row, column]) == pytest.approx(float(base[key][row, column]) + added, abs=1e-7)
-
-
-# --- the judge of fluency --------------------------------------------------------------------------------------------
 
 
 def test_a_context_is_the_end_of_the_prompt():
