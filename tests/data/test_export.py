@@ -4,11 +4,11 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from support.commands import grue, printed_json
 from support.factories import a_task
 
+from grue import files
 from grue.cli import data
-from grue.cli.main import main
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.export import COLUMNS, as_dataset, export, export_for
 from grue.errors import ConfigError
@@ -23,12 +23,6 @@ ROWS = [
     {"id": "x-1", "prompt": PROMPTS[0], "references": ["one", "zwei ü"], "meta": '{"concepts":["x","y"]}'},
     {"id": "x-2", "prompt": PROMPTS[1], "references": [], "meta": None},
 ]
-
-
-def grue(*arguments):
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def json_lines(path):
@@ -60,16 +54,13 @@ def test_exported_examples_are_what_score_reads_and_a_file_that_is_there_is_repl
     refused.command(*command, path, code=2)
     refused.command(*command, tmp_path, "--force", code=2)
     assert path.read_text() == "a thousand predictions\n"
-    assert grue(*command, path, "--force").startswith("mini/commongen validation: 500 examples → ")
+    assert grue(*command, path, "--force").stdout.startswith("mini/commongen validation: 500 examples → ")
     answers = [{"id": row["id"], "text": row["references"][0]} for row in json_lines(path)]
     assert len(answers) == 500
-    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
-    given = ("score", tmp_path / "answers.jsonl", "--examples", path, "--metrics", "rougeLmax,coverage", "--json")
-    scores = json.loads(grue(*given))["scores"]
+    files.write_jsonl(tmp_path / "answers.jsonl", answers)
+    given = ("score", tmp_path / "answers.jsonl", "--examples", path, "--metrics", "rougeLmax,coverage")
+    scores = printed_json(*given)["scores"]
     assert {score["metric"]: score["value"] for score in scores} == {"rougeLmax": 1.0, "coverage": 1.0}
-
-
-# --- other trainers --------------------------------------------------------------------------------------------------
 
 
 def expected(trainer, prompts):
@@ -105,7 +96,7 @@ def test_each_trainer_reads_its_columns_the_same_in_both_kinds_of_file(tmp_path,
 def test_the_command(tmp_path, monkeypatch, refused):
     command = ("data", "export", "imdb", "--split", "validation", "-o")
     path, plain = tmp_path / "val.parquet", tmp_path / "plain.jsonl"
-    assert grue(*command, path, "--format", "verl") == f"mini/imdb validation: 500 examples → {path}\n"
+    assert grue(*command, path, "--format", "verl").stdout == f"mini/imdb validation: 500 examples → {path}\n"
     first = pq.read_table(path).to_pylist()[0]
     assert first["data_source"] == "mini/imdb" and first["extra_info"]["split"] == "validation"
     refused.command(*command, tmp_path / "chat.jsonl", "--chat", code=2)

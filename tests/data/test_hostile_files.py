@@ -138,7 +138,7 @@ def test_any_damage_is_one_error(tmp_path):
     assert refusals > 150
 
 
-# --- lines, cells and tables ------------------------------------------------------------------------------------------
+# --- lines, cells and tables -----------------------------------------------------------------------------------------
 
 
 def test_lines_of_csv_end_as_spreadsheets_end_them(tmp_path):

@@ -27,9 +27,6 @@ def count(task):
     return len(load_examples(task, "test").examples)
 
 
-# --- without failures ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", hub_server.PLACES)
 def test_each_data_set_loads_from_the_hub(hub, waited, name):
     add_data_sets(hub, name)

@@ -7,7 +7,6 @@ import signal
 import socket
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,9 +19,8 @@ from grue.data.load import load_examples
 from grue.data.places import fetch_split, places
 from grue.errors import DataError
 from grue.files import sha256_file
-from grue.task_files import load_task
 
-tiny, commands, evaluation = late("support.tiny"), late("support.commands"), late("grue.evaluation.needed_models")
+tiny, commands = late("support.tiny"), late("support.commands")
 
 
 @pytest.fixture
@@ -142,32 +140,14 @@ def test_the_hubs_own_cache_serves_offline(hub, waited):
     assert len(hub.requests) == requests
 
 
-def test_places_are_listed_in_the_order_of_use(hub, waited, tmp_path):
-    add_data_sets(hub, "dailydialog")
-    task = small("dailydialog")
-
-    def listed(offline=False):
-        found = list(places(task, "test", offline=offline))
-        return found, [(place.kind, place.available) for place in found]
-
-    found, kinds = listed()
-    assert kinds == [("hub", True), ("files", True)]
-    assert found[0].where == f"li2017dailydialog/daily_dialog@{'2' * 40}"
-    assert listed(True)[1] == [("hub", False), ("files", False)]
-    fetch_split(task, "test")
-    (_, held, *_), kinds = listed(True)
-    assert kinds[:2] == [("cache", True), ("mirror", True)]
-    path = Path(held.where)
-    assert path == tmp_path / "cache/mirror/li2017dailydialog--daily_dialog" / ("2" * 40) / "test.parquet"
-    assert held.bytes == path.stat().st_size
+def test_places_are_listed_in_the_order_of_use_and_say_what_is_there(wmt, folder):
+    fetch_split(wmt, "test")
+    found = [*places(wmt, "test", offline=True)]
+    assert [(place.kind, place.available) for place in found] == [("cache", True), ("mirror", True), ("hub", False)]
+    path = folder / "test.parquet"
+    assert (found[1].where, found[1].bytes) == (str(path), path.stat().st_size)
     path.unlink()
-    assert listed(True)[1][1] == ("mirror", False)
-
-
-def test_models_that_a_task_needs():
-    found = dict(evaluation.needed_models(load_task("imdb", "grue")))
-    assert {"lvwerra/gpt2-imdb", "lvwerra/distilbert-imdb", "openai-community/gpt2"} <= set(found)
-    assert evaluation.needed_models(load_task("imdb")) == []
+    assert [place.available for place in places(wmt, "test", offline=True)] == [True, False, False]
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
@@ -250,6 +230,3 @@ def test_after_a_fetch_everything_works_without_a_network(hub, waited, tmp_path,
     assert len(predictions.read_text().splitlines()) == 12
     assert "cider" in grue("score", predictions, "--task", "commongen")
     assert len(hub.requests) == requests
-
-
-# --- size ------------------------------------------------------------------------------------------------------------

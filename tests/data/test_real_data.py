@@ -1,23 +1,18 @@
-"""The `grue` suite on slices of the real data, with real tokenizers and a Hugging Face cache with stand-in models."""
-
-import shutil
+"""The `grue` suite on slices of the real data, with real tokenizers and without its models."""
 
 import pytest
 from support.late import late
 from support.paths import REAL
 
 import grue
-from grue import files
 from grue.data.load import load_examples
 from grue.errors import Unavailable
-from grue.mini.manifest import HERE
 from grue.task_files import load_task
 from grue.tasks import Prompt
 
 torch, transformers, stand_ins = late("torch"), late("transformers"), late("benchmarks.stand_ins")
-language_models, tokens, checkpoint = late("grue.lm.load"), late("grue.lm.tokens"), late("grue.lm.checkpoint")
+language_models, tokens = late("grue.lm.load"), late("grue.lm.tokens")
 pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason=f"the slices of real data are not here: no folder {REAL}")
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def load(name, split):
@@ -52,9 +47,6 @@ def random_t5(folder):
     for one in (transformers.T5ForConditionalGeneration(config), t5_tokenizer()):
         one.save_pretrained(folder)
     return folder
-
-
-# --- the real tokenizers ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [gpt2_tokenizer, t5_tokenizer])
@@ -101,44 +93,9 @@ def test_the_real_t5_tokenizer_ends_prompts_and_cuts_no_concept(tmp_path):
         assert tokenizer.decode(ids[mask], skip_special_tokens=True) == example.prompt
 
 
-# --- from data to result ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """A Hugging Face cache that holds the IMDB task's models: the mini suite's stand in."""
-    home = tmp_path / "huggingface"
-    names = {"lvwerra/gpt2-imdb": "causal", "lvwerra/distilbert-imdb": "sentiment"}
-    for name, asset in {**names, "openai-community/gpt2": "perplexity"}.items():
-        folder = home / f"models--{name.replace('/', '--')}"
-        shutil.copytree(HERE / "models" / asset, folder / "snapshots" / COMMIT)
-        (folder / "refs").mkdir()
-        (folder / "refs" / "main").write_text(COMMIT)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home))
+def test_without_the_cache_the_message_names_the_model_and_the_cure(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "huggingface"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    return home
-
-
-@pytest.mark.slow
-def test_imdb_with_models_from_the_hubs_cache(hub, tmp_path):
-    few = {"updates": 2, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validation_examples": 4, "validate_every": 1}
-    where = {"runs": tmp_path / "runs", "data_dir": REAL / "imdb"}
-    grue.evaluate(grue.train("imdb", "ppo", suite="grue", **where, **few), data_dir=REAL / "imdb", limit=20)
-    run = tmp_path / "runs/grue/imdb/ppo/seed-1"
-    log, result = [line for _, line in files.read_jsonl(run / "train.jsonl")], files.read_json(run / "result.json")
-    assert log[-1]["finished"] is True and all(line.get("policy/ratio_error", 0) < 1e-3 for line in log)
-    assert (result["suite"], result["task"], result["limited"]) == ("grue", "imdb", True)
-    assert (result["counts"]["scored"], result["data"]["checked"]) == (20, False)
-    signatures = {score["metric"]: score["signature"] for score in result["scores"]}
-    assert "model:lvwerra/distilbert-imdb" in signatures["sentiment"]
-    assert "model:openai-community/gpt2" in signatures["perplexity"]
-    assert checkpoint.read_manifest(run / "checkpoint").backbone == "lvwerra/gpt2-imdb"
-    lines = [line for _, line in files.read_jsonl(run / "predictions.jsonl")]
-    assert len(lines) == 20 and all(line["truncated"] for line in lines)
-
-
-def test_without_the_cache_the_message_names_the_model_and_the_cure(tmp_path, hub):
-    shutil.rmtree(hub)
     with pytest.raises(Unavailable) as caught:
         grue.train("imdb", "ppo", suite="grue", runs=tmp_path / "runs", data_dir=REAL / "imdb")
     # The model of the reward is met first, unless an earlier test has loaded it.

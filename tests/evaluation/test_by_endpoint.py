@@ -112,6 +112,7 @@ def test_a_split_is_answered_in_its_order_and_recorded(task):
     whole, cut = "very " * 7 + "long prompt 7", {text.removeprefix("Continue: ") for text in served.prompts()}
     (cut,) = (text for text in cut if text.endswith("7"))
     assert whole.endswith(cut) and cut.endswith("long prompt 7") and len(cut) < len(whole)
+    assert not found["limited"] and found["notes"] == []
     again = evaluated(task, *asked)
     assert again["hashes"] == found["hashes"]  # finished: nobody was asked, nor could be
     assert not any(KEY.encode() in path.read_bytes() for path in Path().rglob("*") if path.is_file())

@@ -81,13 +81,6 @@ def test_an_endpoint_needs_no_tokenizer_and_says_what_was_not_cut(scored_by):
     assert told == [f"{found.notes[0]} The result is never ranked."]
 
 
-def test_an_endpoint_is_asked_what_everybody_is_where_the_tokenizer_is_here(scored_by):
-    with server.serving() as served:
-        found = grue.evaluate("m", scored_by([ROUGE]), endpoint=Endpoint(served.url, "", completions=True))
-        assert all(len(body["prompt"]) < len("A long test prompt 0") for _, body in served.asked)
-    assert not found.limited and found.notes == ()
-
-
 def test_validate_says_what_is_not_on_this_machine(scored_by):
     task = scored_by([SENTIMENT, ROUGE], backbone="small:gemma-3-270m")
     said = run("tasks", "validate", task).stdout

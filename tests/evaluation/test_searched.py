@@ -37,11 +37,6 @@ def test_searched_answers_are_those_of_a_task_that_decodes_so(own, task, tmp_pat
     assert (without["scores"], without["preference"]) == (found["scores"], found["preference"])
 
 
-def test_what_has_no_beams_is_not_searched(task):
-    for options in (("--baseline", "null"), ("--baseline", "zero-shot", "--best-of", 2)):
-        assert "searched" not in printed_json("evaluate", *options, "--task", task)[0]
-
-
 def test_searched_answers_are_left_out_and_added(task, tmp_path):
     plain = printed_json(*ASKED, task, "--no-search")[0]
     place = tmp_path / WHERE
@@ -73,10 +68,11 @@ def test_searched_answers_that_were_changed_are_refused_and_missing_ones_made_ag
     assert path.read_bytes() == kept and printed_json(*ASKED, task)[0]["searched"] == whole["searched"]
 
 
-def test_it_is_shown_beside_the_score(task):
+def test_it_is_shown_beside_the_score_of_what_has_beams(task):
     preference = printed_json(*ASKED, task)[0]["searched"]["preference"]
     assert f"searched, 2 beams, outside the score: preference {preference:.1f}" in grue(*ASKED, task).stdout
     printed_json(*ASKED, task, "--seed", 2)
+    assert "searched" not in printed_json(*ASKED, task, "--best-of", 2)[0]
     printed_json("evaluate", "--baseline", "null", "--task", task)
     board = json.loads(grue("leaderboard", "--task", task, "--format", "json").stdout)
     cells = {row["system"]: row["cells"]["words"] for row in board["rows"]}

@@ -181,11 +181,9 @@ def test_a_name_that_is_neither_a_metric_nor_a_module(folder, name, options, ref
         metric_factory(name, options, "" if name == "meteor:rl4lm" else str(folder))
 
 
-@pytest.mark.parametrize(
-    "body",
-    ["return [1.0]", "return [0.0, float('nan')]", "return [1 / (text != 'no') for text in texts]"],
-)
-def test_what_an_own_metric_returns_is_checked(folder, body, refused):
-    Path("own_bad.py").write_text(f"def bad(examples, texts):\n    {body}\n")
-    with refused(DataError):
-        score_examples([MetricSpec("own_bad:bad", "none")], EXAMPLES, PREDICTIONS)
+def test_what_an_own_metric_returns_is_checked(folder, refused):
+    nan, fails = "return [0.0, float('nan')]", "return [1 / (text != 'no') for text in texts]"
+    Path("own_bad.py").write_text(f"def nan(examples, texts): {nan}\ndef fails(examples, texts): {fails}\n")
+    for name in ("nan", "fails"):
+        with refused(DataError):
+            score_examples([MetricSpec(f"own_bad:{name}", "none")], EXAMPLES, PREDICTIONS)

@@ -82,9 +82,6 @@ def test_rows_are_read_without_torch_and_without_their_generator():
     assert done.stdout == "[]\n"
 
 
-# --- damage ----------------------------------------------------------------------------------------------------------
-
-
 def repacked(path, change):
     path.write_bytes(lzma.compress(change(lzma.decompress(path.read_bytes()))))
 
@@ -135,9 +132,6 @@ def test_a_changed_or_missing_file_of_a_model_is_refused(copied, refused):
             assets.locate(name, copied)
 
 
-# --- models that do not ship -----------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def larger(copied, tmp_path_factory, monkeypatch):
     """A package whose manifest lists a model that it does not hold, and a folder elsewhere that does."""
@@ -173,9 +167,6 @@ def test_another_model_of_a_name_and_an_unknown_name_are_refused(larger, monkeyp
         assets.locate("causal-m", package)
     with refused(UnknownName):
         assets.locate("causal-mm", package)
-
-
-# --- who meets the damage --------------------------------------------------------------------------------------------
 
 
 def test_the_doctor_checks_rows_and_models_and_does_not_need_what_does_not_ship(larger, monkeypatch, tmp_path):

@@ -69,9 +69,6 @@ def test_texts_hold_nothing_that_is_tested(shipped):
     assert bare.isdisjoint(wmt16.bare(said, "2") for said in german)
 
 
-# --- facts and likenesses --------------------------------------------------------------------------------------------
-
-
 def noun(lemma):
     return load_lexicon().noun(lemma)
 
@@ -98,8 +95,6 @@ def test_agreement_by_hand(fact):
     bare = replace(fact, what=Thing(noun("horse")), place=None, tool=None, when="")
     assert agreement(fact, bare) == pytest.approx(2 * 6 / (10 + 6))
 
-
-# --- damage ----------------------------------------------------------------------------------------------------------
 
 TEXT = "In the evening, a farmer led two white horses into the barn with a rope."
 
