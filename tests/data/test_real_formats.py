@@ -69,10 +69,10 @@ def test_examples_are_what_they_were(line):
     assert len({example.id for example in found}) == len(found)
 
 
-def ids_of(name, splits, split):
+def ids_of(name, splits, split, folder=""):
     """The ids of a split by the letter of its task file: a share in the order of their hashes, less others', capped."""
     told = splits[split]
-    ranked = sorted((example.id for example in made(name, told.source)), key=files.sha256_text)
+    ranked = sorted((example.id for example in made(name, told.source, folder or name)), key=files.sha256_text)
     share = ranked[round(told.begin * len(ranked)) : round(told.end * len(ranked))]
     left_out = {one for other in told.without for one in ids_of(name, splits, other)}
     return [one for one in share if one not in left_out][: told.most or None]
@@ -98,17 +98,18 @@ def test_a_part_has_the_ids_of_the_whole_and_is_not_taken_for_it():
         task = load_task(name, "grue")
         some = load_examples(task, "test", REAL / name / part)
         assert len(some.examples) == count
-        assert {example.id for example in some.examples} < {example.id for example in made(name, "test")}
+        assert {example.id for example in some.examples} < {example.id for example in made(name, "test", name)}
         assert not task.data.splits["test"].fits(None, some.ids_sha256)
 
 
 @pytest.mark.skipif(not (REAL / "commongen_full").is_dir(), reason="no folder commongen_full of the real data")
 def test_splits_of_small_commongen_share_no_concepts():
-    task = load_task("commongen", "small")
-    found = [load_examples(task, split, REAL / "commongen_full") for split in ("train", "validation", "test")]
-    assert [len(one.examples) for one in found] == [4000, 500, 500]
-    assert task.data.splits["test"].fits(500, found[-1].ids_sha256)
-    concepts = [{tuple(sorted(example.meta["concepts"])) for example in one.examples} for one in found]
+    splits, folder = load_task("commongen", "small").data.splits, "commongen_full"
+    ids = {split: ids_of("commongen", splits, split, folder) for split in ("train", "validation", "test")}
+    assert [len(some) for some in ids.values()] == [4000, 500, 500]
+    assert hash_ids(ids["test"]) == splits["test"].ids_sha256
+    every = {example.id: example for split in ("train", "validation") for example in made("commongen", split, folder)}
+    concepts = [{tuple(sorted(every[one].meta["concepts"])) for one in some} for some in ids.values()]
     assert sum(map(len, concepts)) == len(set.union(*concepts))
 
 

@@ -365,22 +365,22 @@ AT = ("--endpoint", "http://localhost/v1")
 @pytest.mark.parametrize(
     "options",
     [
-        ("--endpoint", "localhost"),
-        (*AT, "--best-of", "4"),
-        (*AT, "--system", "copy"),
-        (*AT, "--system", "a/b"),
-        ("--api-key-env", "THE_KEY"),
-        ("--price", "0", "1"),
+        ("--model", "m", "--endpoint", "localhost"),
+        ("--model", "m", *AT, "--best-of", "4"),
+        ("--model", "m", *AT, "--system", "copy"),
+        ("--model", "m", *AT, "--system", "a/b"),
+        ("--model", "m", "--api-key-env", "THE_KEY"),
+        ("--model", "m", "--price", "0", "1"),
+        AT,
+        ("--baseline", "zero-shot", "--chat"),
     ],
 )
 def test_what_cannot_be_asked(task, options, refused):
-    refused.command("evaluate", "--task", task, "--model", "org/m 1", *options, code=2)
+    refused.command("evaluate", "--task", task, *options, code=2)
     assert not Path("runs").exists()
 
 
-def test_an_endpoint_needs_a_model_and_a_chat_a_model(task, refused):
-    refused.command("evaluate", "--task", task, *AT, code=2)
-    refused.command("evaluate", "--task", task, "--baseline", "zero-shot", "--chat", code=2)
+def test_a_model_needs_a_name_and_a_chat_a_prompt(task, refused):
     refused.command("evaluate", "--task", write_task(None), "--model", "m", *AT, code=2)
     with refused(ConfigError):
         grue.evaluate("///", task, endpoint=Endpoint("http://localhost/v1", "", completions=True))

@@ -141,8 +141,6 @@ def test_statistics_hold_until_the_next_call(make, refused):
         ("shares", {"direction": "up"}, TEXTS),
         ("shares", {"references": "some"}, TEXTS),
         ("tables", {}, TEXTS),
-        ("shares", {"tokenizer": "words"}, TEXTS),
-        ("shares", {"key": 3}, TEXTS),
     ],
 )
 def test_what_cannot_be(make, name, options, texts, refused):

@@ -58,14 +58,10 @@ needs = ""
 LOOKED_UP = """
 import sys
 from grue.metrics.registry import METRICS, make_metric, metric_parameters
-metric = make_metric("politeness", word="thanks")
-assert list(metric.per_example(metric.statistics([], ["thanks", "no"]))) == [1.0, 0.0]
+assert make_metric("politeness", word="thanks").statistics([], ["thanks", "no"]).tolist() == [[1.0], [0.0]]
 for name in METRICS.names(): metric_parameters(name)
 heavy = {"torch", "transformers", "datasets", "evaluate", "bert_score", "nltk", "sacrebleu"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
-import grue.evaluation.scoring, grue.evaluation.rewards
-for name in ("rougeL", "meteor", "cider", "coverage", "bleu4", "sacrebleu", "msttr"): make_metric(name)
-assert not {"torch", "transformers"} & set(sys.modules)
 """
 
 
