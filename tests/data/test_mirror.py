@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pyarrow.parquet as pq
@@ -154,18 +155,14 @@ def test_places_are_listed_in_the_order_of_use_and_say_what_is_there(wmt, folder
 
 
 def test_two_fetches_at_once(hub, wmt):
-    found, gate = [], threading.Barrier(2)
+    gate = threading.Barrier(2)
 
-    def both():
+    def fetched(_):
         gate.wait()
-        found.append(fetch_split(small("wmt16"), "train")[0].ids_sha256)
+        return fetch_split(small("wmt16"), "train")[0].ids_sha256
 
-    threads = [threading.Thread(target=both) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 2 and found[0] == found[1]
+    with ThreadPoolExecutor(2) as pool:
+        assert len({*pool.map(fetched, range(2))}) == 1
     gets = [path for method, path, _ in hub.requests if method == "GET" and path.endswith("parquet")]
     assert len(gets) == 2, "each of the two files was fetched once"
 

@@ -9,17 +9,20 @@ WORDS = "runs sits walks goes reads".split()
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """Writes a task whose splits are the same five rows, with further tables; its folder is the working one."""
+    """Writes a task with further tables, whose splits are those given or all the same five rows, in the working folder."""
     monkeypatch.chdir(tmp_path)
-    rows = [{"id": f"r{n}", "prompt": f"a man {word}", "reference": f"{word} home"} for n, word in enumerate(WORDS)]
-    files.write_jsonl(tmp_path / "rows.jsonl", rows)
-    every = dict.fromkeys(("train", "validation", "test"), "rows.jsonl")
+    same = [{"id": f"r{n}", "prompt": f"a man {word}", "reference": f"{word} home"} for n, word in enumerate(WORDS)]
+    files.write_jsonl(tmp_path / "rows.jsonl", same)
 
-    def write(**tables):
+    def write(splits=None, **tables):
+        for split, rows in (splits or {}).items():
+            files.write_jsonl(tmp_path / f"{split}.jsonl", rows)
+        every = dict.fromkeys(("train", "validation", "test"), "rows.jsonl")
+        paths = {split: f"{split}.jsonl" for split in splits} if splits else every
         table = {
             "reward": "rouge1",
             "metrics": [{"name": "rouge1", "axis": "preference", "range": [0, 1]}],
-            "data": {"sources": [{"kind": "local", "files": every}]},
+            "data": {"sources": [{"kind": "local", "files": paths}]},
             "backbone": {"family": "causal", "model": "mini:causal"},
         }
         files.write_toml(tmp_path / "words.toml", table | tables)

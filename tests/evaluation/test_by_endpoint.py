@@ -28,30 +28,25 @@ IDS = [f"test-{n}" for n in range(8)]
 
 
 @pytest.fixture
-def task(tmp_path, monkeypatch):
-    """A task of eight examples with a chat prompt, whose backbone only cuts prompts; its folder is the working one."""
-    monkeypatch.chdir(tmp_path)
+def write_task(own, monkeypatch):
+    """Writes a task of eight examples, whose backbone only cuts prompts; its folder is the working one."""
     monkeypatch.setenv("THE_KEY", KEY)
-    rows = {
-        "train": [{"prompt": f"a train {n}", "reference": f"it left at {n}"} for n in range(4)],
-        "test": [{"prompt": f"{'very ' * n}long prompt {n}", "reference": f"the end of {n}"} for n in range(8)],
-    }
-    for split, of in rows.items():
-        files.write_jsonl(tmp_path / f"{split}.jsonl", [{"id": f"{split}-{n}"} | row for n, row in enumerate(of)])
+    train = [{"id": f"train-{n}", "prompt": f"a train {n}", "reference": f"it left at {n}"} for n in range(4)]
+    test = [
+        {"id": f"test-{n}", "prompt": f"{'very ' * n}long prompt {n}", "reference": f"the end of {n}"} for n in range(8)
+    ]
+
+    def write(chat, metric="rouge1"):
+        prompt = {"max_tokens": 6, "truncation": "left"} | ({} if chat is None else {"chat": chat})
+        metrics = [{"name": metric, "axis": "preference", "range": [0, 1]}]
+        return own({"train": train, "test": test}, metrics=metrics, prompt=prompt, rollout={"max_new_tokens": 9})
+
+    return write
+
+
+@pytest.fixture
+def task(write_task):
     return write_task(CHAT)
-
-
-def write_task(chat, metric="rouge1"):
-    table = {
-        "reward": "rouge1",
-        "metrics": [{"name": metric, "axis": "preference", "range": [0, 1]}],
-        "data": {"sources": [{"kind": "local", "files": {"train": "train.jsonl", "test": "test.jsonl"}}]},
-        "prompt": {"max_tokens": 6, "truncation": "left"} | ({} if chat is None else {"chat": chat}),
-        "rollout": {"max_new_tokens": 9},
-        "backbone": {"family": "causal", "model": "mini:causal"},
-    }
-    files.write_toml(Path.cwd() / "words.toml", table)
-    return Path.cwd() / "words.toml"
 
 
 def evaluated(task, *options):
@@ -267,7 +262,7 @@ def test_force_replaces_nothing_before_there_is_something_to_replace_it(task):
     assert answered() == IDS
 
 
-def test_answers_of_another_server_model_prompt_or_split_are_not_mixed(task, refused):
+def test_answers_of_another_server_model_prompt_or_split_are_not_mixed(task, write_task, refused):
     with server.serving() as served:
         ask(task, served, limit=2)
         with pytest.raises(ConfigError, match="holds an evaluation with endpoint = "):
@@ -310,7 +305,7 @@ def test_answers_are_gone_on_with_where_the_server_has_moved(task):
         assert ask(task, third) == result and not third.asked
 
 
-def test_answers_are_cut_out_of_kept_replies_anew(task):
+def test_answers_are_cut_out_of_kept_replies_anew(task, write_task):
     with server.serving(reply=lambda body: "well </think> it left\nand more") as served:
         ask(task, served)
         asked = len(served.asked)
@@ -325,7 +320,7 @@ def test_answers_are_cut_out_of_kept_replies_anew(task):
             ask(task, served)
 
 
-def test_what_metrics_lack_is_told_before_anything_is_asked(task, refused):
+def test_what_metrics_lack_is_told_before_anything_is_asked(task, write_task, refused):
     rows = lines(Path("test.jsonl"))
     files.write_jsonl(Path("test.jsonl"), [{**row, "reference": ""} if row["id"] == "test-5" else row for row in rows])
     with server.serving() as served:
@@ -339,7 +334,7 @@ def test_what_metrics_lack_is_told_before_anything_is_asked(task, refused):
         assert len(served.asked) == asked == 5 and not folder_of().exists()
 
 
-def test_answers_that_a_metric_cannot_score_are_kept_for_grue_score(task, refused):
+def test_answers_that_a_metric_cannot_score_are_kept_for_grue_score(task, write_task, refused):
     Path("sized.py").write_text("def longer(examples, texts):\n    return [float('nan') for _ in texts]\n")
     with server.serving() as served, refused(DataError):
         ask(write_task(CHAT, "sized:longer"), served)
@@ -380,13 +375,13 @@ def test_what_cannot_be_asked(task, options, refused):
     assert not Path("runs").exists()
 
 
-def test_a_model_needs_a_name_and_a_chat_a_prompt(task, refused):
+def test_a_model_needs_a_name_and_a_chat_a_prompt(task, write_task, refused):
     refused.command("evaluate", "--task", write_task(None), "--model", "m", *AT, code=2)
     with refused(ConfigError):
         grue.evaluate("///", task, endpoint=Endpoint("http://localhost/v1", "", completions=True))
 
 
-def test_examples_that_are_answered_are_not_shown(task, refused):
+def test_examples_that_are_answered_are_not_shown(task, write_task, refused):
     with server.serving() as served:
         with pytest.raises(ConfigError, match=r"the chat prompt shows train-\d with its answer"):
             ask(task, served, split="train")

@@ -27,18 +27,19 @@ AWAY = "nobody/no-such-model"
 
 
 @pytest.fixture
-def scored_by(own, tmp_path):
+def scored_by(own):
     """Writes a task of four examples in each of its splits."""
-    splits = {split: f"{split}.jsonl" for split in ("train", "validation", "test")}
-    for split, path in splits.items():
-        rows = [{"prompt": f"A long {split} prompt {n}", "references": ["an end"]} for n in range(4)]
-        files.write_jsonl(tmp_path / path, [{"id": f"{split}-{n}", **row} for n, row in enumerate(rows)])
-    same = {"data": {"sources": [{"kind": "local", "files": splits}]}}
-    same |= {"prompt": {"max_tokens": 3}, "rollout": {"max_new_tokens": 4}}
+    splits = {
+        split: [
+            {"id": f"{split}-{n}", "prompt": f"A long {split} prompt {n}", "references": ["an end"]} for n in range(4)
+        ]
+        for split in ("train", "validation", "test")
+    }
+    short = {"prompt": {"max_tokens": 3}, "rollout": {"max_new_tokens": 4}}
 
     def write(metrics, backbone="mini:causal", reward="rouge1"):
         metrics = [{"axis": "preference", "range": [0, 1], **metric} for metric in metrics]
-        own(metrics=metrics, reward=reward, backbone={"family": "causal", "model": backbone}, **same)
+        own(splits, metrics=metrics, reward=reward, backbone={"family": "causal", "model": backbone}, **short)
         return "words.toml"
 
     return write
