@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from support.commands import grue, printed_json
 from support.late import late
-from support.own_task import OWN_TASK
 
 from grue import files
 from grue.data.load import load_examples
@@ -39,14 +38,12 @@ def test_a_model_of_any_make_is_evaluated_as_a_checkpoint_is(tmp_path, refused):
     refused.command("evaluate", "--checkpoint", "nowhere/at/all", *options, code=3)
 
 
-def test_what_a_metric_cannot_see_is_told_below_the_table_and_kept(tmp_path):
+def test_what_a_metric_cannot_see_is_told_below_the_table_and_kept(own):
     rows = [
         {"id": "a", "prompt": "say it", "references": ["पुस्तकालय", ""]},
         {"id": "b", "prompt": "x", "references": ["dog"]},
     ]
-    files.write_jsonl(tmp_path / "rows.jsonl", rows)
-    files.write_text(tmp_path / "own.toml", OWN_TASK.format(metric="rouge1"))
-    options = ("evaluate", "--task", tmp_path / "own.toml", "--baseline", "oracle", "--runs", tmp_path / "runs")
+    options = ("evaluate", "--task", own({"test": rows}), "--baseline", "oracle")
     notes = [
         "1 of 2 examples have a blank reference beside others: it counts as missing, as in sacreBLEU.",
         "rouge1 sees nothing of the references of 1 of 2 examples: exact copies of them get 0, too. It reads only a–z "
@@ -105,15 +102,11 @@ def test_a_lookup_that_cannot_answer_leaves_no_claim(monkeypatch, tmp_path, refu
     grue(*command, "copy")
 
 
-def test_training_without_a_reference_is_one_error_and_leaves_what_is_there(tmp_path, refused):
+def test_training_without_a_reference_is_one_error_and_leaves_what_is_there(own, tmp_path, refused):
     rows = [{"id": f"e{n}", "prompt": f"a {n}", "references": [f"b {n}"]} for n in range(3)]
-    for name in ("rows", "train"):
-        files.write_jsonl(tmp_path / f"{name}.jsonl", rows)
-    own = OWN_TASK.format(metric="rouge1").replace('train = "rows', 'train = "train')
-    files.write_text(tmp_path / "own.toml", own)
-    command = ("evaluate", "--task", tmp_path / "own.toml", "--output", tmp_path / "run", "--baseline")
+    command = ("evaluate", "--task", own({"train": rows, "test": rows}), "--output", tmp_path / "run", "--baseline")
     assert grue(*command, "nearest").stdout.startswith(
-        "nearest on own/own, test, seed 1: 3 examples, 0 empty, 0 cut at the"
+        "nearest on own/words, test, seed 1: 3 examples, 0 empty, 0 cut at the"
     )
     before = (tmp_path / "run/result.json").read_bytes()
     assert json.loads(before)["system"]["read"]["examples"] == 3
