@@ -19,7 +19,7 @@ def task(own):
     def write(asked, tokens=8, **chat):
         test = [{"references": ["x"], **row} for row in asked]
         prompt = {"max_tokens": tokens, "truncation": "left"} | ({"chat": chat} if chat else {})
-        return own({"train": TRAIN, "test": test}, prompt=prompt, rollout={"max_new_tokens": 8})
+        return own({"train": TRAIN, "validation": test, "test": test}, prompt=prompt, rollout={"max_new_tokens": 8})
 
     return write
 
