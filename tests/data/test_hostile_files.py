@@ -14,7 +14,7 @@ import pytest
 from support.official import zipped
 
 from grue.data import tables
-from grue.data.archives import DamagedArchive, File, csv_rows, nearest, text, unpack
+from grue.data.archives import DamagedArchive, nearest, text, unpack
 from grue.data.tables import read_rows
 from grue.errors import DataError
 
@@ -46,9 +46,6 @@ def refuse(tmp_path, refused):
         assert str(caught.value).isprintable()
 
     return call
-
-
-# --- archives --------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_written_outside(tmp_path, refuse):
@@ -136,16 +133,6 @@ def test_any_damage_is_one_error(tmp_path):
         path.write_bytes(hurt(draw, whole))
         refusals += is_refused(lambda path: list(read_rows(path)), path)
     assert refusals > 150
-
-
-# --- lines, cells and tables -----------------------------------------------------------------------------------------
-
-
-def test_lines_of_csv_end_as_spreadsheets_end_them(tmp_path):
-    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbfa,b\r\n"x\r\n\xe2\x80\xa8y",2\r3,4\r' + b"5,6\n" * 500)
-    rows = list(csv_rows(File(tmp_path / "a.csv"), "a"))
-    assert rows[:3] == [{"a": "x\r\n\u2028y", "b": "2"}, {"a": "3", "b": "4"}, {"a": "5", "b": "6"}]
-    assert len(rows) == 502
 
 
 def test_parquet_is_read_as_it_was_written_whatever_its_encodings(tmp_path):
