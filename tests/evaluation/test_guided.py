@@ -1,5 +1,7 @@
 """Guided decoding against slow loops without caches: each token, what it cost, and what is refused."""
 
+from functools import partial
+
 import pytest
 from support.commands import grue, printed_json
 from support.late import late
@@ -36,7 +38,6 @@ class Slow:
 
     def __init__(self, place, example):
         self.model, self.tokenizer = place.loaded
-        self.task, self.example = place.task, example
         self.prompts = tokens.encode_prompts(self.model, self.tokenizer, [example.prompt], place.task.prompt)
 
     def scores(self, ids, model=None):
@@ -58,14 +59,14 @@ class Slow:
 
 
 def slowly(place, asked, choose):
-    """The texts of the tokens that `choose(slow, ids, row)` takes."""
-    slows = enumerate(Slow(place, example) for example in asked)
-    return [slow.text(slow.finish([], lambda ids, at=(row, slow): choose(at[1], ids, at[0]))) for row, slow in slows]
+    """The texts of the tokens that `choose(slow, row, ids)` takes."""
+    slows = [Slow(place, example) for example in asked]
+    return [slow.text(slow.finish([], partial(choose, slow, row))) for row, slow in enumerate(slows)]
 
 
 def greedy(place, asked, model=None):
     """The texts of the likeliest tokens, by the guided model or another."""
-    return slowly(place, asked, lambda slow, ids, row: int(slow.scores(ids, model).argmax()))
+    return slowly(place, asked, lambda slow, row, ids: int(slow.scores(ids, model).argmax()))
 
 
 def draw(logits, uniform):
@@ -80,7 +81,7 @@ def test_rast_adds_what_training_changed(family, monkeypatch):
     place, trained, start = place_of(family, asked), tiny.model(family, seed=5), tiny.model(family, seed=6)
     others = {"trained": trained, "start": start, "itself": place.loaded[0]}
 
-    def choose(slow, ids, row):
+    def choose(slow, row, ids):
         scores = slow.scores(ids) + 2.5 * (slow.scores(ids, trained) - slow.scores(ids, start))
         return int(scores.argmax())
 
@@ -100,7 +101,7 @@ def test_genarm_multiplies_the_distributions_and_draws_from_them(monkeypatch):
     one, two = tiny.model("causal", seed=5), tiny.model("causal", seed=6)
     uniforms = seeds.example_uniforms(3, asked, LIMIT).tolist()
 
-    def choose(slow, ids, row):
+    def choose(slow, row, ids):
         logs = [slow.scores(ids, model).log_softmax(-1) for model in (None, one, two)]
         return draw((logs[0] + 0.5 * logs[1] + 0.25 * logs[2]) / 1.5, uniforms[row][len(ids)])
 
@@ -113,7 +114,7 @@ def test_deal_takes_the_candidate_with_the_best_look_ahead(family, length):
     asked = tiny.examples(3)
     place, calls = place_of(family, asked), 0
 
-    def choose(slow, ids, row):
+    def choose(slow, row, ids):
         nonlocal calls
         logs = slow.scores(ids).log_softmax(-1)
         worth = {}
@@ -141,7 +142,7 @@ def test_transfer_q_values_tokens_by_what_another_model_writes(family, indirect,
         for number in range(rollouts)
     ]
 
-    def choose(slow, ids, row):
+    def choose(slow, row, ids):
         logs = slow.scores(ids).log_softmax(-1)
         worth = {}
         for candidate in logs.argsort(descending=True)[:3].tolist():
