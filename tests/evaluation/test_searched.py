@@ -48,24 +48,19 @@ def test_searched_answers_are_left_out_and_added(task, tmp_path):
     assert printed_json(*ASKED, task, "--no-search")[0] == more  # what is there stays
 
 
-def test_a_search_that_was_cut_off_is_gone_on_with(task, tmp_path, cut_off):
-    whole = printed_json(*ASKED, task)[0]
-    answers = cut_off(tmp_path / WHERE, 3, "searched.jsonl")
+def test_a_search_is_gone_on_with_after_a_kill_refused_after_a_change_and_made_again_after_a_loss(
+    task, tmp_path, cut_off, refused
+):
+    whole, path = printed_json(*ASKED, task)[0], tmp_path / WHERE / "searched.jsonl"
+    answers = cut_off(path.parent, 3, path.name)
     again = printed_json(*ASKED, task)[0]
     assert again["searched"] == whole["searched"] and again["scores"] == whole["scores"]
-    assert (tmp_path / WHERE / "searched.jsonl").read_bytes() == answers
-
-
-def test_searched_answers_that_were_changed_are_refused_and_missing_ones_made_again(task, tmp_path, refused):
-    whole = printed_json(*ASKED, task)[0]
-    path = tmp_path / WHERE / "searched.jsonl"
-    kept = path.read_bytes()
-    path.write_bytes(kept.replace(b'"text":"', b'"text":"not ', 1))
+    assert path.read_bytes() == answers
+    path.write_bytes(answers.replace(b'"text":"', b'"text":"not ', 1))
     refused.command(*map(str, (*ASKED, task)), code=3)
     path.unlink()
-    warned = grue(*ASKED, task)
-    assert "searched.jsonl: is missing; answering again." in warned.stderr
-    assert path.read_bytes() == kept and printed_json(*ASKED, task)[0]["searched"] == whole["searched"]
+    assert "searched.jsonl: is missing; answering again." in grue(*ASKED, task).stderr
+    assert path.read_bytes() == answers and printed_json(*ASKED, task)[0]["searched"] == whole["searched"]
 
 
 def test_it_is_shown_beside_the_score_of_what_has_beams(task):
