@@ -7,7 +7,7 @@ from support.late import lates
 
 from grue.algorithms.cards.ppo import PPOConfig
 
-torch, tiny, oracles, losses = lates("torch support.tiny support.oracles support.losses")
+torch, tiny, oracles, losses, exactness = lates("torch support.tiny support.oracles support.losses support.exactness")
 experience, optimisation, trainer = lates("experience optimize trainer", "grue.rl.")
 
 
@@ -38,28 +38,16 @@ def gradient_of(losses_of, run, learner, found, config):
     return gradient([learner.policy, learner.critic])
 
 
-def logits_and_states(model, prompt, said):
-    """What a model says before each token of one response, without any padding."""
-    if model.config.is_encoder_decoder:
-        decoder = torch.cat([torch.tensor([0]), said[:-1]])
-        out = model(input_ids=prompt[None], decoder_input_ids=decoder[None], output_hidden_states=True)
-        return out.logits[0], out.decoder_hidden_states[-1][0]
-    out = model(torch.cat([prompt, said])[None], output_hidden_states=True)
-    first = len(prompt) - 1
-    return out.logits[0, first:-1], out.hidden_states[-1][0, first:-1]
-
-
 def textbook_gradient(learner, found, top_k, gamma, value_coefficient, entropy_coefficient):
     policy, critic = copy.deepcopy(learner.policy).double(), copy.deepcopy(learner.critic).double()
     policy.zero_grad()
     critic.zero_grad()
     rollout, total, tokens = found.rollout, 0.0, 0
     for b in range(len(found.mask)):
-        prompt = rollout.prompts.ids[b][rollout.prompts.mask[b]]
-        said = rollout.responses.ids[b][rollout.responses.mask[b]]
-        logits, states = logits_and_states(policy, prompt, said)
+        prompt, said = exactness.real(rollout.prompts, b), exactness.real(rollout.responses, b)
+        logits, states = exactness.plain(policy, prompt, said)
         if critic.trunk is not None:
-            _, states = logits_and_states(critic.trunk, prompt, said)
+            _, states = exactness.plain(critic.trunk, prompt, said)
         values = critic.head(states).squeeze(-1)
         rewards = [0.0] * (len(said) - 1) + [float(found.raw_scores[b])]  # π is π_0 yet: no penalty
         advantages = oracles.gae(rewards, values.tolist(), gamma, 1.0)
@@ -69,7 +57,7 @@ def textbook_gradient(learner, found, top_k, gamma, value_coefficient, entropy_c
                 allowed = sorted(allowed, key=lambda v: -logits[t, v].item())[:top_k]
             kept = logits[t, list(allowed)]
             log_p = kept - torch.log(torch.exp(kept).sum())
-            chosen = log_p[list(allowed).index(int(said[t]))]
+            chosen = log_p[list(allowed).index(said[t])]
             gap = values[t] - (advantages[t] + values[t].item())
             total = total - chosen * advantages[t] + value_coefficient * gap**2
             total = total + entropy_coefficient * (log_p.exp() * log_p).sum()

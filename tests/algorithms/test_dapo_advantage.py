@@ -10,18 +10,6 @@ FAMILIES = ["causal", "seq2seq"]
 BIAS = 0.75
 
 
-def states(model, one):
-    """The states that each token of a response is predicted from, one list a token."""
-    family = "seq2seq" if model.config.is_encoder_decoder else "causal"
-    prompt = tiny.tokenizer(family)(one.example.prompt)["input_ids"]
-    if family == "seq2seq":
-        begun = torch.tensor([[0, *one.ids[:-1]]])
-        out = model(input_ids=torch.tensor([prompt]), decoder_input_ids=begun, output_hidden_states=True)
-        return out.decoder_hidden_states[-1][0].tolist()
-    out = model(torch.tensor([prompt + one.ids]), output_hidden_states=True)
-    return out.hidden_states[-1][0, len(prompt) - 1 : -1].tolist()
-
-
 def advantages(values, score, lam):
     """Σ_k λ^k of the differences of values from each token on; the score follows the last token."""
     gaps = [after - before for before, after in zip(values, [*values[1:], score], strict=True)]
@@ -46,7 +34,7 @@ def test_the_loss_is_that_of_slow_loops(family, lam, beta, of_file, tmp_path, mo
     groups = scored.groups_of_file() if of_file else scored.groups_of(reward.calls[0], 4)
     losses = []
     for one in (one for group in groups for one in group):
-        values = [BIAS + math.fsum(a * b for a, b in zip(weight.tolist(), x, strict=True)) for x in states(start, one)]
+        values = (BIAS + scored.states_of(start, one) @ weight.double()).tolist()
         for a, now, before in zip(advantages(values, one.score, lam), said.now(one), said.before(one), strict=True):
             losses.append((a - beta * (now - before)) ** 2 / (2 * beta))
     assert len({len(one.ids) for group in groups for one in group}) > 1
@@ -75,9 +63,6 @@ def test_the_critic_predicts_what_the_start_gets_and_never_changes(family, tmp_p
     assert (first["prompts"], first["reward_calls"], second["reward_calls"]) == (243.0, 252.0, 12.0)
     assert first["critic/explained_variance"] > 0.2 and state.memory is kept
     weight, bias, start = kept["value_weight"], kept["value_bias"], scored.in_double(tiny.model(family))
-    before, after = zip(
-        *((torch.tensor(states(start, one)).float() @ weight + bias - one.score).tolist() for one in drawn[-48:]),
-        strict=True,
-    )
-    sizes = [scored.mean(map(abs, errors)) for errors in (before, after)]
+    errors = torch.stack([scored.states_of(start, one).float() @ weight + bias - one.score for one in drawn[-48:]])
+    sizes = errors.abs().mean(0).tolist()
     assert sizes[0] > 0.3 and sizes[1] < 0.7 * sizes[0], sizes

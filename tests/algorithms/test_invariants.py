@@ -18,7 +18,6 @@ learning, experience, responses = lates("grue.runs.train grue.rl.experience grue
 adapters, lm, sampling, forward = lates("adapters model sampling forward", "grue.lm.")
 algorithms = late("grue.runs.algorithms")
 
-FAMILIES = ["causal", "seq2seq"]
 ROLLOUT = {"temperature": 1.3, "top_k": 9, "min_new_tokens": 2}
 # What of each algorithm has a state or chance of its own; after its first update a mask of two is one old.
 RUNS = {
@@ -273,40 +272,6 @@ def test_a_frozen_mask_never_changes_and_one_of_top_k_follows_the_policy_itself(
     rule = responses.mask_rule(NLPOConfig(mask="top_k", top_k=5))
     assert all((rule(logits).sum(-1) == 5).all() for logits in seen)
     assert not torch.equal(seen[0], seen[-1])
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_sampled_tokens_lie_in_the_nucleus_of_the_masking_policy(family):
-    policy, other = tiny.model(family, seed=0), tiny.model(family, seed=1)
-    task = tiny.task(family)
-    prompts = responses.encode_prompts(policy, tiny.tokenizer(family), [e.prompt for e in tiny.examples()], task.prompt)
-    uniforms = torch.rand(12, 8, generator=responses.generator(1, "test"))
-    mask = sampling.Mask(other, responses.mask_rule(NLPOConfig(top_p=0.6)))
-    rollout = sampling.sample_responses(policy, prompts, task.rollout, uniforms, 1, mask)
-    with torch.no_grad():
-        logits, _ = forward.forward(other, prompts, rollout.responses)
-    support = rollout.open_vocabulary(torch.arange(12), rollout.responses.ids.shape[1], policy.config.vocab_size)
-    outside = 0
-    for b, t in rollout.responses.mask.nonzero().tolist():
-        nucleus = oracles.nucleus(logits[b, t].tolist(), 0.6) | {1}
-        assert int(rollout.responses.ids[b, t]) in nucleus
-        assert set(support[b, t].nonzero().flatten().tolist()) == nucleus
-        outside += len(nucleus) < policy.config.vocab_size
-    assert outside > 0
-
-
-def test_a_mask_of_nothing_but_a_closed_end_token_still_leaves_something():
-    model, task = tiny.model("causal"), tiny.task("causal", min_new_tokens=4)
-    prompts = responses.encode_prompts(model, tiny.tokenizer("causal"), ["the dog"], task.prompt)
-
-    def only_the_end(logits):
-        wished = torch.zeros_like(logits)
-        wished[:, 1] = 100.0
-        return responses.mask_rule(NLPOConfig(top_p=0.5))(wished.masked_fill(logits.isinf(), float("-inf")))
-
-    mask = sampling.Mask(None, only_the_end)
-    rollout = sampling.sample_responses(model, prompts, task.rollout, torch.full((1, 8), 0.5), 1, mask)
-    assert not (rollout.responses.ids[0, :4] == 1).any()
 
 
 def test_a_gradient_that_is_not_finite_ends_the_run_and_keeps_the_weights(tmp_path, refused):

@@ -8,7 +8,7 @@ from support.late import lates
 
 from grue.errors import ConfigError, DataError
 
-torch, tiny, scored, algorithms = lates("torch support.tiny support.scored grue.runs.algorithms")
+tiny, scored, exactness, algorithms = lates("support.tiny support.scored support.exactness grue.runs.algorithms")
 rewards, rewriter, reward_models, checkpoint = lates(
     "grue.evaluation.rewards grue.evaluation.rewriter grue.evaluation.reward_models grue.lm.checkpoint"
 )
@@ -19,11 +19,7 @@ REWRITE = {"rewrite": True, "keep": "last"}
 def logs(model, prompt, response, written):
     """log π of each token that is written behind a prompt and its response."""
     behind = [*prompt, *response, *([] if response[-1] == scored.EOS else [scored.EOS])]
-    if model.config.is_encoder_decoder:
-        begun = torch.tensor([[0, *written[:-1]]])
-        logits = model(input_ids=torch.tensor([behind]), decoder_input_ids=begun).logits[0]
-    else:
-        logits = model(torch.tensor([behind + written])).logits[0, len(behind) - 1 : -1]
+    logits, _ = exactness.plain(model, behind, written)
     return [logits[t, token] - logits[t].exp().sum().log() for t, token in enumerate(written)]
 
 
@@ -44,7 +40,7 @@ def test_the_best_response_is_learnt_behind_each_response(family, of_file, tmp_p
     for group in groups:
         if len({one.score for one in group}) > 1:
             best = max(group, key=lambda one: one.score)
-            prompt = tiny.tokenizer(family)(best.example.prompt)["input_ids"]
+            prompt = scored.prompt_of(model, best.example)
             terms += [-log for one in group for log in logs(model, prompt, one.ids, best.ids)]
     loss = scored.mean(terms)
     assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=1e-5)
@@ -85,7 +81,7 @@ def test_a_reward_is_what_the_rewriter_keeps_of_each_token(family, tmp_path):
     examples, ids = tiny.examples()[:6], [scored.ids_of(text) for text in texts]
     (parts,), found = reward.parts(examples, texts, token_ids=ids, truncated=[False] * 6), []
     for example, response, values in zip(examples, ids, parts, strict=True):
-        prompt, written = tiny.tokenizer(family)(example.prompt)["input_ids"], []
+        prompt, written = scored.prompt_of(model, example), []
         while len(written) < 8 and scored.EOS not in written:
             following = [logs(model, prompt, response, [*written, token])[-1] for token in range(len(tiny.WORDS) + 3)]
             written.append(max(range(len(following)), key=lambda token: following[token]))

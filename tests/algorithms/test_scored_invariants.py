@@ -5,7 +5,7 @@ import copy
 import pytest
 from support.late import lates
 
-torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
+torch, tiny, oracles, scored = lates("torch support.tiny support.oracles support.scored")
 adapters, tokens, algorithms, module = lates("lm.adapters lm.tokens runs.algorithms rl.groups", "grue.")
 SCORED = ["alol", "copg", "dapo_advantage", "dpo", "pro", "rft", "tpo"]
 
@@ -50,13 +50,10 @@ def test_the_start_of_an_adapter_is_the_model_without_it(path, tmp_path):
             assert logs_alone(run.trainer.policy, one) != pytest.approx(logs, abs=1e-2)
 
 
-def prompt_ids(one, family="causal"):
-    return tiny.tokenizer(family)(one.example.prompt)["input_ids"]
-
-
 def logs_alone(model, one):
-    rows = exactness.alone(model, prompt_ids(one, "seq2seq" if model.config.is_encoder_decoder else "causal"), one.ids)
-    return [oracles.token_log_prob(row, token) for row, token in zip(rows, one.ids, strict=True)]
+    return [
+        oracles.token_log_prob(row, token) for row, token in zip(scored.logits_of(model, one), one.ids, strict=True)
+    ]
 
 
 def counted(model):
@@ -155,7 +152,7 @@ def test_any_sampler_can_have_nlpos_mask(algorithm, family, tmp_path):
         assert learner.update(run.trainer, state, run.plan.config, 1 - age)["mask/age"] == age
         outside = 0
         for one in reward.calls[1 - age]:
-            of_mask, own = (exactness.alone(model, prompt_ids(one, family), one.ids) for model in (masking, policy))
+            of_mask, own = (scored.logits_of(model, one) for model in (masking, policy))
             assert all(token in oracles.nucleus(row, 0.5) | {1} for token, row in zip(one.ids, of_mask, strict=True))
             outside += sum(token not in oracles.nucleus(row, 0.5) for token, row in zip(one.ids, own, strict=True))
         assert age == 0 or outside > 0, "the policy's own nucleus is another"

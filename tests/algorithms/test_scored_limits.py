@@ -7,7 +7,7 @@ import math
 import pytest
 from support.late import lates
 
-torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
+torch, tiny, oracles, scored = lates("torch support.tiny support.oracles support.scored")
 alol, copg, dpo, pro, plus = lates("alol copg dpo pro reinforce_plus_plus", "grue.algorithms.")
 rl, experience, groups, responses = lates("functional experience groups responses", "grue.rl.")
 
@@ -323,8 +323,7 @@ def test_samples_of_the_start_are_masked_by_the_start(tmp_path):
     for model in (state.reference, moved):
         inside = []
         for one in reward.calls[0]:
-            logits = exactness.alone(model, tiny.tokenizer("causal")(one.example.prompt)["input_ids"], one.ids)
-            nuclei = [oracles.nucleus(row, 0.5) | {1} for row in logits]
+            nuclei = [oracles.nucleus(row, 0.5) | {1} for row in scored.logits_of(model, one)]
             inside += [token in nucleus for token, nucleus in zip(one.ids, nuclei, strict=True)]
         shares.append(scored.mean(inside))
     assert shares[0] == 1.0 > shares[1]

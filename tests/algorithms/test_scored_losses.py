@@ -178,13 +178,8 @@ def test_one_of_several_references_is_drawn(tmp_path, monkeypatch):
 @functools.cache
 def prompt_state(model, example_id):
     """The state that the first response token is predicted from."""
-    family = "seq2seq" if model.config.is_encoder_decoder else "causal"
     (example,) = [one for one in tiny.examples() if one.id == example_id]
-    prompt = torch.tensor([tiny.tokenizer(family)(example.prompt)["input_ids"]])
-    if family == "seq2seq":
-        out = model(input_ids=prompt, decoder_input_ids=torch.tensor([[0]]), output_hidden_states=True)
-        return out.decoder_hidden_states[-1][0, 0].tolist()
-    return model(prompt, output_hidden_states=True).hidden_states[-1][0, -1].tolist()
+    return scored.states_of(model, scored.Response(example, [scored.EOS], None))[0].tolist()
 
 
 def alol(said, worth, settings):
@@ -401,20 +396,21 @@ def test_the_loss_of_grpo_and_its_relatives_is_that_of_slow_loops(case, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "family", "coefficient"),
+    ("algorithm", "family", "coefficient", "whitened"),
     [
-        ("reinforce_plus_plus", "causal", 0.3),
-        ("reinforce_plus_plus", "seq2seq", 0.0),
-        ("reinforce", "seq2seq", 0.3),
-        ("rloo", "causal", 0.3),
+        ("reinforce_plus_plus", "causal", 0.3, False),
+        ("reinforce_plus_plus", "seq2seq", 0.0, False),
+        ("reinforce", "seq2seq", 0.3, False),
+        ("rloo", "causal", 0.3, True),
     ],
 )
 def test_the_loss_of_reinforce_and_its_relatives_is_that_of_slow_loops(
-    algorithm, family, coefficient, tmp_path, monkeypatch
+    algorithm, family, coefficient, whitened, tmp_path, monkeypatch
 ):
     reward, task = scored.Recorder(scored.fine, gaps=True), tiny.task(family, temperature=3.0, max_new_tokens=16)
     sizes = {"rollouts": 12, "minibatch_size": 12, "micro_batch_size": 5, "samples_per_prompt": 1}
-    sizes |= {"task_": task, "kl_coefficient": coefficient, **tiny.SMALL.get(algorithm, {})}
+    sizes |= {"task_": task, "kl_coefficient": coefficient, "whiten_advantages": whitened}
+    sizes |= tiny.SMALL.get(algorithm, {})
     run, state = begun(family, algorithm, tmp_path, reward, **sizes)
     (step,), _, sampled = moved_on(run, state, monkeypatch)
     says = Ratios(run, sampled, family, 3.0)
@@ -427,15 +423,13 @@ def test_the_loss_of_reinforce_and_its_relatives_is_that_of_slow_loops(
     if algorithm == "reinforce_plus_plus":
         judged = iter(scored.standard([value for values in worth.values() for value in values]))
     else:  # a response as a whole, less the mean of all, or of its siblings
-        whole, judged = {row: values[0] for row, values in worth.items()}, []
-        for row, values in worth.items():
-            others = [
-                value
-                for other, value in whole.items()
-                if algorithm == "reinforce" or (other // 3 == row // 3 and other != row)
-            ]
-            judged += [whole[row] - scored.mean(others) if others else 0.0] * len(values)
-        judged = iter(judged)
+        whole, advantages = {row: values[0] for row, values in worth.items()}, []
+        for row, value in whole.items():
+            siblings = [whole[other] for other in whole if other // 3 == row // 3 and other != row]
+            others = whole.values() if algorithm == "reinforce" else siblings
+            advantages.append(value - scored.mean(others) if others else 0.0)
+        advantages = scored.standard(advantages) if whitened else advantages
+        judged = iter(of for of, values in zip(advantages, worth.values(), strict=True) for _ in values)
     pairs = [(n, o) for _, (now, old, _), _ in rows for n, o in zip(now, old, strict=True)]
     ratios = [torch.exp(n - o) for n, o in pairs]
     loss = scored.mean(clipped(ratio, next(judged), 0.2, 0.2) for ratio in ratios)

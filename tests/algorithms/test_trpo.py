@@ -7,7 +7,7 @@ from support.late import lates
 
 from grue.errors import TrainingError
 
-torch, transformers, tiny, oracles = lates("torch transformers support.tiny support.oracles")
+torch, transformers, tiny, exactness = lates("torch transformers support.tiny support.exactness")
 trpo, experience, distributions = lates("algorithms.trpo rl.experience lm.distributions", "grue.")
 TEMPERATURE = 0.8
 
@@ -42,22 +42,17 @@ def problem(family, folder, top_k=0, **settings):
 
 
 def log_softmax(logits):
-    return logits - torch.log(torch.exp(logits).sum())
+    return logits - logits.exp().sum().log()
 
 
 def token_log_probs(policy, rollout, top_k):
     """For each row, unpadded: for each token that counts, log π of all tokens that could be drawn, and which was."""
     rows = []
     for b in range(len(rollout.responses.ids)):
-        prompt = rollout.prompts.ids[b][rollout.prompts.mask[b]]
-        said = rollout.responses.ids[b][rollout.responses.mask[b]]
-        if policy.config.is_encoder_decoder:
-            shifted = torch.cat([torch.tensor([0]), said[:-1]])
-            logits = policy(input_ids=prompt[None], decoder_input_ids=shifted[None]).logits[0]
-        else:
-            logits = policy(torch.cat([prompt, said])[None]).logits[0, len(prompt) - 1 : -1]
+        said = exactness.real(rollout.responses, b)
+        logits, _ = exactness.plain(policy, exactness.real(rollout.prompts, b), said)
         row = []
-        for t, token in enumerate(said.tolist()):
+        for t, token in enumerate(said):
             allowed = list(range(logits.shape[1]))
             if top_k:
                 allowed = sorted(allowed, key=lambda v: -logits[t, v].item())[:top_k]

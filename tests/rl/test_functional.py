@@ -166,15 +166,6 @@ def test_gae_is_the_double_sum(chance, mask, gamma, lam):
         assert (returns[b, length:] == 0).all()
 
 
-def test_what_lies_behind_the_end_changes_no_advantage(chance, mask):
-    rewards, values = rand(chance, B, T) * mask, rand(chance, B, T)
-    noise = rand(chance, B, T) * 100 * ~mask
-    for before, after in zip(
-        rl.gae(rewards, values, mask, 0.9, 0.9), rl.gae(rewards, values + noise, mask, 0.9, 0.9), strict=True
-    ):
-        assert torch.equal(before, after)
-
-
 def test_whitened_values_have_mean_zero_and_deviation_one(chance, mask):
     values = rand(chance, B, T) * 3 + 5
     white = rl.whiten(values, mask)[mask]
@@ -184,13 +175,28 @@ def test_whitened_values_have_mean_zero_and_deviation_one(chance, mask):
     assert torch.equal(rl.whiten(torch.ones(2, 3), torch.ones(2, 3, dtype=torch.bool)), torch.zeros(2, 3))
 
 
-def test_policy_loss_is_the_clipped_surrogate(chance):
-    new, old, advantages = (rand(chance, B, T) for _ in range(3))
-    found = rl.clipped_policy_loss(new, old, advantages, clip=0.2)
-    for b in range(B):
-        for t in range(T):
-            expected = oracles.clipped_loss(float(new[b, t]), float(old[b, t]), float(advantages[b, t]), 0.2)
-            assert float(found[b, t]) == pytest.approx(expected, rel=1e-5)
+@pytest.mark.parametrize("dual", [None, 1.5, 3.0])
+def test_policy_loss_is_the_clipped_surrogate_and_dual_clip_bounds_bad_tokens_only(chance, dual):
+    new, old, advantages = (2 * rand(chance, 40) for _ in range(3))
+    found, bounded = rl.clipped_policy_loss(new, old, advantages, 0.2, dual=dual), 0
+    for n, o, advantage, loss in zip(*(x.tolist() for x in (new, old, advantages, found)), strict=True):
+        expected = oracles.clipped_loss(n, o, advantage, 0.2)
+        if dual and advantage < 0 and expected > -dual * advantage:
+            expected, bounded = -dual * advantage, bounded + 1
+        assert loss == pytest.approx(expected, rel=1e-5)
+    assert (bounded > 0) == (dual is not None) and bounded < 40
+
+
+def test_weighted_figures_of_the_ratio_by_hand():
+    # Ratios 2, 1/2, 1.1 and one that does not count; the range is [0.6, 1.15], or [0.6, 2.5].
+    new = torch.tensor([[math.log(2.0), math.log(0.5), math.log(1.1), 5.0]])
+    old, weights = torch.zeros(1, 4), torch.tensor([[0.5, 0.3, 0.2, 0.0]])
+    figures = rl.ratio_figures(new, old, weights, 0.4, 0.15)
+    assert float(figures["clip_fraction"]) == pytest.approx(0.8)
+    assert float(figures["ratio_error"]) == pytest.approx(1.0)
+    kl = 0.5 * (1 - math.log(2)) + 0.3 * (-0.5 + math.log(2)) + 0.2 * (0.1 - math.log(1.1))
+    assert float(figures["approx_kl"]) == pytest.approx(kl, rel=1e-5)
+    assert float(rl.ratio_figures(new, old, weights, 0.4, 1.5)["clip_fraction"]) == pytest.approx(0.3)
 
 
 def test_value_loss_takes_the_worse_of_clipped_and_unclipped():

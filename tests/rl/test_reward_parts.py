@@ -94,28 +94,8 @@ def test_the_others_are_judged_as_if_it_had_not_been_drawn():
     # 1, –, 4 is 1, 4: means 2.5, others' 4 and 1, deviation 3/√2. One alone has nobody to be compared with.
     scores = torch.tensor([1.0, 9.0, 4.0, 9.0, 7.0, 9.0, 0.0, 3.0, 6.0])
     counts = torch.tensor([True, False, True, False, True, False, True, True, True])
-    assert rl.judge_counted(counts, rl.centre_groups, scores, 3).tolist() == [
-        -1.5,
-        0.0,
-        1.5,
-        0.0,
-        0.0,
-        0.0,
-        -3.0,
-        0.0,
-        3.0,
-    ]
-    assert rl.judge_counted(counts, rl.leave_one_out, scores, 3).tolist() == [
-        -3.0,
-        0.0,
-        3.0,
-        0.0,
-        0.0,
-        0.0,
-        -4.5,
-        0.0,
-        4.5,
-    ]
+    assert rl.judge_counted(counts, rl.centre_groups, scores, 3).tolist() == [-1.5, 0, 1.5, 0, 0, 0, -3, 0, 3]
+    assert rl.judge_counted(counts, rl.leave_one_out, scores, 3).tolist() == [-3, 0, 3, 0, 0, 0, -4.5, 0, 4.5]
     unit = 1.5 / (3 / math.sqrt(2) + 1e-4)
     found = grpo.group_advantages(scores, counts, config := GRPOConfig(samples_per_prompt=3))
     last = 3 / (3 + 1e-4)
@@ -124,6 +104,18 @@ def test_the_others_are_judged_as_if_it_had_not_been_drawn():
     mean = (1 + 4 + 7 + 0 + 3 + 6) / 6
     wanted = [score - mean if count else 0.0 for score, count in zip(scores.tolist(), counts.tolist(), strict=True)]
     assert rl.judge_counted(counts, rl.centre_groups, scores, 9).tolist() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("score", [0.1, 1 / 3, -7.77, 1e6])
+def test_a_group_of_equal_scores_has_no_advantage_and_is_counted(score):
+    scores = torch.tensor([score] * 7 + [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    for scale_by in ("group", "nothing"):
+        config = GRPOConfig(samples_per_prompt=7, scale_by=scale_by)
+        advantages = grpo.group_advantages(scores, torch.ones(14, dtype=bool), config)
+        assert advantages[:7].tolist() == [0.0] * 7
+        assert (advantages[7:] != 0).all()
+        assert grpo.flat_share(advantages, config) == 0.5
+    assert rl.leave_one_out(scores[:7], 7).tolist() == [0.0] * 7
 
 
 def of_those_that_end(examples, texts, truncated):

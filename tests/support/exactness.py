@@ -6,21 +6,17 @@ import torch
 from support import oracles, tiny
 from support.tiny import ALGORITHMS
 
-from grue.lm.model import is_seq2seq
 from grue.rl.experience import collect
 from grue.rl.settings import RolloutConfig
 from grue.rl.trainer import start
 from grue.runs.algorithms import find_algorithm
 
-FAMILIES = ["causal", "seq2seq"]
 # Those with a policy ratio.
 LEARNERS = [name for name in ALGORITHMS if issubclass(find_algorithm(name).settings, RolloutConfig)]
 MORE = {
-    "rloo": {"samples_per_prompt": 2},
-    "grpo": {"samples_per_prompt": 2},
-    "trpo": {"cg_steps": 3, "critic_epochs": 1},
-    **{name: {"samples_per_prompt": 2} for name in ("copg", "dpo", "pro", "rft", "tpo")},
+    **{name: {"samples_per_prompt": 2} for name in tiny.GROUPED},
     **{name: {"samples_per_prompt": 2, "value_prompts": 12} for name in ("alol", "dapo_advantage")},
+    "trpo": {"cg_steps": 3, "critic_epochs": 1},
 }
 SAMPLERS = {
     "everything": {},
@@ -38,20 +34,28 @@ def letters(examples, texts):
     return [len(set(text)) / 10 + text.count("a") / 7 for text in texts]
 
 
+def plain(model, prompt, response, start=0):
+    """Logits [T, V] and states [T, H] before each token: no batch, no padding, the model called as its documentation says."""
+    if model.config.is_encoder_decoder:
+        begun = torch.tensor([[start, *response[:-1]]])
+        out = model(input_ids=torch.tensor([prompt]), decoder_input_ids=begun, output_hidden_states=True)
+        return out.logits[0], out.decoder_hidden_states[-1][0]
+    out = model(input_ids=torch.tensor([prompt + response]), output_hidden_states=True)
+    here = slice(len(prompt) - 1, -1)
+    return out.logits[0, here], out.hidden_states[-1][0, here]
+
+
 def alone(model, prompt, response):
-    """Logits [T, V] of one response: no batch, no padding, the model called as its documentation says."""
+    """The logits of one response, as lists."""
     with torch.no_grad():
-        if is_seq2seq(model):
-            decoder = torch.tensor([[0, *response[:-1]]])
-            return model(input_ids=torch.tensor([prompt]), decoder_input_ids=decoder).logits[0].tolist()
-        return model(input_ids=torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1].tolist()
+        return plain(model, prompt, response)[0].tolist()
 
 
 def at_once(model, prompt, begun):
     """Logits [N, T + 1, V] of beginnings [N, T] of a response to the same prompt."""
     prompts, start = torch.tensor([prompt]).expand(len(begun), -1), torch.zeros_like(begun[:, :1])
     with torch.no_grad():
-        if is_seq2seq(model):
+        if model.config.is_encoder_decoder:
             return model(input_ids=prompts, decoder_input_ids=torch.cat([start, begun], 1)).logits.tolist()
         return model(input_ids=torch.cat([prompts, begun], 1)).logits[:, -begun.shape[1] - 1 :].tolist()
 

@@ -1,14 +1,13 @@
 """What the tests of scored responses share: slow losses in double precision, and updates whose steps are only seen."""
 
 import copy
-import json
 import math
 from dataclasses import dataclass
 
 import torch
-from support import tiny
+from support import exactness, tiny
 
-from grue.lm.model import is_seq2seq
+from grue.files import write_jsonl
 from grue.rl import optimize
 from grue.runs.algorithms import find_algorithm
 
@@ -20,9 +19,7 @@ def coarse(examples, texts):
     return [0.75 * (text.count("a") > 2) - 0.25 for text in texts]
 
 
-def fine(examples, texts):
-    """A reward that differs from text to text."""
-    return [len(set(text)) / 10 + text.count("a") / 7 for text in texts]
+fine = exactness.letters
 
 
 def flat(examples, texts):
@@ -73,11 +70,9 @@ FILE = {
 
 
 def write_file(path, groups=None):
-    lines = [
-        json.dumps({"id": key, "responses": [{"text": text, "reward": reward} for text, reward in rows]})
-        for key, rows in (groups or FILE).items()
-    ]
-    path.write_text("\n".join(lines) + "\n")
+    rows = (groups or FILE).items()
+    lines = [{"id": key, "responses": [{"text": text, "reward": worth} for text, worth in said]} for key, said in rows]
+    write_jsonl(path, lines)
     return str(path)
 
 
@@ -101,14 +96,24 @@ def in_double(model):
     return copy.deepcopy(model).double()
 
 
+def prompt_of(model, example):
+    """The ids of an example's prompt, as the model's family reads it."""
+    return tiny.tokenizer("seq2seq" if model.config.is_encoder_decoder else "causal")(example.prompt)["input_ids"]
+
+
+def logits_of(model, one):
+    """The logits of a response's tokens, as lists."""
+    return exactness.alone(model, prompt_of(model, one.example), one.ids)
+
+
+def states_of(model, one):
+    """The states that a response's tokens are predicted from."""
+    return exactness.plain(model, prompt_of(model, one.example), one.ids)[1]
+
+
 def token_logs(model, example, ids, temperature=1.0):
     """log π of each token as a number that autograd knows: one response alone, no padding, sums by hand."""
-    prompt = tiny.tokenizer("seq2seq" if is_seq2seq(model) else "causal")(example.prompt)["input_ids"]
-    if is_seq2seq(model):
-        logits = model(input_ids=torch.tensor([prompt]), decoder_input_ids=torch.tensor([[0, *ids[:-1]]])).logits[0]
-    else:
-        logits = model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
-    logits = logits / temperature
+    logits = exactness.plain(model, prompt_of(model, example), ids)[0] / temperature
     return [logits[t, token] - logits[t].exp().sum().log() for t, token in enumerate(ids)]
 
 

@@ -1,6 +1,5 @@
 """Tiny random models, a tiny task and runs on them: seconds instead of minutes, the same code paths."""
 
-import dataclasses
 from pathlib import Path
 
 import torch
@@ -178,7 +177,3 @@ def logged(folder):
 
 def weights(model_):
     return torch.cat([p.detach().flatten() for p in model_.parameters()])
-
-
-def changed(config, **settings):
-    return dataclasses.replace(config, **settings)

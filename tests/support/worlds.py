@@ -1,11 +1,9 @@
 """Tiny runs for one process and for two, and what of them must not depend on the number."""
 
-import torch
-from support import scored, tiny
+from support.late import lates
 
-from grue.lm.adapters import adapt
-from grue.lm.sharding import whole
-from grue.runs.train import Interrupted
+torch, tiny, scored = lates("torch support.tiny support.scored")
+adapters, sharding, runs = lates("lm.adapters lm.sharding runs.train", "grue.")
 
 # What is tried in both worlds. The odd numbers leave one process more rows than the other, in rollouts, minibatches and
 # micro-batches alike, and one minibatch that it has no row of; a large epsilon keeps Adam from blowing rounding up.
@@ -59,13 +57,7 @@ SLOW = {
 CASES = FAST | SLOW
 # Validations, logs and checkpoints are the runs' and not the algorithms': of most cases the updates are enough.
 UPDATES_ALONE = {*FAST} - {"alol-causal", "nlpo-causal-sharded", "supervised-causal"}
-RESUMED = (
-    "nlpo-causal-sharded",
-    "alol-causal",
-    "es-seq2seq",
-    "nlpo-seq2seq",
-    "supervised-seq2seq-sharded",
-)
+RESUMED = ("nlpo-causal-sharded", "alol-causal", "es-seq2seq", "nlpo-seq2seq", "supervised-seq2seq-sharded")
 
 
 def trained(name, folder, world, stop_after=None):
@@ -87,23 +79,22 @@ def trained(name, folder, world, stop_after=None):
         run.observer.started(run.plan, 0, 2)
         run.observer.lines = tiny.updated(run, 2)
     else:
-        adapt(run.trainer.policy, run.plan.config)
+        adapters.adapt(run.trainer.policy, run.plan.config)
         run.stop = lambda: stop_after is not None and len(run.observer.lines) >= stop_after
         try:
             tiny.train(run)
-        except Interrupted:
+        except runs.Interrupted:
             stopped = True
     if "redraws" in name:  # one process may need more of them than the other
         rounds = sorted(world.gather([example for one in asked for example in one]))
     else:
         rounds = [world.gather(one) for one in asked]  # every process is asked equally often
+    weights = sharding.whole([p.detach() for p in run.trainer.policy.parameters()])
     return {
         "prompts": rounds,
         "lines": [{k: v for k, v in line.items() if k != "seconds"} for line in run.observer.lines],
         "validations": run.observer.validations,
-        "weights": torch.cat(
-            [weight.flatten() for weight in whole([p.detach() for p in run.trainer.policy.parameters()])]
-        ),
+        "weights": torch.cat([weight.flatten() for weight in weights]),
         "share": 1.0 if run.trainer.sharded is None else share_of(run.trainer.sharded),
         "stopped": stopped,
         "begin": run.observer.begin,
