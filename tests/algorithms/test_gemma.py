@@ -13,8 +13,7 @@ from grue.rl.settings import RewardedConfig, RolloutConfig
 from grue.runs.algorithms import find_card
 
 torch, gemma, tiny = lates("torch support.gemma support.tiny")
-experience, optimize, rl, learning = lates("experience optimize functional trainer", "grue.rl.")
-tokens = late("grue.lm.tokens")
+optimize = late("grue.rl.optimize")
 
 pytestmark = pytest.mark.slow
 

@@ -3,19 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
+from support import tiny_models
 from support.late import lates
 
 from grue.errors import ConfigError
-from grue.runs.recipes import make_config
 
-torch, tiny, tiny_models = lates("torch support.tiny support.tiny_models")
+torch, tiny = lates("torch support.tiny")
 adapters, forward, lm = lates("adapters forward model", "grue.lm.")
 experience, optimize, trainer, runs = lates("grue.rl.experience grue.rl.optimize grue.rl.trainer grue.runs.train")
-KNOBS = ("train_share", "rollout_temperature", "rollout_top_k", "dropout")
-
-
-def made(algorithm, settings):
-    return make_config(tiny.task("causal"), algorithm, settings)
 
 
 def test_a_share_is_drawn_by_the_seed_and_holds_the_smaller_ones(refused):
@@ -64,7 +59,7 @@ def test_top_k_can_be_turned_off(tmp_path):
     assert drawn().mask_size.max() == pytest.approx(3 / (len(tiny.WORDS) + 3))
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "opt", "llama", "mistral", "gemma2", "t5", "mt5", "bart"])
+@pytest.mark.parametrize("kind", tiny_models.ALL)
 def test_dropout_acts_in_its_block_alone(kind):
     model, prompts, responses = tiny_models.batch(kind)
     adapters.silence_dropout(model)

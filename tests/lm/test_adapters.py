@@ -5,14 +5,14 @@ import copy
 import math
 
 import pytest
-from support.late import late
+from support import model_families, tiny_models
+from support.late import lates
 
 from grue.errors import ConfigError, Unavailable
 from grue.lm.settings import ModelSettings
 
-torch, hf, adapters, lm = late("torch"), late("transformers"), late("grue.lm.adapters"), late("grue.lm.model")
-forwarding, sampling, critics = late("grue.lm.forward"), late("grue.lm.sampling"), late("grue.lm.critic")
-tiny, tiny_models, model_families = late("support.tiny"), late("support.tiny_models"), late("support.model_families")
+torch, hf, tiny = lates("torch transformers support.tiny")
+adapters, lm, forwarding, sampling, critics = lates("adapters model forward sampling critic", "grue.lm.")
 
 ALL = ("gpt2", "opt", "llama", "t5", "bart")
 WITH_DROPOUT = ("gpt2", "opt", "t5", "bart")
@@ -24,10 +24,8 @@ def logits(model, prompts, responses):
 
 
 def gradients(model, prompts, responses):
-    model.zero_grad()
     out, _ = forwarding.forward(model, prompts, responses)
-    out[responses.mask].logsumexp(-1).square().sum().backward()
-    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return tiny_models.gradients(model, out[responses.mask].logsumexp(-1).square().sum())
 
 
 def learning(model):
@@ -72,8 +70,7 @@ def test_an_adapter_begins_as_nothing_learns_alone_and_the_reference_is_the_mode
 
 @pytest.mark.parametrize("kind", [*ALL, "qwen2_moe", "mixtral"])
 def test_a_merged_copy_is_a_plain_model_for_transformers_alone(kind, tmp_path):
-    made = None if kind in ALL else model_families.model(kind)
-    model, *batch = tiny_models.batch(kind if made is None else "gpt2", made)
+    model, *batch = model_families.batch(kind)
     names, sort = set(model.state_dict()), type(model)
     adapters.add_lora(model, 4, 8.0)
     learn(model, *batch)

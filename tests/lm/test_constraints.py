@@ -5,20 +5,15 @@ import math
 from functools import partial
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.errors import DataError
 from grue.lm import checkpoint
 from grue.tasks import Generation, Prompt
 
-torch, hf, tiny, saving = late("torch"), late("transformers"), late("support.tiny"), late("support.saved")
-loading, sampling, words = late("grue.lm.load"), late("grue.lm.sampling"), late("grue.lm.tokens")
-predicting, scoring, distributions = (
-    late("grue.evaluation.predict"),
-    late("grue.lm.log_probs"),
-    late("grue.lm.distributions"),
-)
-model_families = late("support.model_families")
+torch, hf, predicting = lates("torch transformers grue.evaluation.predict")
+tiny, saving, model_families = lates("tiny saved model_families", "support.")
+loading, sampling, words, scoring, distributions = lates("load sampling tokens log_probs distributions", "grue.lm.")
 
 SIZE, EOS, UNK, WORD, OTHER = 23, 1, 2, 7, 8
 PROMPT = Prompt(max_tokens=10, truncation="left")

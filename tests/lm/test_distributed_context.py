@@ -1,12 +1,9 @@
 """The processes of a run and their collectives: a single process, and two over gloo on the CPU; and where bfloat16 is fast."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 from support.late import late
-from support.paths import ROOT
 from support.processes import (
     LAUNCHED,
     launch,
@@ -199,43 +196,11 @@ def test_a_launch_that_cannot_be_is_explained(monkeypatch, refused):
         assert not torch.distributed.is_initialized()
 
 
-WHO = """
-import torch
-from grue.lm.distributed import join_processes, leave_processes
-
-distributed = join_processes()
-torch.save([distributed.rank, distributed.size, str(distributed.device)], f"{OUT}/{distributed.rank}.pt")
-leave_processes()
-"""
-
-
-@pytest.mark.slow
-def test_accelerate_launches_two_processes(tmp_path):
-    pytest.importorskip("accelerate")
-    path = tmp_path / "script.py"
-    path.write_text(f"OUT = {str(tmp_path)!r}\n" + WHO)
-    command = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --main_process_port 0".split()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, *command, str(path)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert [torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)] == [[0, 2, "cpu"], [1, 2, "cpu"]]
-
-
 def test_what_accelerate_sets_for_several_processes_is_accepted(monkeypatch):
     """The environment that it prepares, joined by one process in place of torch's launcher."""
     launching = pytest.importorskip("accelerate.commands.launch")
-    command = [
-        "--multi_gpu",
-        "--num_processes",
-        "2",
-        "--num_machines",
-        "1",
-        "--mixed_precision",
-        "no",
-        "--dynamo_backend",
-        "no",
-        "script.py",
-    ]
+    options = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no"
+    command = [*options.split(), "script.py"]
     prepared = launching.prepare_multi_gpu_env(launching.launch_command_parser().parse_args(command))
     set_by_it = {name: value for name, value in prepared.items() if os.environ.get(name) != value}
     assert any(name.startswith("ACCELERATE_") for name in set_by_it)

@@ -3,20 +3,15 @@
 import dataclasses
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.cli.tasks import prompt_lengths
 from grue.errors import DataError
 from grue.lm import checkpoint
 from grue.tasks import Prompt
 
-hf, processors, tiny, saving = (
-    late("transformers"),
-    late("tokenizers.processors"),
-    late("support.tiny"),
-    late("support.saved"),
-)
-loading, tokens, endings = late("grue.lm.load"), late("grue.lm.tokens"), late("grue.lm.endings")
+hf, processors, tiny, saving = lates("transformers tokenizers.processors support.tiny support.saved")
+loading, tokens, endings = lates("load tokens endings", "grue.lm.")
 
 THE, DOG, SEES, A, CAT, MAN = 3, 5, 9, 4, 6, 7
 START, END = ("<unk>", 2), ("<eos>", 1)

@@ -103,11 +103,6 @@ def test_a_file_has_one_folder_wherever_it_lies(written, cache, tmp_path):
     assert scorers.model_signature(str(copy)) == f"model:copy.gguf|revision:sha256-{sha256[:16]}"
 
 
-def changed(content, before, after):
-    assert content.count(before) == 1 and len(before) == len(after)
-    return content.replace(before, after)
-
-
 DAMAGED = {
     "no GGUF": lambda content: b"PK" + content[2:],
     "empty": lambda content: b"",

@@ -1,15 +1,14 @@
 """Log-probabilities in chunks: equal to those of the whole logits, in value and gradient, and far smaller."""
 
 import pytest
-from support.late import late
+from support import tiny_models
+from support.late import lates
 
 from grue.errors import ConfigError
 
-torch, oracles, tiny_models = late("torch"), late("support.oracles"), late("support.tiny_models")
-distributions, forwarding, scoring = late("grue.lm.distributions"), late("grue.lm.forward"), late("grue.lm.log_probs")
-lm, tokens = late("grue.lm.model"), late("grue.lm.tokens")
+torch, oracles = lates("torch support.oracles")
+distributions, forwarding, scoring, lm, tokens = lates("distributions forward log_probs model tokens", "grue.lm.")
 
-ALL = ("gpt2", "opt", "llama", "mistral", "gemma2", "t5", "mt5", "bart")
 TEMPERATURE = 0.7
 
 
@@ -22,13 +21,11 @@ def with_support(kind):
 
 
 def loss(model, prompts, responses, support, chunk, **settings):
-    model.zero_grad()
     wanted = {"want_entropy": True, "want_states": True, **settings}
     scored = scoring.token_log_probs(model, prompts, responses, TEMPERATURE, support, chunk=chunk, **wanted)
     states = scored.states[responses.mask].square().mean()
     total = scored.plain.sum() + 2 * scored.restricted.square().sum() + 0.3 * scored.entropy.sum() + states
-    total.backward()
-    return scored, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return scored, tiny_models.gradients(model, total)
 
 
 def assert_equal(scored, found, whole, gradients):
@@ -61,7 +58,7 @@ def test_every_score_is_the_slow_one(kind, chunk, wide, monkeypatch):
         assert (part[~responses.mask] == 0).all() and part.dtype == torch.float32
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", tiny_models.ALL)
 def test_blocks_change_neither_values_nor_gradients_and_need_no_pass_of_the_head(kind, monkeypatch):
     model, prompts, responses, opened = with_support(kind)
     scoring.assert_head_is_separable(model)
@@ -112,7 +109,7 @@ def test_blocks_of_a_large_vocabulary_are_exact_in_value_and_gradient(masked, ch
         assert torch.allclose(one.double(), other, rtol=1e-4, atol=1e-6 * float(other.abs().max()))
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", tiny_models.ALL)
 def test_few_open_tokens_alone_change_neither_values_nor_gradients(kind, monkeypatch):
     model, prompts, responses, opened = with_support(kind)
     support = distributions.pack_bits(opened)
@@ -183,11 +180,8 @@ def test_a_frozen_encoder_s_states_serve_chunks_too():
     model, prompts, responses, _ = with_support("t5")
     lm.freeze_encoder(model)
     encoded = forwarding.encode(model, prompts)
-    plain, gradients = loss(model, prompts, responses, None, chunk=4)
-    again, found = loss(model, prompts, responses, None, chunk=4, encoded=encoded)
-    assert torch.allclose(plain.plain, again.plain, atol=1e-6)
-    assert found.keys() == gradients.keys()
-    assert all(torch.allclose(found[name], gradient, atol=1e-5) for name, gradient in gradients.items())
+    plain, again = (loss(model, prompts, responses, None, chunk=4, encoded=given) for given in (None, encoded))
+    assert_equal(*again, *plain)
 
 
 def test_responses_without_a_token_that_counts_score_nothing():

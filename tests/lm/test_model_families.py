@@ -4,44 +4,24 @@ import json
 from pathlib import Path
 
 import pytest
-from support.late import late
+from support import model_families, tiny_models
+from support.late import lates
 
 from grue.errors import ConfigError, DataError
 from grue.lm import checkpoint
 from grue.tasks import Generation
 
-torch, hf, oracles, tiny = late("torch"), late("transformers"), late("support.oracles"), late("support.tiny")
-tiny_models, model_families, saving = late("support.tiny_models"), late("support.model_families"), late("support.saved")
-checks, forwarding, loading = late("grue.lm.checks"), late("grue.lm.forward"), late("grue.lm.load")
-lm, adapters = late("grue.lm.model"), late("grue.lm.adapters")
-sampling, tokens, predicting = late("grue.lm.sampling"), late("grue.lm.tokens"), late("grue.evaluation.predict")
-
-SEQ2SEQ = ("t5", "mt5", "bart")
-ALL = ("gpt2", "opt", "llama", "mistral", "gemma2", *SEQ2SEQ)
-CAUSAL_OTHERS = ("qwen2", "qwen3", "phi", "falcon", "gpt_neox", "qwen2_moe", "mixtral", "qwen3_next", "deepseek_v3")
-OTHERS = (*CAUSAL_OTHERS, "pegasus", "marian", "mbart", "led", "t5gemma", "encoder_decoder")
+torch, hf, predicting = lates("torch transformers grue.evaluation.predict")
+oracles, tiny, exactness, saving = lates("oracles tiny exactness saved", "support.")
+checks, forwarding, loading, lm, adapters, sampling, tokens = lates(
+    "checks forward load model adapters sampling tokens", "grue.lm."
+)
 START = {"t5": 0, "mt5": 0, "t5gemma": 2}  # the other decoders start with 1
 
 
-def batch(kind):
-    if kind in ALL:
-        return tiny_models.batch(kind)
-    return tiny_models.batch("gpt2" if kind in CAUSAL_OTHERS else "bart", model_families.model(kind))
-
-
-def real_tokens(given, row):
-    return given.ids[row][given.mask[row]].tolist()
-
-
 def one_row(kind, model, asked, said):
-    """The model called as its documentation says, on one row without padding: logits and last states of `said`."""
-    if not model.config.is_encoder_decoder:
-        out = model(input_ids=torch.tensor([asked + said]), output_hidden_states=True)
-        here = slice(len(asked) - 1, -1)
-        return out.logits[0, here], out.hidden_states[-1][0, here]
-    decoder = torch.tensor([[START.get(kind, 1), *said[:-1]]])
-    out = model(input_ids=torch.tensor([asked]), decoder_input_ids=decoder, output_hidden_states=True)
-    return out.logits[0], out.decoder_hidden_states[-1][0]
+    """Logits and last states of `said`, of one row without padding."""
+    return exactness.plain(model, asked, said, START.get(kind, 1))
 
 
 def greedy(kind, model, asked, most):
@@ -53,14 +33,10 @@ def greedy(kind, model, asked, most):
     return said
 
 
-def test_every_supported_family_is_here():
-    assert (*tiny_models.ALL, *model_families.SUPPORTED) == ALL + OTHERS
-
-
-@pytest.mark.parametrize("kind", ALL + OTHERS)
+@pytest.mark.parametrize("kind", [*tiny_models.ALL, *model_families.SUPPORTED])
 def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
     """And so does stepping with a cache."""
-    model, prompts, responses = batch(kind)
+    model, prompts, responses = model_families.batch(kind)
     checks.check_model(model, tiny.tokenizer("seq2seq" if model.config.is_encoder_decoder else "causal"))
     assert not prompts.mask.all() and not responses.mask.all()
     with torch.no_grad():
@@ -68,8 +44,8 @@ def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
         trunk = forwarding.trunk_states(model, prompts, responses)
         assert logits.std() > 0.1
         for row in range(3):
-            said = real_tokens(responses, row)
-            expected_logits, expected_states = one_row(kind, model, real_tokens(prompts, row), said)
+            said = exactness.real(responses, row)
+            expected_logits, expected_states = one_row(kind, model, exactness.real(prompts, row), said)
             assert torch.allclose(logits[row, : len(said)], expected_logits, atol=1e-5)
             assert torch.allclose(states[row, : len(said)], expected_states, atol=1e-5)
             assert torch.allclose(trunk[row, : len(said)], expected_states, atol=1e-5)
@@ -84,7 +60,7 @@ def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
 @pytest.mark.parametrize("sampler", [{"temperature": 0.7}, {"top_k": 9, "min_new_tokens": 3, "temperature": 3.0}])
 @pytest.mark.parametrize("kind", ["gpt2", "t5", "llama", "bart", "opt", "qwen2"])
 def test_the_sampler_keeps_what_the_model_says_of_each_row_alone(kind, sampler):
-    model, prompts, _ = batch(kind)
+    model, prompts, _ = model_families.batch(kind)
     settings = Generation(max_new_tokens=8, do_sample=True, **sampler)
     chance = torch.rand(3, 8, generator=torch.Generator().manual_seed(1))
     found = sampling.sample_responses(model, prompts, settings, chance, eos=1, keep="states")
@@ -92,9 +68,9 @@ def test_the_sampler_keeps_what_the_model_says_of_each_row_alone(kind, sampler):
     opened = found.open_vocabulary(torch.arange(3), found.responses.ids.shape[1], size)
     assert (opened is None) == ("top_k" not in sampler)
     for row in range(3):
-        said = real_tokens(found.responses, row)
+        said = exactness.real(found.responses, row)
         with torch.no_grad():
-            logits, states = one_row(kind, model, real_tokens(prompts, row), said)
+            logits, states = one_row(kind, model, exactness.real(prompts, row), said)
         assert torch.allclose(kept.states[row, : len(said)], states, atol=1e-5)
         for t, token in enumerate(said):
             now = (logits[t] / settings.temperature).tolist()
@@ -109,26 +85,20 @@ def test_the_sampler_keeps_what_the_model_says_of_each_row_alone(kind, sampler):
         assert all((one[row, len(said) :] == 0).all() for one in (kept.plain, kept.restricted, kept.entropy))
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "t5"])
-def test_states_are_those_that_the_logits_come_from(kind):
-    model, prompts, responses = tiny_models.batch(kind)
-    with torch.no_grad():
-        logits, states = forwarding.forward(model, prompts, responses, states=True)
-    scale = model.config.d_model**-0.5 if kind == "t5" else 1.0
-    assert torch.allclose(model.get_output_embeddings()(states * scale), logits, atol=1e-5)
+def learnt(model, prompts, responses, encoded=None):
+    """The logits, and the gradients of a loss on them."""
+    logits, _ = forwarding.forward(model, prompts, responses, encoded=encoded)
+    return logits, tiny_models.gradients(model, (logits.log_softmax(-1)[..., 3] * responses.mask).sum())
 
 
-def test_mistrals_window_slides():
-    # A layer sees four tokens, itself among them, so two layers reach six back: the first of nine must not matter.
-    model, mask = tiny_models.model("mistral"), torch.ones(2, 9, dtype=torch.bool)
-    ids = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10, 11], [12, 4, 5, 6, 7, 8, 9, 10, 11]])
-    said = tokens.Tokens(ids[:, :1] * 0 + 5, mask[:, :1])
-    with torch.no_grad():
-        logits, _ = forwarding.forward(model, tokens.Tokens(ids, mask), said)
-    assert torch.allclose(logits[0], logits[1], atol=1e-6)
+def assert_close(found, wanted):
+    (logits, gradients), (expected, plain) = found, wanted
+    assert torch.allclose(logits, expected, atol=1e-6)
+    assert gradients.keys() == plain.keys()
+    assert all(torch.allclose(gradients[name], plain[name], atol=1e-5) for name in plain)
 
 
-@pytest.mark.parametrize("kind", SEQ2SEQ)
+@pytest.mark.parametrize("kind", tiny_models.SEQ2SEQ)
 def test_an_encoder_reads_a_prompt_once_however_often_it_occurs(kind):
     model, prompts, responses = tiny_models.batch(kind)
     rows = torch.tensor([1, 0, 1, 1, 0])
@@ -136,16 +106,11 @@ def test_an_encoder_reads_a_prompt_once_however_often_it_occurs(kind):
     read = []
     model.get_encoder().register_forward_pre_hook(lambda _, inputs: read.append(len(inputs[0])))
 
-    def gradients(encoded):
-        model.zero_grad()
-        logits, _ = forwarding.forward(model, copies, answers, encoded=encoded)
-        (logits.log_softmax(-1)[..., 3] * answers.mask).sum().backward()
-        return logits, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-
-    (expected, plain), (logits, found) = gradients(forwarding.encode(model, prompts)[rows]), gradients(None)
-    assert torch.allclose(logits, expected, atol=1e-6)
-    assert found.keys() == plain.keys()
-    assert all(torch.allclose(found[name], plain[name], atol=1e-5) for name in plain)
+    plain, found = (
+        learnt(model, copies, answers, forwarding.encode(model, prompts)[rows]),
+        learnt(model, copies, answers),
+    )
+    assert_close(found, plain)
     assert read == [3, 2]
     adapters.silence_dropout(model)
     model.train()  # as checkpointing asks for: learning then sees matrices of the shape that scoring saw
@@ -156,23 +121,15 @@ def test_an_encoder_reads_a_prompt_once_however_often_it_occurs(kind):
     assert read == [3, 2, 2, 5] and not torch.equal(first, second)
 
 
-@pytest.mark.parametrize("kind", SEQ2SEQ)
+@pytest.mark.parametrize("kind", tiny_models.SEQ2SEQ)
 def test_an_encoder_run_once_serves_everything(kind):
     model, prompts, responses = tiny_models.batch(kind)
     lm.freeze_encoder(model)
     encoded = forwarding.encode(model, prompts)
     assert not encoded.requires_grad
-
-    def gradients(given):
-        model.zero_grad()
-        logits, _ = forwarding.forward(model, prompts, responses, encoded=given)
-        (logits.log_softmax(-1)[..., 3] * responses.mask).sum().backward()
-        return logits, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-
-    (logits, plain), (again, reused) = gradients(None), gradients(encoded)
-    assert torch.allclose(logits, again, atol=1e-6)
-    assert plain.keys() == reused.keys() and not any("encoder." in name for name in plain)
-    assert all(torch.allclose(plain[name], reused[name], atol=1e-5) for name in plain)
+    logits, gradients = learnt(model, prompts, responses)
+    assert_close(learnt(model, prompts, responses, encoded), (logits, gradients))
+    assert not any("encoder." in name for name in gradients)
     with torch.no_grad():
         states = forwarding.trunk_states(model, prompts, responses)
         assert torch.allclose(forwarding.trunk_states(model, prompts, responses, encoded), states, atol=1e-6)
@@ -187,7 +144,7 @@ def test_an_encoder_run_once_serves_everything(kind):
 
 @pytest.mark.parametrize(("kind", "changed"), [("t5", True), ("mt5", True), ("bart", False), ("gpt2", False)])
 def test_attention_step_by_step_computes_the_same(kind, changed, refused):
-    model, prompts, responses = batch(kind)
+    model, prompts, responses = model_families.batch(kind)
     before, (logits, _) = model.config._attn_implementation, forwarding.forward(model, prompts, responses)
     lm.choose_attention(model)
     assert before == "sdpa" and (model.config._attn_implementation == "eager") == changed
@@ -208,7 +165,7 @@ def test_a_head_may_be_larger_than_its_tokenizer(kind):
     uniforms = torch.rand(3, 30, generator=torch.Generator().manual_seed(0))
     rollout = sampling.sample_responses(model, prompts, settings, uniforms, eos=1)
     assert (rollout.responses.ids >= len(tokenizer)).any(), "the sampler knows nothing of tokenizers"
-    known = [[i for i in real_tokens(rollout.responses, row) if i < len(tokenizer)] for row in range(3)]
+    known = [[i for i in exactness.real(rollout.responses, row) if i < len(tokenizer)] for row in range(3)]
     expected = [tokenizer.decode(ids, skip_special_tokens=True).strip() for ids in known]
     assert tokens.decode_responses(tokenizer, rollout.responses, rollout.truncated) == expected
 
@@ -236,21 +193,6 @@ def test_a_model_is_of_its_family_whatever_its_configuration_leaves_to_its_class
     tiny.tokenizer("causal").save_pretrained(headless)
     with refused(DataError):
         loading.load_language_model("causal", str(headless))
-
-
-@pytest.mark.filterwarnings("ignore:.*are not applied. no_repeat_ngram_size")
-def test_a_checkpoint_does_not_decide_how_it_is_decoded(tmp_path):
-    model = tiny_models.model("bart")
-    model.generation_config.update(forced_eos_token_id=1, no_repeat_ngram_size=1, min_length=9)
-    model.save_pretrained(tmp_path)
-    tiny.tokenizer("seq2seq").save_pretrained(tmp_path)
-    loaded, tokenizer = loading.load_language_model("seq2seq", str(tmp_path))
-    examples, task = tiny.examples(3), tiny.task("seq2seq")
-    found = predicting.predict((loaded, tokenizer), task, examples, Generation(max_new_tokens=6), 1)
-    for example, prediction in zip(examples, found, strict=True):
-        said = greedy("bart", model, tokenizer(example.prompt)["input_ids"], 6)
-        assert prediction.text == tokenizer.decode(said, skip_special_tokens=True).strip()
-        assert prediction.truncated == (1 not in said)
 
 
 def test_t5gemma_starts_with_its_decoder_s_first_token_after_saving_and_loading_too(tmp_path):

@@ -3,18 +3,13 @@
 import json
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.errors import DataError
 from grue.tasks import Prompt
 
-hf, fast, plain_text = late("transformers"), late("tokenizers"), late("grue.lm.plain_text")
-loading, tokens, chat, chat_models = (
-    late("grue.lm.load"),
-    late("grue.lm.tokens"),
-    late("grue.lm.chat"),
-    late("support.chat_models"),
-)
+hf, fast, chat_models = lates("transformers tokenizers support.chat_models")
+plain_text, loading, tokens, chat = lates("plain_text load tokens chat", "grue.lm.")
 
 PIECES = ["<pad>", "</s>", "<unk>", "▁", "<", "/", "s", ">", "▁a", "pad", "▁[cell]"]
 

@@ -1,18 +1,13 @@
 """Weights sharded over two processes (gloo, CPU) learn, decode and are saved like whole ones; and what is refused."""
 
 import pytest
-from support.late import late
+from support.late import lates
 from support.processes import no_launcher, together  # noqa: F401  # autouse: an import is enough
 
 from grue.errors import ConfigError, Unavailable
 from grue.lm.settings import ModelSettings
 
-torch, hf, distributed, sharding = (
-    late("torch"),
-    late("transformers"),
-    late("grue.lm.distributed"),
-    late("grue.lm.sharding"),
-)
+torch, hf, distributed, sharding = lates("torch transformers grue.lm.distributed grue.lm.sharding")
 
 CASES = (("causal", False), ("seq2seq", True))
 """(family, whether policy and critic share their trunk)"""

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from support import tiny_models
 from support.late import lates
 
 from grue.algorithms.cards.ppo import PPOConfig
 from grue.rl.settings import ActorCriticConfig
 
-torch, tiny, tiny_models, exactness = lates("torch support.tiny support.tiny_models support.exactness")
+torch, tiny, exactness = lates("torch support.tiny support.exactness")
 critics, lm, models = lates("critic forward model", "grue.lm.")
 experience, trainer = lates("experience trainer", "grue.rl.")
-KINDS = ["gpt2", "opt", "llama", "mistral", "gemma2", "t5", "mt5", "bart"]
 WIDTH = {"opt": 20}  # OPT's head reads states narrower than its layers' 32
 SETTINGS = {"gamma": 0.9, "kl_coefficient": 0.1, "rollouts": 24, "value_start": "regression"}
 
@@ -151,7 +151,7 @@ def test_sharded_weights_start_at_zero():
     assert found == ['value_start = "regression" cannot be combined with sharded; set value_start = "zero".']
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiny_models.ALL)
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_new_critic_says_zero_reads_states_of_the_right_width_and_learns(kind, shared):
     model, prompts, responses = tiny_models.batch(kind)

@@ -1,8 +1,10 @@
 """Tiny random models of further families: those that train like the ones of `tiny_models`, and those that are refused."""
 
-import torch
-import transformers as hf
+from support import tiny_models
+from support.late import lates
 from support.tiny_models import HEADS, IDS, POSITIONS, SIZE, T5
+
+torch, hf = lates("torch transformers")
 
 PLAIN = {"vocab_size": SIZE, "hidden_size": 32, "num_hidden_layers": 2, **IDS}
 HEADED = {**PLAIN, "num_attention_heads": 2, "intermediate_size": 48, "max_position_embeddings": POSITIONS}
@@ -107,3 +109,10 @@ def model(kind):
 
 def family(kind):
     return "causal" if kind in CAUSAL else "seq2seq"
+
+
+def batch(kind):
+    """A model of either module, with prompts and responses."""
+    if kind in tiny_models.ALL:
+        return tiny_models.batch(kind)
+    return tiny_models.batch("gpt2" if kind in CAUSAL else "bart", model(kind))

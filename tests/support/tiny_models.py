@@ -1,10 +1,12 @@
-"""Tiny random models of every family that the trainer is tested with, with the vocabulary of `tiny.trainer.tokenizer`."""
+"""Tiny random models of every family that the trainer is tested with, with the vocabulary of `tiny.tokenizer`."""
 
-import torch
-import transformers as hf
-from support import tiny
+from support.late import lates
 
-SIZE = len(tiny.WORDS) + 3
+from grue.tasks import Prompt
+
+torch, tiny, hf, tokens = lates("torch support.tiny transformers grue.lm.tokens")
+
+SIZE = 23  # tiny.WORDS, and <pad>, <eos> and <unk>
 POSITIONS = 40
 IDS = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1}
 HEADS = {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
@@ -65,6 +67,20 @@ def model(kind, seed=0, size=SIZE, spread=5.0):
     return made.eval()
 
 
+def wide():
+    """A vocabulary of more than 50 tokens, all about equally likely: what a hidden top-k of 50 cuts off is seen."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 300, "n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 64}
+    return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, **IDS)).eval()
+
+
+def gradients(model, loss):
+    """The gradient of a loss by each weight that has a part in it."""
+    model.zero_grad()
+    loss.backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
 def batch(
     kind,
     made=None,
@@ -72,10 +88,7 @@ def batch(
     replies=("a house", "the tree", "a small blue bird"),
 ):
     """A model, prompts of three lengths and responses of three lengths."""
-    from grue.lm.tokens import encode_prompts, encode_responses
-    from grue.tasks import Prompt
-
     made = made or model(kind)
     tokenizer = tiny.tokenizer(family(kind))
-    prompts = encode_prompts(made, tokenizer, texts, Prompt(max_tokens=10, truncation="left"))
-    return made, prompts, encode_responses(made, tokenizer, replies, 6)
+    prompts = tokens.encode_prompts(made, tokenizer, texts, Prompt(max_tokens=10, truncation="left"))
+    return made, prompts, tokens.encode_responses(made, tokenizer, replies, 6)
