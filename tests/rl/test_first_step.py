@@ -3,6 +3,7 @@
 import importlib
 import sys
 from dataclasses import replace
+from statistics import fmean, pstdev, stdev
 
 import pytest
 from support.late import late
@@ -69,9 +70,8 @@ def by_hand(policy, reference, batch, over="responses", judge="group", kl="k3", 
     new = log_probs(policy, batch, how)
     with torch.no_grad():
         old = log_probs(reference, batch, how)
-    lengths = [6] * 8 if how == "padding" or learned == "padding" else list(LENGTHS)
-    if learned:
-        lengths = [n - 1 if learned == "last" or (learned == "ends" and ended) else n for n, ended in zip(LENGTHS, ENDED, strict=True)] if learned != "padding" else lengths  # fmt: skip
+    left_out = [learned == "last" or (learned == "ends" and ended) for ended in ENDED]
+    lengths = [6] * 8 if how == "padding" else [n - less for n, less in zip(LENGTHS, left_out, strict=True)]
     sign = {"k3": 1, "k2": 1, "none": 0, "sign": -1}[kl]
     scores = []
     for row, length in enumerate(lengths):
@@ -80,21 +80,16 @@ def by_hand(policy, reference, batch, over="responses", judge="group", kl="k3", 
     sums, counts = [], []
     for row, length in enumerate(lengths):
         own = scores[row // 4 * 4 : row // 4 * 4 + 4]
-        mean, all_mean = sum(own) / 4, sum(scores) / 8
-
-        def deviation(values, less=1):
-            centre = sum(values) / len(values)
-            return (sum((value - centre) ** 2 for value in values) / (len(values) - less)) ** 0.5
-
+        centred, of_all = scores[row] - fmean(own), scores[row] - fmean(scores)
         worth = {
-            "group": (scores[row] - mean) / (deviation(own) + 1e-4),
-            "epsilon": (scores[row] - mean) / deviation(own),
-            "population": (scores[row] - mean) / (deviation(own, 0) + 1e-4),
-            "centred": scores[row] - mean,
+            "group": centred / (stdev(own) + 1e-4),
+            "epsilon": centred / stdev(own),
+            "population": centred / (pstdev(own) + 1e-4),
+            "centred": centred,
             "others": scores[row] - (sum(own) - scores[row]) / 3,
-            "batch deviation": (scores[row] - mean) / (deviation(scores) + 1e-4),
-            "batch": (scores[row] - all_mean) / (deviation(scores) + 1e-4),
-            "batch mean": scores[row] - all_mean,
+            "batch deviation": centred / (stdev(scores) + 1e-4),
+            "batch": of_all / (stdev(scores) + 1e-4),
+            "batch mean": of_all,
             "rewards": scores[row],
         }[judge]
         a, b = new[row, :length], old[row, :length]
@@ -109,14 +104,23 @@ def by_hand(policy, reference, batch, over="responses", judge="group", kl="k3", 
     return sum(sums) / {"constant": 8 * (LONGEST + 2), "sums": 8, "sum": 1}[over]
 
 
-def named(method, loss, pairs=False, given=False):
-    """What explains the gradient of a loss."""
+def a_step(loss, pairs=False, **changes):
+    """A policy, its reference, and the first step along the gradient of a loss on a batch."""
     policy, reference = models()
-    batch = a_batch(reference, pairs)
-    step = captured.step_of_loss("mine", lambda model, batch: loss(model, reference, batch), policy, batch)
-    config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
-    found = steps.compare_step(step, batches.METHODS[method], policy, None if given else reference, config)
-    assert found.differs is bool(found.stages[-1].causes)
+    batch = replace(a_batch(reference, pairs), **changes)
+    made = captured.step_of_loss("mine", lambda model, batch: loss(model, reference, batch), policy, batch)
+    return policy, reference, made
+
+
+def settings(**changes):
+    return tiny.find_algorithm("grpo").settings(learning_rate=1e-3, **changes)
+
+
+def named(method, loss, **batch):
+    """What explains the gradient of a loss."""
+    policy, reference, step = a_step(loss, **batch)
+    found = steps.compare_step(step, batches.METHODS[method], policy, reference, settings())
+    assert found.differs or not found.stages[-1].causes
     return found.stages[-1].causes, found
 
 
@@ -177,12 +181,8 @@ def test_two_at_once_and_a_constant_factor():
 
 
 def test_no_known_cause():
-    policy, reference = models()
-    batch = a_batch(reference)
-    step = captured.step_of_loss("mine", lambda model, batch: log_probs(model, batch).square().sum(), policy, batch)
-    config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
-    found = steps.compare_step(step, batches.METHODS["grpo"], policy, reference, config)
-    assert found.differs and found.stages[-1].causes == ()
+    causes, found = named("grpo", lambda policy, reference, batch: log_probs(policy, batch).square().sum())
+    assert found.differs and causes == ()
 
 
 def dpo(policy, reference, batch, per_token=False, beta=BETA, ends=True):
@@ -212,13 +212,7 @@ def test_pairs_and_likelihood():
 
 
 def test_what_a_batch_cannot_show_is_said():
-    policy, reference = models()
-    batch = replace(a_batch(reference), penalty=0.0, temperature=1.0)
-    step = captured.step_of_loss(
-        "mine", lambda model, batch: by_hand(model, reference, batch, kl="none"), policy, batch
-    )
-    config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
-    found = steps.compare_step(step, batches.METHODS["grpo"], policy, reference, config)
+    _, found = named("grpo", lambda *given: by_hand(*given, kl="none"), penalty=0.0, temperature=1.0)
     assert not found.differs
     assert {"the KL penalty is left out", "the KL penalty has the wrong sign"} < {*found.unseen}
     assert "log-probabilities are of logits that are not divided by the temperature" in found.unseen
@@ -226,10 +220,7 @@ def test_what_a_batch_cannot_show_is_said():
 
 def test_the_step():
     """AdamW's first step by hand: −lr·g/(|g| + ε) of the clipped gradient, less lr·decay·w on matrices."""
-    policy, reference = models()
-    batch = a_batch(reference)
-    step = captured.step_of_loss("mine", lambda model, batch: by_hand(model, reference, batch), policy, batch)
-    config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3, max_grad_norm=1.0)
+    policy, reference, step = a_step(by_hand)
     norm = torch.stack([part.norm() for part in step.gradient.values()]).norm()
     clipped = {name: part / max(1.0, float(norm)) for name, part in step.gradient.items()}
 
@@ -240,7 +231,8 @@ def test_the_step():
         }
 
     def causes(made):
-        found = steps.compare_step(replace(step, change=made), batches.METHODS["grpo"], policy, reference, config)
+        own = replace(step, change=made), batches.METHODS["grpo"], policy, reference, settings(max_grad_norm=1.0)
+        found = steps.compare_step(*own)
         assert found.stages[-1].name == "optimiser's step" and found.stages[-2].agrees
         assert found.differs is not found.stages[-1].agrees
         return found.stages[-1].causes
@@ -253,17 +245,23 @@ def test_the_step():
     assert all((value == step.start[name]).all() for name, value in policy.state_dict().items() if name in step.start)
 
 
+def rebuilt(batch, reference, mask, rewards):
+    """The batch that is made of another's ids, with a mask of its responses."""
+    prompts = batches.Tokens(batch.ids[:, :4], batch.attention_mask[:, :4].bool())
+    return batches.fixed_batch(
+        prompts, batches.Tokens(batch.ids[:, 4:], mask), rewards, [1], reference,
+        temperature=1.0, group_size=4, penalty=0.1, max_new_tokens=8,
+    )  # fmt: skip
+
+
 def test_ends_are_read_off_the_ids():
     """A trainer that takes end tokens for padding, or padding for tokens, is compared with what it drew."""
     _, reference = models()
-    right = a_batch(reference)
-    prompts = batches.Tokens(right.ids[:, :4], right.attention_mask[:, :4].bool())
-    for mask in (torch.ones(8, 6).bool(), torch.arange(6) < torch.tensor(LENGTHS).unsqueeze(1) - torch.tensor(ENDED).long()[:, None]):  # fmt: skip
-        mask[~torch.tensor(ENDED)] = right.response_mask[~torch.tensor(ENDED), 4:]
-        batch = batches.fixed_batch(
-            prompts, batches.Tokens(right.ids[:, 4:], mask), right.rewards, [1], reference,
-            temperature=1.0, group_size=4, penalty=0.1, max_new_tokens=8,
-        )  # fmt: skip
+    right, ended = a_batch(reference), torch.tensor(ENDED)
+    without_ends = torch.arange(6) < (torch.tensor(LENGTHS) - ended.long()).unsqueeze(1)
+    for mask in (torch.ones(8, 6).bool(), without_ends):
+        mask[~ended] = right.response_mask[~ended, 4:]
+        batch = rebuilt(right, reference, mask, right.rewards)
         assert torch.equal(batch.response_mask, right.response_mask)
         assert torch.equal(batch.attention_mask, right.attention_mask) and batch.ended.tolist() == list(ENDED)
 
@@ -271,23 +269,16 @@ def test_ends_are_read_off_the_ids():
 def test_every_response_needs_a_reward(refused):
     _, reference = models()
     batch = a_batch(reference)
-    prompts = batches.Tokens(batch.ids[:, :4], batch.attention_mask[:, :4].bool())
-    responses = batches.Tokens(batch.ids[:, 4:], batch.response_mask[:, 4:])
+    rewards = batch.rewards.clone().index_fill_(0, torch.tensor([2]), torch.nan)
     with refused(ConfigError):
-        batches.fixed_batch(
-            prompts, responses, batch.rewards.clone().index_fill_(0, torch.tensor([2]), torch.nan), [1], reference,
-            temperature=1.0, group_size=4, penalty=0.1, max_new_tokens=8,
-        )  # fmt: skip
+        rebuilt(batch, reference, batch.response_mask[:, 4:], rewards)
 
 
 def test_models_with_other_parameters(refused):
-    policy, reference = models()
-    batch = a_batch(reference)
-    step = captured.step_of_loss("mine", lambda model, batch: by_hand(model, reference, batch), policy, batch)
-    config = tiny.find_algorithm("grpo").settings(learning_rate=1e-3)
+    policy, reference, step = a_step(by_hand)
     other = replace(step, start={f"base.{name}": part for name, part in step.start.items()})
     with refused(ConfigError):
-        steps.compare_step(other, batches.METHODS["grpo"], policy, reference, config)
+        steps.compare_step(other, batches.METHODS["grpo"], policy, reference, settings())
 
 
 # --- grue's own trainers ----------------------------------------------------------------------------------------------
@@ -296,10 +287,9 @@ def test_models_with_other_parameters(refused):
 @pytest.mark.parametrize("method", ["grpo", "rloo", "dpo", "supervised"])
 def test_grues_trainers_are_recomputed(method, tmp_path, monkeypatch):
     """The first step of the trainer itself: what is recomputed here is what `grue train` does."""
-    settings = {} if method == "supervised" else {"minibatch_size": 12, "epochs": 1, "rollouts": 12}
-    if method != "supervised":
-        settings |= {"samples_per_prompt": 3}
-    made = tiny.run("causal", method, tmp_path / "run", micro_batch_size=5, **settings)
+    whole = {"minibatch_size": 12, "epochs": 1, "rollouts": 12, "samples_per_prompt": 3}
+    sizes = {} if method == "supervised" else whole
+    made = tiny.run("causal", method, tmp_path / "run", micro_batch_size=5, **sizes)
     trainer, plan = made.trainer, made.plan
     algorithm, config = tiny.find_algorithm(method), plan.config
     state = algorithm.start(trainer, config)
@@ -324,14 +314,11 @@ def test_grues_trainers_are_recomputed(method, tmp_path, monkeypatch):
     (arguments, result), *_ = seen
     if method == "dpo":
         groups = arguments[3]
-        kept = (~groups.flat).nonzero()[:, 0]
-        chosen = groups.rows(kept)
-        prompts = batches.Tokens(
-            chosen.prompts.ids.repeat_interleave(2, 0), chosen.prompts.mask.repeat_interleave(2, 0)
-        )
+        chosen = groups.rows((~groups.flat).nonzero()[:, 0])
+        prompts = batches.Tokens(*(part.repeat_interleave(2, 0) for part in (chosen.prompts.ids, chosen.prompts.mask)))
         responses, rewards, size, beta = chosen.responses, chosen.scores.flatten(), 2, config.beta
     elif method == "supervised":
-        prompts, responses = arguments[3].args[1:] if hasattr(arguments[3], "args") else None
+        prompts, responses = arguments[3].args[1:]
         rewards, size, beta = torch.zeros(len(responses.ids)), 1, 0.0
     else:
         prompts, responses, rewards = result.rollout.prompts, result.rollout.responses, result.scores
