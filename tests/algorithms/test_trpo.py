@@ -104,8 +104,7 @@ def mean_kl(before, after, rollout, top_k):
 
 
 @pytest.mark.parametrize(
-    ("family", "top_k", "micro_batch_size", "rows"),
-    [("seq2seq", 0, 64, [0, 1, 2, 3, 4]), ("causal", 6, 2, [0, 1, 2, 3, 4]), ("seq2seq", 6, 64, [3, 1])],
+    ("family", "top_k", "micro_batch_size", "rows"), [("causal", 6, 2, [0, 1, 2, 3, 4]), ("seq2seq", 0, 64, [3, 1])]
 )
 def test_products_are_those_of_the_dense_fisher_matrix(family, top_k, micro_batch_size, rows, tmp_path):
     settings = {"cg_damping": 0.03, "micro_batch_size": micro_batch_size}
@@ -119,9 +118,7 @@ def test_products_are_those_of_the_dense_fisher_matrix(family, top_k, micro_batc
         assert float((found - expected).norm()) < 1e-4 * float(expected.norm())
 
 
-@pytest.mark.parametrize(
-    ("family", "top_k", "entropy_coefficient"), [("causal", 6, 0.05), ("seq2seq", 0, 0.0), ("seq2seq", 6, 0.05)]
-)
+@pytest.mark.parametrize(("family", "top_k", "entropy_coefficient"), [("causal", 6, 0.05), ("seq2seq", 0, 0.0)])
 def test_the_step_is_the_natural_gradient_at_the_edge_of_the_region(family, top_k, entropy_coefficient, tmp_path):
     settings = {"cg_steps": 300, "entropy_coefficient": entropy_coefficient}
     made, _ = problem(family, tmp_path, top_k, **settings)
@@ -223,13 +220,12 @@ def test_the_fisher_matrix_takes_its_share_of_the_rollouts(tmp_path):
 def test_fitting_the_critic_leaves_the_policy_alone(tmp_path):
     """Both critics begin with values of 0, so the first step of the policy is the same."""
     found = []
-    for value_model, epochs in (("separate", 3), ("shared", 3), ("separate", 1)):
+    for value_model, epochs in (("separate", 1), ("shared", 3)):
         settings = {"cg_steps": 3, "value_model": value_model, "critic_epochs": epochs}
         run = tiny.run("seq2seq", "trpo", tmp_path, **settings)
         tiny.updated(run)
         found.append(tiny.weights(run.trainer.policy))
-    assert not torch.equal(found[0], tiny.weights(tiny.model("seq2seq")))
-    assert all(torch.equal(found[0], other) for other in found[1:])
+    assert torch.equal(*found) and not torch.equal(found[0], tiny.weights(tiny.model("seq2seq")))
 
 
 @pytest.mark.parametrize(("family", "value_model"), [("causal", "separate"), ("seq2seq", "shared")])

@@ -7,7 +7,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
+from support import commands
 from support.late import late, lates
 
 from grue.algorithms.cards.ppo import PPOConfig
@@ -125,14 +125,11 @@ def test_the_controller_of_ziegler_counts_nats_a_sequence(tmp_path):
 
 
 def test_the_plan_tells_the_unit_of_the_target():
-    from grue.cli.main import main
-
     plain = ["train", "--dry-run", "--task", "commongen", "--algo", "ppo"]
     target = [*plain, "--set", "kl_target=8"]
-    ziegler = CliRunner().invoke(main, [*target, "--set", "kl_controller=ziegler"]).output
-    assert "  kl_target = 8.0 nats a sequence\n" in ziegler
-    assert "  kl_target = 8.0 nats a token\n" in CliRunner().invoke(main, target).output
-    assert "  kl_target = none\n" in CliRunner().invoke(main, plain).output
+    assert "  kl_target = 8.0 nats a sequence\n" in commands.grue(*target, "--set", "kl_controller=ziegler").output
+    assert "  kl_target = 8.0 nats a token\n" in commands.grue(*target).output
+    assert "  kl_target = none\n" in commands.grue(*plain).output
 
 
 @pytest.mark.parametrize(("kind", "shared"), [("gpt2", False), ("t5", True)])

@@ -8,19 +8,15 @@ import json
 import platform
 
 import pytest
-from click.testing import CliRunner
+from support import commands
 from support.late import lates
 
-torch, golden, oracles, tiny, exactness = lates("torch support.golden support.oracles support.tiny support.exactness")
+torch, golden, tiny = lates("torch support.golden support.tiny")
 adapters, experience, trainer = lates("lm.adapters rl.experience rl.trainer", "grue.")
 
 
 def test_a_result_says_how_it_was_computed(tmp_path):
-    from grue.cli.main import main
-
-    arguments = ["evaluate", "--baseline", "zero-shot", "--task", "imdb", "--limit", "2", "--runs", str(tmp_path)]
-    told = CliRunner().invoke(main, arguments)
-    assert told.exit_code == 0, told.output
+    commands.grue("evaluate", "--baseline", "zero-shot", "--task", "imdb", "--limit", "2", "--runs", tmp_path)
     (path,) = tmp_path.rglob("result*.json")
     result = json.loads(path.read_text())
     assert result["determinism"]["threads"] == torch.get_num_threads()
@@ -37,32 +33,15 @@ def test_a_card_says_how_many_threads_trained():
 def test_a_state_holds_all_that_changes(tmp_path):
     """All but reference, anchor and a file's responses, which never change: no field can be added and forgotten."""
     run = tiny.run("causal", "nlpo", tmp_path)
-    state = trainer.start(run.trainer, run.plan.config).state_dict()
-    assert state.keys() == {field.name for field in dataclasses.fields(trainer.TrainState)} - {
-        "reference",
-        "anchor",
-        "fixed",
-    }
+    saved = trainer.start(run.trainer, run.plan.config).state_dict().keys()
+    assert saved == {field.name for field in dataclasses.fields(trainer.TrainState)} - {"reference", "anchor", "fixed"}
 
 
-def test_an_encoder_that_learns_is_run_anew(tmp_path):
-    """Its states are kept for an update only where it is frozen."""
-    run, _, found = exactness.world("seq2seq", tmp_path / "learning", "everything", masked=False)
-    assert found.rollout.encoded is None
-    assert any(p.requires_grad for p in run.trainer.policy.get_encoder().parameters())
-    with torch.no_grad():
-        for parameter in run.trainer.policy.get_encoder().block.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    scored = experience.score_tokens(run.trainer.policy, None, found.rollout, torch.tensor([3]), 1.0, run.plan.config)
-    said = exactness.real(found.rollout.responses, 3)
-    logits = exactness.alone(run.trainer.policy, exactness.real(found.rollout.prompts, 3), said)
-    expected = [oracles.token_log_prob(one, token) for one, token in zip(logits, said, strict=True)]
-    assert scored.plain[0].tolist() == pytest.approx(expected, abs=2e-4)
-    assert found.log_probs[3, : len(said)].tolist() != pytest.approx(expected, abs=1e-2)
-
-    frozen = tiny.run("seq2seq", "ppo", tmp_path / "frozen", freeze_encoder=True)
-    adapters.adapt(frozen.trainer.policy, frozen.plan.config)
-    kept = experience.collect(
-        frozen.trainer, trainer.start(frozen.trainer, frozen.plan.config), frozen.plan.config, 0
-    ).rollout.encoded
-    assert kept is not None and not any(p.requires_grad for p in frozen.trainer.policy.get_encoder().parameters())
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_an_encoder_says_is_kept_for_an_update_only_where_it_is_frozen(frozen, tmp_path):
+    run = tiny.run("seq2seq", "ppo", tmp_path, freeze_encoder=frozen)
+    adapters.adapt(run.trainer.policy, run.plan.config)
+    state = trainer.start(run.trainer, run.plan.config)
+    found = experience.collect(run.trainer, state, run.plan.config, 0)
+    learning = [p.requires_grad for p in run.trainer.policy.get_encoder().parameters()]
+    assert (found.rollout.encoded is not None) == frozen == (not any(learning))
