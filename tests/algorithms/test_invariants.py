@@ -116,7 +116,7 @@ def test_a_run_warns_once_and_alike_when_it_is_resumed():
     assert golden.trace("causal", "ppo", stop_after=update, **flat).warnings == []
 
 
-@pytest.mark.parametrize("algorithm", ["supervised", "grpo", "ppo", "trpo"])
+@pytest.mark.parametrize("algorithm", ["supervised", "dpo", "grpo", "ppo", "trpo"])
 def test_accumulated_gradients_are_those_of_the_whole_minibatch(algorithm, tmp_path):
     """In micro-batches, with recomputed activations and logits in chunks; of one step, which blows no rounding up."""
     saving = {"micro_batch_size": 5, "gradient_checkpointing": True, "log_prob_chunk": 5}

@@ -7,9 +7,9 @@ import math
 import pytest
 from support.late import lates
 
-torch, tiny, oracles, scored = lates("torch support.tiny support.oracles support.scored")
-alol, copg, dpo, pro, plus = lates("alol copg dpo pro reinforce_plus_plus", "grue.algorithms.")
-rl, experience, groups, responses = lates("functional experience groups responses", "grue.rl.")
+torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
+copg, dpo = lates("grue.algorithms.copg grue.algorithms.dpo")
+rl, groups, responses = lates("functional groups responses", "grue.rl.")
 
 
 def batch(tokens, scores, reference=None, counts=None):
@@ -158,20 +158,21 @@ def flat_to(ids):
     ]
 
 
-def drawn(family, folder, reward, **settings):
-    run, _, state = scored.begun("grpo", folder, family, reward=reward, **settings)
+def drawn(folder, reward, **settings):
+    run, _, state = scored.begun("grpo", folder, reward=reward, **settings)
     return run, responses.draw(run.trainer, state, run.plan.config, 0)
 
 
-@pytest.mark.parametrize("family", ["causal", "seq2seq"])
-def test_flat_groups_are_drawn_again_and_the_others_are_left(family, tmp_path):
-    plain_reward, reward = scored.Recorder(flat_to(())), scored.Recorder(flat_to({"e0", "e3", "e1", "e4", "e6", "e7"}))
-    task = tiny.task(family, top_k=9)  # with a support to put in place, too
-    _, plain = drawn(family, tmp_path, plain_reward, task_=task)
-    run, found = drawn(family, tmp_path, reward, redraws=10, task_=task)
+def test_flat_groups_are_drawn_again_and_the_others_are_left(tmp_path):
+    flat, task = (
+        {"e0", "e3", "e1", "e4", "e6", "e7"},
+        tiny.task("causal", top_k=9),
+    )  # with a support to put in place, too
+    plain_reward, reward = scored.Recorder(flat_to(())), scored.Recorder(flat_to(flat))
+    _, plain = drawn(tmp_path, plain_reward, task_=task)
+    run, found = drawn(tmp_path, reward, redraws=10, task_=task)
     first, *rest = ([response.example.id for response in call] for call in reward.calls)
     assert first == [response.example.id for response in plain_reward.calls[0]], "the first draw is the same"
-    flat = {"e0", "e3", "e1", "e4", "e6", "e7"}
     open_slots = [slot for slot in range(4) if first[3 * slot] in flat]
     assert open_slots and len(open_slots) < 4
     slots, rounds = list(open_slots), 0
@@ -186,14 +187,11 @@ def test_flat_groups_are_drawn_again_and_the_others_are_left(family, tmp_path):
     assert not slots and rounds == len(rest), "none is left, and nothing is drawn when none is"
     examples = [run.trainer.examples[position].id for position in found.positions.tolist()]
     assert examples[::3] == final and not flat & set(examples)
-    kept = [row for row in range(12) if row // 3 not in open_slots]
-    for row in kept:
-        one, other = (
-            kind.rollout.responses.ids[row][kind.rollout.responses.mask[row]].tolist() for kind in (plain, found)
-        )
-        assert one == other and float(plain.scores[row]) == float(found.scores[row])
-        prompts = [kind.rollout.prompts.ids[row][kind.rollout.prompts.mask[row]].tolist() for kind in (plain, found)]
-        assert prompts[0] == prompts[1]
+    for row in (row for row in range(12) if row // 3 not in open_slots):
+        assert float(plain.scores[row]) == float(found.scores[row])
+        for part in ("prompts", "responses"):
+            one, other = (exactness.real(getattr(kind.rollout, part), row) for kind in (plain, found))
+            assert one == other
     calls = [response for call in reward.calls for response in call]
     assert found.spent == {
         "prompts": len(calls) / 3,
@@ -202,7 +200,7 @@ def test_flat_groups_are_drawn_again_and_the_others_are_left(family, tmp_path):
     }
     by_ids = {(response.example.id, tuple(response.ids)): response.score for response in calls}
     for row, example in enumerate(examples):
-        ids = found.rollout.responses.ids[row][found.rollout.responses.mask[row]].tolist()
+        ids = exactness.real(found.rollout.responses, row)
         assert float(found.scores[row]) == pytest.approx(by_ids[example, tuple(ids)])
 
 
@@ -218,18 +216,10 @@ def test_a_group_that_stays_flat_keeps_its_place(tmp_path):
     assert torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model("causal")))
 
 
-def half_flat(examples, texts):
-    """A reward that is the same for every answer to half of the prompts."""
-    words = [text.split() for text in texts]
-    return [
-        0.0 if int(one.id[1:]) % 2 else sum(map(len, found)) / max(1, len(found))
-        for one, found in zip(examples, words, strict=True)
-    ]
-
-
 def test_answers_that_are_longer_than_those_they_replace_can_be_learnt_from(tmp_path):
     """Where no token counts, the padded support is closed everywhere."""
     task, found = tiny.task("causal", top_k=9, temperature=4.0, max_new_tokens=24), []
+    half_flat = flat_to({example.id for example in tiny.examples()[1::2]})
     for over, chunk in (("vocabulary", 0), ("support", 0), ("support", 7)):
         settings = {"rollouts": 6, "minibatch_size": 6, "epochs": 1, "redraws": 3, "seed": 2, "log_prob_chunk": chunk}
         run, learner, state = scored.begun("grpo", tmp_path, reward=half_flat, task_=task, ratio_over=over, **settings)
@@ -279,8 +269,7 @@ def test_a_response_with_nothing_to_be_compared_with_has_no_score(tmp_path):
         compared = len(calls) > 1  # the first call is about the update's own
         return [None if compared and one.id != "e8" else value for one, value in zip(examples, given, strict=True)]
 
-    run, _, state = scored.begun("grpo", tmp_path, reward=reward, calibration_samples=4)
-    found = responses.draw(run.trainer, state, run.plan.config, 0)
+    run, found = drawn(tmp_path, reward, calibration_samples=4)
     ids = [run.trainer.examples[position].id for position in found.positions.tolist()]
     assert "e8" in ids and set(ids) != {"e8"}
     assert found.scored.tolist() == [one == "e8" for one in ids]
@@ -290,9 +279,7 @@ def test_a_response_with_nothing_to_be_compared_with_has_no_score(tmp_path):
 def test_overlong_responses_pay_by_hand(tmp_path):
     assert rl.overlong(torch.tensor([1, 5, 6, 7, 8]), 8, 3).tolist() == pytest.approx([0, 0, 1 / 3, 2 / 3, 1])
     reward, task = scored.Recorder(scored.fine), tiny.task("causal", temperature=3.0)
-    settings = {"reward": reward, "overlong_buffer": 4, "overlong_penalty": 0.5, "task_": task}
-    run, _, state = scored.begun("dpo", tmp_path, **settings)
-    found = responses.draw(run.trainer, state, run.plan.config, 0)
+    _, found = drawn(tmp_path, reward, overlong_buffer=4, overlong_penalty=0.5, task_=task)
     expected = [one.score - 0.5 * min(1, max(0, (len(one.ids) - 4) / 4)) for one in reward.calls[0]]
     assert found.scores.tolist() == pytest.approx(expected, rel=1e-5)
     assert {len(one.ids) for one in reward.calls[0]} > {8} and found.raw_scores.tolist() != found.scores.tolist()

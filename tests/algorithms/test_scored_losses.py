@@ -155,7 +155,8 @@ def test_the_loss_of_triples_is_that_of_slow_loops(family, tmp_path, monkeypatch
     drawn = {one.id: scored.ids_of(one.references[0]) for one in examples if one.references}
     path, cases = scored.write_file(tmp_path / "data.jsonl"), [{}, {"beta": 0.5, "alpha": 0.3}]
     for settings in [{"beta": 2.0, "per_token": True, "margin": 0.7}, *(cases if family == "causal" else [])]:
-        run, state = begun(family, "tpo", tmp_path, scored.fine, examples=examples, data=path, **settings)
+        given = {"examples": examples, "data": path, "micro_batch_size": 5, **settings}
+        run, state = begun(family, "tpo", tmp_path, scored.fine, **given)
         steps, _ = scored.steps_of(run, state, monkeypatch)
         said = scored.Said(run.trainer.policy, tiny.model(family))
         same(steps, said, tpo(said, scored.groups_of_file(), settings, drawn), settings)

@@ -5,7 +5,7 @@ from support.late import late, lates
 
 from grue.errors import TrainingError
 
-torch, tiny, oracles = lates("torch support.tiny support.oracles")
+torch, tiny, oracles, scored = lates("torch support.tiny support.oracles support.scored")
 supervised, runs = late("grue.algorithms.supervised"), late("grue.runs.train")
 
 
@@ -13,17 +13,10 @@ supervised, runs = late("grue.algorithms.supervised"), late("grue.runs.train")
 def trained(tmp_path, monkeypatch):
     """Train in a folder with so many optimiser steps an update."""
 
-    def train(name, steps, stop=None, **settings):
+    def train(name, steps, stop=None):
         monkeypatch.setattr(supervised, "STEPS", steps)
-        given = {
-            "epochs": 2,
-            "batch_size": 2,
-            "validate_every": 1,
-            "learning_rate": 1e-2,
-            "save_every": 100,
-            **settings,
-        }
-        run = tiny.run("causal", "supervised", tmp_path / name, **given)
+        often = {"epochs": 2, "batch_size": 2, "validate_every": 1, "save_every": 100, "warmup": 0.25}
+        run = tiny.run("causal", "supervised", tmp_path / name, learning_rate=1e-2, **often)
         if stop is not None:
             run.stop = lambda: len(run.observer.lines) == stop
         return tiny.train(run)
@@ -32,7 +25,7 @@ def trained(tmp_path, monkeypatch):
 
 
 def test_an_epoch_in_parts_is_the_epoch_and_can_be_stopped_within(trained, tmp_path, refused):
-    whole, parts = trained("whole", 1000, warmup=0.25), trained("parts", 4, warmup=0.25)
+    whole, parts = trained("whole", 1000), trained("parts", 4)
     pairs = len(whole.trainer.pairs)
     batches = -(-pairs // 2)
     assert batches > 5
@@ -46,8 +39,8 @@ def test_an_epoch_in_parts_is_the_epoch_and_can_be_stopped_within(trained, tmp_p
         in_parts = [line[name] for line in parts.observer.lines]
         assert [sum(in_parts[:updates]), sum(in_parts[updates:])] == [line[name] for line in whole.observer.lines]
     with refused(runs.Interrupted):
-        trained("stopped", 4, stop=2, warmup=0.25)
-    again = trained("stopped", 4, warmup=0.25)
+        trained("stopped", 4, stop=2)
+    again = trained("stopped", 4)
     assert again.observer.begin == (2, 2 * updates)
     assert torch.equal(tiny.weights(whole.trainer.policy), tiny.weights(again.trainer.policy))
     assert tiny.logged(tmp_path / "stopped") == tiny.logged(tmp_path / "parts")
@@ -57,12 +50,11 @@ def test_the_loss_is_over_the_response_only(tmp_path):
     run = tiny.run("causal", "supervised", tmp_path, epochs=1, batch_size=24, learning_rate=1e-12)
     (line,) = tiny.updated(run)
     total, tokens = 0.0, 0
-    model, tokenizer = tiny.model("causal"), tiny.tokenizer("causal")
+    model = tiny.model("causal")
     for example in run.trainer.examples:
         for reference in example.references:
-            prompt, said = tokenizer(example.prompt)["input_ids"], [*tokenizer(reference)["input_ids"], 1][:8]
-            with torch.no_grad():
-                rows = model(torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1].tolist()
+            said = scored.ids_of(reference)
+            rows = scored.logits_of(model, scored.Response(example, said, None))
             total -= sum(oracles.token_log_prob(row, token) for row, token in zip(rows, said, strict=True))
             tokens += len(said)
     assert line["loss/total"] == pytest.approx(total / tokens, rel=1e-5)

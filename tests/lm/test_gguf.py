@@ -125,28 +125,14 @@ def test_a_damaged_file_is_refused(damage, written, cache, tmp_path, refused):
 
 
 @needs_gguf
-@pytest.mark.parametrize("architecture", ["t5", "bert", "whisper"])
-def test_another_architecture_is_refused(architecture, model, cache, tmp_path, refused):
-    with refused(DataError):
-        locate_model(str(files.write_gguf(tmp_path / "other.gguf", model, architecture)))
-
-
-@needs_gguf
-def test_a_file_without_one_of_its_weights_is_refused(model, cache, tmp_path, refused):
+def test_what_is_no_whole_causal_model_is_refused(written, model, cache, tmp_path, refused):
+    other = files.write_gguf(tmp_path / "other.gguf", model, "t5")
     lacking = files.write_gguf(tmp_path / "lacking.gguf", model, left_out=["model.layers.1.mlp.up_proj.weight"])
-    with refused(DataError):
-        locate_model(str(lacking))
-
-
-@needs_gguf
-def test_a_causal_model_is_no_encoder_decoder(written, cache, refused):
+    for path in (other, lacking, "nowhere/model.gguf"):
+        with refused(DataError):
+            locate_model(str(path))
     with refused(DataError):
         loading.load_language_model("seq2seq", str(written))
-
-
-def test_a_file_that_is_not_there_is_named(cache, refused):
-    with refused(DataError):
-        locate_model("nowhere/model.gguf")
 
 
 def test_the_package_that_reads_is_named(cache, tmp_path, refused, monkeypatch):

@@ -100,10 +100,7 @@ def test_ends_are_those_of_the_family():
 
 @pytest.mark.parametrize("kind", ["causal", "seq2seq", "classifier"])
 def test_padding_changes_nothing(kind):
-    texts = [
-        "The film <extra_id_0>.",
-        "The old teacher <extra_id_0> a bus in the rain, in spite of the slow second half.",
-    ]
+    texts = ["The film <extra_id_0>.", "The old teacher <extra_id_0> a bus in the rain, in spite of the slow half."]
     load = scorers.load_classifier if kind == "classifier" else lambda name: loading.load_language_model(kind, name)
     model, tokenizer = load("mini:sentiment" if kind == "classifier" else f"mini:{kind}")
     padded = tokenizer(texts, return_tensors="pt", padding=True)
@@ -134,12 +131,12 @@ def test_held_out_accuracy_is_that_of_the_manifest():
     from miniworld.text import reviews
 
     model, tokenizer = scorers.load_classifier("mini:sentiment")
-    right = 0
-    for text, label in reviews(400, seed=4243):
-        logits = model(**tokenizer(text, return_tensors="pt", truncation=True)).logits[0]
-        right += (logits[1] > logits[0]) == bool(label)
-    assert right / 400 >= 0.9
-    assert right / 400 == pytest.approx(LISTED["sentiment"]["held_out"]["accuracy"], abs=0.04)
+    texts, labels = zip(*reviews(400, seed=4243), strict=True)
+    with torch.no_grad():
+        logits = model(**tokenizer(list(texts), return_tensors="pt", truncation=True, padding=True)).logits
+    right = float((logits.argmax(-1) == torch.tensor(labels)).float().mean())
+    assert right >= 0.9
+    assert right == pytest.approx(LISTED["sentiment"]["held_out"]["accuracy"], abs=0.04)
 
 
 def test_names_become_places(tmp_path, refused):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.factories import a_result, a_task
-from support.late import late
+from support.late import lates
 
 from grue import files
 from grue.data.scored import read_scored
@@ -14,7 +14,6 @@ from grue.evaluation.reward_models import named_in, recorded
 from grue.evaluation.rewards import make_reward, parse_reward
 from grue.evaluation.scoring import score_predictions
 from grue.leaderboard.trained_on import rewards_of
-from grue.lm.checkpoint import CheckpointManifest
 from grue.lm.reward_folder import REWARD, read_reward_manifest
 from grue.metrics.registry import is_metric, make_metric, metric_factory
 from grue.records import Prediction
@@ -22,10 +21,9 @@ from grue.runs.folder import claim_folder
 from grue.submissions.configuration import Configuration, Stage, demands, foreign_terms
 from grue.tasks import MetricSpec, Source
 
-tiny, preferences, good = late("support.tiny"), late("support.preferences"), late("support.good_submission")
-best_of, systems, samples = (late(f"grue.evaluation.{name}") for name in ("best_of", "systems", "samples"))
-judge, groups = late("grue.preferences.judge"), late("grue.rl.groups")
-plan, algorithms = late("grue.runs.plan"), late("grue.runs.algorithms")
+tiny, preferences, good, saved = lates("tiny preferences good_submission saved", "support.")
+best_of, systems, samples = lates("best_of systems samples", "grue.evaluation.")
+judge, groups, plan, algorithms = lates("preferences.judge rl.groups runs.plan runs.algorithms", "grue.")
 
 
 def named_in_a_task(folder):
@@ -126,6 +124,10 @@ def test_a_reward_model_of_another_task_is_refused(trained):
 # --- which one a run was trained on ----------------------------------------------------------------------------------
 
 
+def a_system():
+    return systems.System("s", {"name": "s"}, 1, "w", model=tiny.model("causal"), tokenizer=tiny.tokenizer("causal"))
+
+
 def test_another_reward_model_under_the_same_path_is_not_taken_for_the_first(trained, second, tmp_path, monkeypatch):
     monkeypatch.setattr("grue.lm.load.weights_id", lambda *given: "0" * 64)
     (folder, made), place, path = trained, tmp_path / "rm", tmp_path / "samples.jsonl"
@@ -135,7 +137,7 @@ def test_another_reward_model_under_the_same_path_is_not_taken_for_the_first(tra
         for reward in (f"0.5*rouge1 + model:{place}", "rouge1")
     )
     assert "reward_models" not in plain.record()
-    system = systems.System("s", {"name": "s"}, 1, "w", model=tiny.model("causal"), tokenizer=tiny.tokenizer("causal"))
+    system = a_system()
 
     def write():
         return samples.write_samples(
@@ -168,17 +170,13 @@ def test_a_result_says_which_reward_models_it_was_trained_on_and_picked_by(train
     config = {"suite": "mini", "task": "imdb", "algorithm": "ppo", "seed": 3, "reward": f"model:{folder}"}
     known = [{"name": f"model:{folder}", "sha256": made.sha256, "judge": "sentiment", "split": "train"}]
     files.write_toml(tmp_path / "config.toml", config | {"reward_models": known})
-    manifest = CheckpointManifest(
-        suite="mini", task="imdb", task_hash="0", system="s", algorithm="ppo", backbone="b", seed=3, update=1,
-        config_sha256="1", validation={}, training={},
-    )  # fmt: skip
+    manifest = replace(saved.MANIFEST, suite="mini", task="imdb", seed=3)
     assert systems._trained_on(tmp_path / "checkpoint", manifest)["reward_models"] == known
     other = replace(manifest, seed=4)
     assert systems._trained_on(tmp_path / "checkpoint", other) == {}
-    system = systems.System("s", {"name": "s"}, 1, "w", model=tiny.model("causal"), tokenizer=tiny.tokenizer("causal"))
 
     def picked(by, of):
-        return systems.with_best_of(system, best_of.choose_best_of(of, 2, by), of).record
+        return systems.with_best_of(a_system(), best_of.choose_best_of(of, 2, by), of).record
 
     for by, of in (f"model:{folder}", task), ("model", named):
         assert [one["sha256"] for one in picked(by, of)["reward_models"]] == [made.sha256]

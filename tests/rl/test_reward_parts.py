@@ -126,13 +126,8 @@ def of_those_that_end(examples, texts, truncated):
 def test_no_algorithm_learns_from_a_response_without_a_score(algorithm, tmp_path):
     """A cost that only such responses bear changes no weight."""
     task = tiny.task("causal", temperature=3.0, max_new_tokens=14)  # half of them end
-    sizes = {
-        "rollouts": 24,
-        "minibatch_size": 5,
-        "epochs": 1,
-        "reward_scale": "running",
-        **tiny.SMALL.get(algorithm, {}),
-    }
+    sizes = {"rollouts": 24, "minibatch_size": 5, "epochs": 1, "reward_scale": "running"}
+    sizes |= tiny.SMALL.get(algorithm, {})
     weights = []
     for cost in (0.0, 5.0):
         settings = {"reward": of_those_that_end, "task_": task, "missing_eos_penalty": cost, **sizes}
