@@ -11,7 +11,7 @@ from support.late import lates
 
 from grue import files
 from grue.algorithms.cards.grpo import GRPOConfig
-from grue.data.scored_lines import RewardedLine, ScoredHeader, ScoredResponse, as_records
+from grue.data.scored_lines import RewardedLine, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError, TrainingError
 from grue.runs.algorithms import find_card
 from grue.runs.recipes import make_config
@@ -165,13 +165,10 @@ def test_a_run_keeps_its_identity_while_its_file_changes(tmp_path):
 def test_files_that_cannot_be_are_refused_before_the_first_update(tmp_path, refused):
     foreign, other, task = tmp_path / "foreign.jsonl", tmp_path / "other.jsonl", tiny.task("causal")
     foreign.write_text(json.dumps({"id": "x7", "chosen": "a dog", "rejected": "the dog"}) + "\n")
-    made = ScoredHeader(
-        grue="scored responses", schema=1, suite="mini", task="imdb", task_hash=task.hash, split="train", reward="rouge1",
-        checkpoint="sha", system="ppo", seed=1, samples=2, generation=task.rollout, prompts=1, responses=2,
-        generated_tokens=9, reward_calls=2, seconds=1.5,
-    )  # fmt: skip
+    sizes = {"samples": 2, "prompts": 1, "responses": 2, "generated_tokens": 9, "reward_calls": 2}
+    made = scored.header(dataclasses.replace(task, suite="mini", name="imdb"), **sizes)
     line = RewardedLine((ScoredResponse("a dog", 1.0), ScoredResponse("red", 0.0)), id="e1")
-    other.write_text("".join(json.dumps(record) + "\n" for record in as_records(made, [line])))
+    files.write_jsonl(other, as_records(made, [line]))
     for path in (tmp_path / "missing.jsonl", other, foreign):
         run = short("tpo", tmp_path / "run", data=str(path))
         with refused(DataError):

@@ -7,25 +7,25 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue import files
 from grue.data.pairs import PARTS, PairsHeader, check_shares, contradictions, part_of
 from grue.data.scored import read_header, read_scored
-from grue.data.scored_lines import RewardedLine, ScoredHeader, ScoredResponse, as_records
+from grue.data.scored_lines import RewardedLine, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.preferences.answers import read_judged_items
+from grue.preferences.card import reward_card
 from grue.preferences.make import Choice, from_predictions, from_samples, from_study, parse_noise
 from grue.preferences.read import read_pairs, require_parts
 from grue.records import Example
 from grue.study.answers import preference_lines
 
-tiny, preferences, studies = late("support.tiny"), late("support.preferences"), late("support.studies")
+tiny, scored, preferences, studies = lates("tiny scored preferences studies", "support.")
 
 
-@cache
 def task():
-    return tiny.task("causal")
+    return preferences.TASK
 
 
 @cache
@@ -38,11 +38,9 @@ def samples(path, count=3, rewards=None, asked=None):
     asked, values = asked or examples(), rewards or [k / 10 for k in range(count)]
     said = tuple(ScoredResponse(f"text {k}", value) for k, value in enumerate(values))
     held = len(asked) * len(values)
-    made = ScoredHeader(
-        grue="scored responses", schema=1, suite="tests", task="tiny", task_hash=task().hash, split="train",
-        reward="rouge1", checkpoint="sha", system="s", seed=1, samples=len(values), generation=task().rollout,
-        prompts=len(asked), responses=held, generated_tokens=5 * held, reward_calls=held, seconds=2.0,
-    )  # fmt: skip
+    made = scored.header(
+        task(), prompts=len(asked), samples=len(values), responses=held, generated_tokens=5 * held, reward_calls=held
+    )
     files.write_jsonl(path, as_records(made, [RewardedLine(said, one.id) for one in asked]))
     return path
 
@@ -140,14 +138,9 @@ def test_parts_follow_from_seed_and_prompt_and_have_their_shares(tmp_path, refus
     assert [counts[part] / 5000 for part in PARTS] == pytest.approx([0.6, 0.2, 0.2], abs=0.03)
     assert {part_of(f"{n}", 1, {"train": 0.5, "validation": 0.5, "test": 0.0}) for n in range(300)} == set(PARTS[:2])
     assert any(part_of(f"{n}", 1) != part_of(f"{n}", 2) for n in range(20))
-    for shares in (
-        {"train": 0.5, "validation": 0.2, "test": 0.2},
-        {"train": 0, "validation": 0.5, "test": 0.5},
-        {},
-        {"train": float("nan"), "validation": 0.5, "test": 0.5},
-    ):
+    for shares in ((0.5, 0.2, 0.2), (0, 0.5, 0.5), (), (math.nan, 0.5, 0.5)):
         with refused(ConfigError):
-            check_shares(shares)
+            check_shares(dict(zip(PARTS, shares, strict=False)))
     _, lines = made_of(samples(tmp_path / "s", count=4), tmp_path / "p")
     prompts = {one.id: one.prompt for one in examples()}
     assert len(lines) == 6 * 60 and all(line["part"] == part_of(prompts[line["id"]], 1) for line in lines)
@@ -258,22 +251,23 @@ def test_a_study_of_three_systems_becomes_pairs_of_every_two(tmp_path):
     assert better == {("beta", "alpha"): 2, ("gamma", "alpha"): 2, ("gamma", "beta"): 2}
 
 
-@pytest.mark.parametrize(
-    ("programs", "who"), [((), "people"), (("ann",), "people and programs"), (("ann", "bob"), "programs")]
-)
-def test_answers_of_programs_stay_theirs_up_to_the_reward_model(programs, who, tmp_path):
-    asked = preferences.EXAMPLES
-    lines = [
-        answer(f"i{n}", name, "a", example, **({"synthetic": True} if name in programs else {}))
-        for n, example in enumerate(asked)
-        for name in ("ann", "bob")
-    ]
-    made, _ = of_people(tmp_path, lines, "pairs.jsonl", asked, preferences.TASK)
-    assert (made.noise, made.judge, made.reward) == (who, who, "")
+def test_answers_of_programs_stay_theirs_up_to_the_reward_model(tmp_path):
+    for programs, who in ((), "people"), (("ann",), "people and programs"), (("ann", "bob"), "programs"):
+        lines = [
+            answer(f"i{n}", name, "a", example, **({"synthetic": True} if name in programs else {}))
+            for n, example in enumerate(preferences.EXAMPLES)
+            for name in ("ann", "bob")
+        ]
+        made, _ = of_people(tmp_path, lines, who, preferences.EXAMPLES, preferences.TASK)
+        assert (made.noise, made.judge, made.reward) == (who, who, "")
+    (tmp_path / "programs").rename(tmp_path / "pairs.jsonl")
     folder, model = preferences.train(tmp_path, epochs=1)
-    assert (model.judge, model.noise) == (who, who)
-    said = (folder / "README.md").read_text()
-    assert f"| judged by | {who}" in said and ("no opinions of people" in said) == (who != "people")
+    assert (model.judge, model.noise) == ("programs", "programs")
+    assert (
+        "| judged by | programs: answers of programs are no opinions of people |" in (folder / "README.md").read_text()
+    )
+    of_people_alone = reward_card(replace(model, judge="people", noise="people"), preferences.TASK)
+    assert "| judged by | people |" in of_people_alone
 
 
 def test_answers_that_are_none(tmp_path, refused):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from support import exactness, tiny
 
+from grue.data.scored_lines import ScoredHeader
 from grue.files import write_jsonl
 from grue.rl import optimize
 from grue.runs.algorithms import find_algorithm
@@ -74,6 +75,13 @@ def write_file(path, groups=None):
     lines = [{"id": key, "responses": [{"text": text, "reward": worth} for text, worth in said]} for key, said in rows]
     write_jsonl(path, lines)
     return str(path)
+
+
+def header(task, **said):
+    """The header of a file of responses that were drawn and rewarded."""
+    known = {"suite": task.suite, "task": task.name, "task_hash": task.hash, "generation": task.rollout}
+    known |= {"split": "train", "reward": "rouge1", "checkpoint": "sha", "system": "s", "seed": 1, "seconds": 2.0}
+    return ScoredHeader(grue="scored responses", schema=1, **{**known, **said})
 
 
 def ids_of(text):
