@@ -59,17 +59,21 @@ def test_every_score_is_the_slow_one(kind, chunk, wide, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", tiny_models.ALL)
-def test_blocks_change_neither_values_nor_gradients_and_need_no_pass_of_the_head(kind, monkeypatch):
+def test_blocks_and_open_tokens_alone_change_neither_values_nor_gradients_and_need_no_pass_of_the_head(
+    kind, monkeypatch
+):
     model, prompts, responses, opened = with_support(kind)
     scoring.assert_head_is_separable(model)
-    monkeypatch.setattr(scoring, "FEW", 0)
+    # Eleven tokens count. Logits made twice, in blocks of eight columns, of sixteen, of all; logits kept, in two ways.
+    blocks = [(1, 99, 2**21, 0), (4, 99, 200, 0), (100, 99, 2**21, 0), (0, 1, 100, 0), (0, 1, 2**21, 0)]
+    open_tokens_alone = [(0, 1, 2**21, scoring.FEW), (4, 1, 2**21, scoring.FEW)]
     for support in (distributions.pack_bits(opened), None):
         whole, gradients = loss(model, prompts, responses, support, chunk=0)
-        # Eleven tokens count. Logits made twice, in blocks of eight columns, of sixteen, of all; logits kept, in two ways.
-        for chunk, wide, block in ((1, 99, 2**21), (4, 99, 200), (100, 99, 2**21), (0, 1, 100), (0, 1, 2**21)):
+        for chunk, wide, block, few in (*blocks, *(open_tokens_alone if support is not None else ())):
             with monkeypatch.context() as patch:
                 patch.setattr(lm, "WIDE", wide)
                 patch.setattr(scoring, "BLOCK", {"cpu": block})
+                patch.setattr(scoring, "FEW", few)
                 scored, found = loss(model, prompts, responses, support, chunk)
             assert_equal(scored, found, whole, gradients)
     seen, layer = [], model.get_output_embeddings()
@@ -109,21 +113,6 @@ def test_blocks_of_a_large_vocabulary_are_exact_in_value_and_gradient(masked, ch
         assert torch.allclose(one.double(), other, rtol=1e-4, atol=1e-6 * float(other.abs().max()))
 
 
-@pytest.mark.parametrize("kind", tiny_models.ALL)
-def test_few_open_tokens_alone_change_neither_values_nor_gradients(kind, monkeypatch):
-    model, prompts, responses, opened = with_support(kind)
-    support = distributions.pack_bits(opened)
-    whole, gradients = loss(model, prompts, responses, support, chunk=0)
-    monkeypatch.setattr(lm, "WIDE", 1)
-    ids, counts = scoring.open_tokens(model, support[responses.mask])
-    assert [row[kept].tolist() for row, kept in zip(ids, counts, strict=True)] == [
-        row.nonzero().flatten().tolist() for row in opened[responses.mask]
-    ]
-    for chunk in (0, 4):
-        scored, found = loss(model, prompts, responses, support, chunk)
-        assert_equal(scored, found, whole, gradients)
-
-
 def test_a_token_outside_the_support_has_no_probability(monkeypatch):
     monkeypatch.setattr(lm, "WIDE", 1)
     model, prompts, responses, opened = with_support("llama")
@@ -139,7 +128,8 @@ def test_all_logits_are_computed_where_many_tokens_are_open_or_the_head_is_not_p
     packed = distributions.pack_bits(opened)[responses.mask]
     assert scoring.open_tokens(model, packed) is None  # the vocabulary is narrow
     monkeypatch.setattr(lm, "WIDE", 1)
-    assert scoring.open_tokens(model, packed) is not None
+    listed = [row[kept].tolist() for row, kept in zip(*scoring.open_tokens(model, packed), strict=True)]
+    assert listed == [row.nonzero().flatten().tolist() for row in opened[responses.mask]]
     assert scoring.open_tokens(model, packed[:0]) is None
     assert scoring.open_tokens(model, torch.cat([packed, torch.zeros_like(packed[:1])])) is None
     monkeypatch.setattr(scoring, "FEW", 3)
