@@ -16,10 +16,14 @@ FAMILIES = ["causal", "seq2seq"]
 REWRITE = {"rewrite": True, "keep": "last"}
 
 
+def behind(prompt, response):
+    """What a rewriter reads: a prompt, a response to it, and its end."""
+    return [*prompt, *response, *([] if response[-1] == scored.EOS else [scored.EOS])]
+
+
 def logs(model, prompt, response, written):
     """log π of each token that is written behind a prompt and its response."""
-    behind = [*prompt, *response, *([] if response[-1] == scored.EOS else [scored.EOS])]
-    logits, _ = exactness.plain(model, behind, written)
+    logits, _ = exactness.plain(model, behind(prompt, response), written)
     return [logits[t, token] - logits[t].exp().sum().log() for t, token in enumerate(written)]
 
 
@@ -83,8 +87,8 @@ def test_a_reward_is_what_the_rewriter_keeps_of_each_token(family, tmp_path):
     for example, response, values in zip(examples, ids, parts, strict=True):
         prompt, written = scored.prompt_of(model, example), []
         while len(written) < 8 and scored.EOS not in written:
-            following = [logs(model, prompt, response, [*written, token])[-1] for token in range(len(tiny.WORDS) + 3)]
-            written.append(max(range(len(following)), key=lambda token: following[token]))
+            following, _ = exactness.plain(model, behind(prompt, response), [*written, scored.EOS])
+            written.append(int(following[-1].argmax()))
         kept = longest_parts(response, written)
         size = len(response)
         assert values == pytest.approx([(1 if place in kept else -1) / size for place in range(size)])
