@@ -38,9 +38,7 @@ def test_the_loss_is_that_of_slow_loops(family, lam, beta, of_file, tmp_path, mo
         for a, now, before in zip(advantages(values, one.score, lam), said.now(one), said.before(one), strict=True):
             losses.append((a - beta * (now - before)) ** 2 / (2 * beta))
     assert len({len(one.ids) for group in groups for one in group}) > 1
-    loss = scored.mean(losses)
-    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=3e-5)
-    assert scored.close(step.gradient, said.gradient(loss), 3e-5)
+    scored.assert_step(step, scored.mean(losses), said.policy, 3e-5, 3e-5)
     assert "critic/explained_variance" not in figures, "the critic is fitted before the first update alone"
 
 

@@ -46,9 +46,7 @@ def test_the_best_response_is_learnt_behind_each_response(family, of_file, tmp_p
             best = max(group, key=lambda one: one.score)
             prompt = scored.prompt_of(model, best.example)
             terms += [-log for one in group for log in logs(model, prompt, one.ids, best.ids)]
-    loss = scored.mean(terms)
-    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=1e-5)
-    assert scored.close(step.gradient, scored.gradient_of(loss, model))
+    scored.assert_step(step, scored.mean(terms), model)
 
 
 def trained(family, folder, algorithm="rft", **settings):

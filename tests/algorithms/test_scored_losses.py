@@ -121,12 +121,6 @@ def begun(family, algorithm, folder, reward, examples=None, **settings):
     return run, state
 
 
-def same(steps, said, loss, name):
-    (step,) = steps
-    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=EPS, abs=1e-6), name
-    assert scored.close(step.gradient, said.gradient(loss)), name
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("algorithm", SLOW)
 def test_the_loss_of_scored_responses_is_that_of_slow_loops(family, algorithm, tmp_path, monkeypatch):
@@ -134,15 +128,15 @@ def test_the_loss_of_scored_responses_is_that_of_slow_loops(family, algorithm, t
     for settings in CASES[algorithm] if family == "causal" else CASES[algorithm][-1:]:
         reward = scored.Recorder(gaps=True)
         run, state = begun(family, algorithm, tmp_path, reward, micro_batch_size=9, **settings)
-        steps, _ = scored.steps_of(run, state, monkeypatch)
+        (step,), _ = scored.steps_of(run, state, monkeypatch)
         groups = scored.groups_of(reward.calls[0], 4)
         assert 0 < len(differing(groups)) < 6, "one group at least is flat"
         assert any(len(group) < 4 for group in groups), "one response at least has no score"
         said = said or scored.Said(run.trainer.policy, tiny.model(family))  # the policies of all settings are the same
-        same(steps, said, SLOW[algorithm](said, groups, settings), (settings, "drawn"))
+        scored.assert_step(step, SLOW[algorithm](said, groups, settings), said.policy)
         run, state = begun(family, algorithm, tmp_path, scored.coarse, data=path, micro_batch_size=5, **settings)
-        steps, figures = scored.steps_of(run, state, monkeypatch)
-        same(steps, said, SLOW[algorithm](said, scored.groups_of_file(), settings), (settings, "file"))
+        (step,), figures = scored.steps_of(run, state, monkeypatch)
+        scored.assert_step(step, SLOW[algorithm](said, scored.groups_of_file(), settings), said.policy)
         tokens = sum(len(one.ids) for group in scored.groups_of_file() for one in group)
         assert (figures["episodes"], figures["tokens"], figures["reward_calls"]) == (15.0, tokens, 0.0)
 
@@ -157,9 +151,9 @@ def test_the_loss_of_triples_is_that_of_slow_loops(family, tmp_path, monkeypatch
     for settings in [{"beta": 2.0, "per_token": True, "margin": 0.7}, *(cases if family == "causal" else [])]:
         given = {"examples": examples, "data": path, "micro_batch_size": 5, **settings}
         run, state = begun(family, "tpo", tmp_path, scored.fine, **given)
-        steps, _ = scored.steps_of(run, state, monkeypatch)
+        (step,), _ = scored.steps_of(run, state, monkeypatch)
         said = scored.Said(run.trainer.policy, tiny.model(family))
-        same(steps, said, tpo(said, scored.groups_of_file(), settings, drawn), settings)
+        scored.assert_step(step, tpo(said, scored.groups_of_file(), settings, drawn), said.policy)
 
 
 def test_one_of_several_references_is_drawn(tmp_path, monkeypatch):
@@ -218,10 +212,8 @@ def alol(said, worth, settings):
 def test_the_loss_of_leftover_lunch_is_that_of_slow_loops(family, variant, clip, of_file, tmp_path, monkeypatch):
     weight = 0.05 * torch.randn(32, generator=torch.Generator().manual_seed(4))
     settings = {"variant": variant, "clip": clip, "beta": 0.3, "priority": False, "rollouts": 24 if of_file else 12}
-    reward, data = (
-        scored.Recorder(scored.fine, gaps=True),
-        scored.write_file(tmp_path / "data.jsonl") if of_file else None,
-    )
+    reward = scored.Recorder(scored.fine, gaps=True)
+    data = scored.write_file(tmp_path / "data.jsonl") if of_file else None
     run, state = begun(family, "alol", tmp_path, reward, data=data, micro_batch_size=5, **settings)
     state.memory = {"value_weight": weight, "value_bias": torch.tensor(1.25)}
     (step,), figures = scored.steps_of(run, state, monkeypatch, n=1)
@@ -236,9 +228,8 @@ def test_the_loss_of_leftover_lunch_is_that_of_slow_loops(family, variant, clip,
         worth += [(one, one.score - value)] if one.score > value else []
         below += one.score <= value
     assert worth and (below > 0 or variant == "r_lol")
-    loss = alol(said, worth, settings)  # weights A come from float32 states, A being a difference
-    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=3 * EPS)
-    assert scored.close(step.gradient, said.gradient(loss), 3 * EPS)
+    # Weights A come from float32 states, A being a difference.
+    scored.assert_step(step, alol(said, worth, settings), said.policy, 3 * EPS, 3 * EPS)
     given = sum(len(group) for group in groups)  # what only pads a smaller group is no response
     assert figures["objective/used"] == pytest.approx(len(worth) / given)
     flat = sum(len({one.score for one in group}) < 2 for group in groups)
@@ -286,14 +277,8 @@ def test_the_expected_reward_is_fitted_to_what_the_start_gets(tmp_path):
 
 def moved_on(run, state, monkeypatch, n=0):
     """Steps of an update whose policy moved after it was sampled; and the policy that was sampled."""
-    names = {
-        "mdpo": "grue.rl.experience",
-        "reinforce_plus_plus": "grue.algorithms.reinforce",
-        "reinforce": "grue.algorithms.reinforce",
-        "rloo": "grue.algorithms.reinforce",
-        "grpo": "grue.algorithms.grpo",
-    }
-    module = importlib.import_module(names[run.plan.algorithm])
+    of_its_own = {"mdpo": "grue.rl.experience", "grpo": "grue.algorithms.grpo"}
+    module = importlib.import_module(of_its_own.get(run.plan.algorithm, "grue.algorithms.reinforce"))
     collect, sampled = module.collect, copy.deepcopy(run.trainer.policy)
 
     def collecting(*given):
@@ -327,11 +312,8 @@ class Ratios:
 
 def clipped(ratio, advantage, low, high):
     """−min(r·A, clip(r)·A), with a gradient."""
-    bounded = (
-        ratio
-        if 1 - low <= scored.number(ratio) <= 1 + high
-        else torch.tensor(min(max(scored.number(ratio), 1 - low), 1 + high))
-    )
+    inside = 1 - low <= scored.number(ratio) <= 1 + high
+    bounded = ratio if inside else torch.tensor(min(max(scored.number(ratio), 1 - low), 1 + high))
     return -min(ratio * advantage, bounded * advantage, key=scored.number)
 
 
@@ -391,8 +373,7 @@ def test_the_loss_of_grpo_and_its_relatives_is_that_of_slow_loops(case, tmp_path
         if over == "tokens" or (len(steps) == 1 and settings.get("ratio_of") != "responses"):
             assert scored.number(step.measured["policy/clip_fraction"]) == pytest.approx(outside / tokens)
         everywhere += outside
-        assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
-        assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
+        scored.assert_step(step, loss, says.policy, gradient=2 * EPS)
     assert everywhere > 0
 
 
@@ -434,10 +415,9 @@ def test_the_loss_of_reinforce_and_its_relatives_is_that_of_slow_loops(
     pairs = [(n, o) for _, (now, old, _), _ in rows for n, o in zip(now, old, strict=True)]
     ratios = [torch.exp(n - o) for n, o in pairs]
     loss = scored.mean(clipped(ratio, next(judged), 0.2, 0.2) for ratio in ratios)
-    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
+    scored.assert_step(step, loss, says.policy, gradient=2 * EPS)
     outside = scored.mean(not 0.8 <= scored.number(ratio) <= 1.2 for ratio in ratios)
     assert scored.number(step.measured["policy/clip_fraction"]) == pytest.approx(outside) and outside > 0
-    assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -462,9 +442,7 @@ def test_the_loss_of_mirror_descent_is_that_of_slow_loops(family, tmp_path, monk
             for n_, o in zip(now, old, strict=True):
                 ratio = torch.exp(n_ - o)
                 losses.append((ratio * (n_ - o) - ratio + 1) / size - ratio * next(advantages))
-        loss = scored.mean(losses)
-        assert scored.number(step.measured["loss/policy"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
-        assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
+        scored.assert_step(step, scored.mean(losses), says.policy, gradient=2 * EPS, name="loss/policy")
 
 
 @pytest.mark.parametrize(("family", "algorithm"), [("causal", "grpo"), ("seq2seq", "dpo"), ("causal", "ppo")])

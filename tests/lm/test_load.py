@@ -262,7 +262,9 @@ def test_policies_are_fresh_and_scorers_are_shared(name):
     family = LISTED[name]["family"]
     first, second = (loading.load_language_model(family, f"mini:{name}")[0] for _ in range(2))
     assert first is not second
-    assert first.dtype == torch.float32 and all(p.requires_grad for p in first.parameters())
+    stored = json.loads((MODELS / name / "config.json").read_text(encoding="utf-8"))["dtype"]
+    assert stored == "float16", "and is trained in float32"
+    assert all(p.requires_grad and p.dtype == torch.float32 for p in first.parameters())
     shared, _ = scorers.load_scoring_model(family, f"mini:{name}")
     assert shared is scorers.load_scoring_model(family, f"mini:{name}")[0]
     assert not any(p.requires_grad for p in shared.parameters())

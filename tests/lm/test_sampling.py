@@ -126,18 +126,6 @@ def test_responses_to_one_prompt_share_its_pass_and_every_draw_stays_what_it_was
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_response_ends_before_its_minimum_length(family):
-    model, prompts = asked(family)
-    settings = Generation(max_new_tokens=6, min_new_tokens=4, do_sample=True)
-    rollout = sampling.sample_responses(model, prompts, settings, uniforms(), eos=1)
-    assert (rollout.responses.mask.sum(1) >= 4).all()
-    assert not (rollout.responses.ids[:, :4] == 1).any()
-    support = rollout.open_vocabulary(torch.arange(3), rollout.responses.ids.shape[1], model.config.vocab_size)
-    assert not support[:, :4, 1].any()
-    assert support[:, 4:, 1].all()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
 def test_frozen_weights_are_cast_once_for_all_tokens_and_the_draws_are_those_of_casting_each_time(family):
     model, prompts = asked(family)
     model.requires_grad_(False)

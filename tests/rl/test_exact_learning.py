@@ -75,16 +75,6 @@ def test_a_critic_stands_where_its_policy_stands():
         assert {p.device.type for p in critic.parameters()} == {"meta"}
 
 
-def test_a_half_precision_checkpoint_is_trained_in_float32(tmp_path):
-    half = tiny.model("seq2seq").to(torch.bfloat16)
-    half.save_pretrained(tmp_path)
-    tiny.tokenizer("seq2seq").save_pretrained(tmp_path)
-    assert '"bfloat16"' in (tmp_path / "config.json").read_text(), "what transformers would load it as"
-    loaded, _ = loading.load_language_model("seq2seq", str(tmp_path))
-    assert {p.dtype for p in loaded.parameters()} == {torch.float32}
-    assert torch.equal(tiny.weights(loaded), tiny.weights(half).float())
-
-
 def test_the_reference_is_the_checkpoint_that_training_starts_from(tmp_path, monkeypatch):
     """Supervised, then NLPO: penalty and first mask are of the supervised model, and only the policy moves."""
     base = tiny.run("causal", "nlpo", tmp_path / "run", learning_rate=1e-2)

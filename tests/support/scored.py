@@ -4,6 +4,7 @@ import copy
 import math
 from dataclasses import dataclass
 
+import pytest
 import torch
 from support import exactness, tiny
 
@@ -225,6 +226,12 @@ def steps_of(run, state, monkeypatch, n=0):
 def close(found, exact, tolerance=1e-5):
     """Whether a float32 gradient is the double one up to rounding: float32 has 6e-8, a pass adds up thousands."""
     return float((found - exact).norm()) <= tolerance * float(exact.norm()) and float(exact.norm()) > 0
+
+
+def assert_step(step, loss, model, rel=1e-5, gradient=1e-5, name="loss/total"):
+    """Compare a step with that of a slow loss of a model in double precision."""
+    assert number(step.measured[name]) == pytest.approx(number(loss), rel=rel, abs=1e-6)
+    assert close(step.gradient, gradient_of(loss, model), gradient)
 
 
 def number(x):
