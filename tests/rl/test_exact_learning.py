@@ -15,12 +15,11 @@ from grue.algorithms.cards.supervised import SupervisedConfig
 from grue.runs.recipes import make_config
 from grue.task_files import SUITES, load_task, task_names
 
-torch, tiny, tiny_models, oracles, exactness, losses = lates(
-    "torch support.tiny support.tiny_models support.oracles support.exactness support.losses"
+torch = late("torch")
+tiny, tiny_models, oracles, exactness, losses, saved = lates(
+    "tiny tiny_models oracles exactness losses saved", "support."
 )
-checkpoint, critics, contexts, lm, loading, scoring, tokens = lates(
-    "checkpoint critic distributed forward load log_probs tokens", "grue.lm."
-)
+critics, contexts, lm, scoring, tokens = lates("critic distributed forward log_probs tokens", "grue.lm.")
 experience, rl, optimisation, trainer = lates("experience functional optimize trainer", "grue.rl.")
 ppo, runs = late("grue.algorithms.ppo"), late("grue.runs.train")
 FAMILIES = ["causal", "seq2seq"]
@@ -79,10 +78,7 @@ def test_the_reference_is_the_checkpoint_that_training_starts_from(tmp_path, mon
     """Supervised, then NLPO: penalty and first mask are of the supervised model, and only the policy moves."""
     base = tiny.run("causal", "nlpo", tmp_path / "run", learning_rate=1e-2)
     warm = tiny.model("causal", seed=9)
-    manifest = checkpoint.CheckpointManifest(
-        "tests", "tiny", "0", "supervised", "supervised", "tiny", 1, 3, "0", {}, {}
-    )
-    checkpoint.save_checkpoint(tmp_path / "warm", warm, base.trainer.tokenizer, manifest, base.plan.task.decoding, "")
+    saved.save(tmp_path / "warm", model=warm)
     plan = dataclasses.replace(base.plan, init=tmp_path / "warm")
     policy, tokenizer = runs._load_policy(plan)
     run = dataclasses.replace(base, trainer=dataclasses.replace(base.trainer, policy=policy, tokenizer=tokenizer))
