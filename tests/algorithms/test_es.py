@@ -10,7 +10,7 @@ from grue.algorithms.cards.es import ESConfig
 from grue.errors import ConfigError, TrainingError
 from grue.runs.algorithms import find_card
 
-torch, tiny, exactness, es = lates("torch support.tiny support.exactness grue.algorithms.es")
+torch, stats, tiny, exactness, es = lates("torch scipy.stats support.tiny support.exactness grue.algorithms.es")
 adapters, distributed = late("grue.lm.adapters"), late("grue.lm.distributed")
 EOS, SEED = 1, 1
 TWO_PROMPTS = {"rollouts": 12, "perturbations": 3}
@@ -30,14 +30,9 @@ def chance(*purpose):
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
-def likeliest(model, tokenizer, prompt, longest=8):
+def likeliest(model, tokenizer, prompt):
     """The greedy answer to one prompt, without a batch, a cache or a sampler; and whether it never ended."""
-    ids, said = tokenizer(prompt, truncation=True, max_length=10)["input_ids"], []
-    while len(said) < longest:
-        logits = exactness.alone(model, ids, [*said, 0])[-1]
-        said.append(logits.index(max(logits)))
-        if said[-1] == EOS:
-            break
+    said = exactness.greedy(model, tokenizer(prompt, truncation=True, max_length=10)["input_ids"], 8)
     return tokenizer.decode(said, skip_special_tokens=True).strip(), said[-1] != EOS
 
 
@@ -58,9 +53,7 @@ def by_hand(family, n, noise, penalty):
             texts += [text for text, _ in answers]
             paid = [exactness.letters([], [text])[0] - penalty * cut for text, cut in answers]
             fitness.append(sum(paid) / 2)
-    lower = [sum(b < a for b in fitness) for a in fitness]
-    equal = [sum(abs(b - a) < 1e-9 for b in fitness) for a in fitness]
-    ranks = [(less + (same - 1) / 2) / 5 - 0.5 for less, same in zip(lower, equal, strict=True)]
+    ranks = [(rank - 1) / 5 - 0.5 for rank in stats.rankdata([round(value, 9) for value in fitness])]
     gradient = [
         sum((ranks[2 * pair] - ranks[2 * pair + 1]) * drawn[pair][k].double() for pair in range(3)) / (2 * 3 * noise)
         for k in range(len(drawn[0]))

@@ -83,10 +83,7 @@ def test_a_reward_is_what_the_rewriter_keeps_of_each_token(family, tmp_path):
     examples, ids = tiny.examples()[:6], [scored.ids_of(text) for text in texts]
     (parts,), found = reward.parts(examples, texts, token_ids=ids, truncated=[False] * 6), []
     for example, response, values in zip(examples, ids, parts, strict=True):
-        prompt, written = scored.prompt_of(model, example), []
-        while len(written) < 8 and scored.EOS not in written:
-            following, _ = exactness.plain(model, behind(prompt, response), [*written, scored.EOS])
-            written.append(int(following[-1].argmax()))
+        written = exactness.greedy(model, behind(scored.prompt_of(model, example), response), 8)
         kept = longest_parts(response, written)
         size = len(response)
         assert values == pytest.approx([(1 if place in kept else -1) / size for place in range(size)])

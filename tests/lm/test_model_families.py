@@ -24,15 +24,6 @@ def one_row(kind, model, asked, said):
     return exactness.plain(model, asked, said, START.get(kind, 1))
 
 
-def greedy(kind, model, asked, most):
-    """The likeliest answer, one plain call a token."""
-    said = []
-    while len(said) < most and 1 not in said:
-        with torch.no_grad():
-            said.append(int(one_row(kind, model, asked, [*said, 0])[0][-1].argmax()))
-    return said
-
-
 @pytest.mark.parametrize("kind", [*tiny_models.ALL, *model_families.SUPPORTED])
 def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
     """And so does stepping with a cache."""
@@ -201,7 +192,7 @@ def test_t5gemma_starts_with_its_decoder_s_first_token_after_saving_and_loading_
     loaded, tokenizer = loading.load_language_model("seq2seq", str(tmp_path / "kept"))
     [found] = predicting.predict((loaded, tokenizer), tiny.task("seq2seq"), [example], settings, 1)
     asked = tokenizer(example.prompt)["input_ids"]
-    said = greedy("t5gemma", model, asked, 5)
+    said = exactness.greedy(model, asked, 5, START["t5gemma"])
     assert found.text == tokenizer.decode(said, skip_special_tokens=True).strip()
     plain = hf.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "kept").generate(torch.tensor([asked]))[0]
     assert plain.tolist() == [2, *said]

@@ -51,6 +51,16 @@ def alone(model, prompt, response):
         return plain(model, prompt, response)[0].tolist()
 
 
+def greedy(model, prompt, longest, start=0):
+    """The likeliest response, one plain call a token."""
+    said = []
+    while len(said) < longest and EOS not in said:
+        with torch.no_grad():
+            following = plain(model, prompt, [*said, EOS], start)[0][-1].tolist()
+        said.append(following.index(max(following)))
+    return said
+
+
 def at_once(model, prompt, begun):
     """Logits [N, T + 1, V] of beginnings [N, T] of a response to the same prompt."""
     prompts, start = torch.tensor([prompt]).expand(len(begun), -1), torch.zeros_like(begun[:, :1])
