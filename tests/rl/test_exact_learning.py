@@ -118,26 +118,6 @@ def test_the_plan_tells_the_unit_of_the_target():
     assert "  kl_target = none\n" in commands.grue(*plain).output
 
 
-@pytest.mark.parametrize(("kind", "shared"), [("gpt2", False), ("t5", True)])
-def test_a_value_knows_nothing_of_the_token_it_stands_before(kind, shared):
-    model, prompts, responses = tiny_models.batch(kind)
-    critic = critics.Critic(model, shared)
-
-    def values(ids):
-        given = tokens.Tokens(ids, responses.mask)
-        with torch.no_grad():
-            return critic(prompts, given, lm.forward(model, prompts, given, states=True)[1])
-
-    assert (values(responses.ids) == 0).all(), "a new critic knows nothing"
-    torch.nn.init.normal_(critic.head.weight, generator=torch.Generator().manual_seed(0))
-    before, at = values(responses.ids), 2
-    other = responses.ids.clone()
-    other[2, at] = 9 if int(other[2, at]) != 9 else 8
-    changed = ~torch.isclose(values(other), before, atol=1e-6)
-    assert not changed[:2].any() and not changed[2, : at + 1].any()
-    assert changed[2, at + 1 : int(responses.mask[2].sum())].all()
-
-
 def test_advantages_are_whitened_once_for_all_minibatches(tmp_path, monkeypatch):
     seen, original = [], ppo.token_losses
 

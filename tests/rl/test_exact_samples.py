@@ -1,6 +1,5 @@
 """What is sampled is what is scored, down to the last token (docs/reference/exactness.md), against slow loops."""
 
-import dataclasses
 import math
 import statistics
 
@@ -224,31 +223,6 @@ def test_training_does_not_begin_with_dropout(algorithm, tmp_path):
         tiny.train(run)
     adapters.adapt(run.trainer.policy, run.plan.config)
     assert not [m for m in run.trainer.policy.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
-
-
-@pytest.mark.parametrize("family", ["causal", "seq2seq"])
-def test_the_end_token_counts_and_nothing_behind_it_does(family, tmp_path):
-    run, learner, found = exactness.world(family, tmp_path, "least length", masked=False, n=0)
-    ids, mask = found.rollout.responses.ids, found.mask
-    lengths = [row.index(EOS) + 1 if EOS in row else len(row) for row in ids.tolist()]
-    assert len(set(lengths)) > 2 and min(lengths) < ids.shape[1]
-    assert mask.tolist() == [[t < length for t in range(ids.shape[1])] for length in lengths]
-    advantages, returns = experience.advantages_and_returns(found, run.plan.config)
-    for tensor in (
-        *(found.log_probs, found.kl, found.kl_vocabulary, found.rewards, found.policy.entropy, found.policy.values),
-        *(advantages, returns),
-    ):
-        assert (tensor[~mask] == 0).all() and (tensor[mask] != 0).any()
-
-    def gradients(rollout):
-        experience = dataclasses.replace(found, responses=dataclasses.replace(found.responses, rollout=rollout))
-        loss = losses.of_ppo(run, learner, run.plan.config, experience, advantages, returns, torch.arange(12))
-        return tiny_models.gradients(run.trainer.policy, loss["loss"])
-
-    other = tokens.Tokens(torch.where(mask, ids, 7), mask)
-    before, after = gradients(found.rollout), gradients(dataclasses.replace(found.rollout, responses=other))
-    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
-    assert any(float(gradient.abs().max()) > 1e-3 for gradient in before.values())
 
 
 def test_raw_scores_are_logged_whatever_is_made_of_them(tmp_path):
