@@ -7,14 +7,14 @@ import os
 import resource
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.errors import DataError
 from grue.lm import checkpoint
 from grue.tasks import Backbone
 
-torch, safetensors, saved = late("torch"), late("safetensors"), late("support.saved")
-tiny, adapters, golden = late("support.tiny"), late("grue.lm.adapters"), late("support.golden")
+torch, safetensors, adapters = lates("torch safetensors grue.lm.adapters")
+tiny, saved, golden = lates("tiny saved golden", "support.")
 
 FAMILIES = ("causal", "seq2seq")
 

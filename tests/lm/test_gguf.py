@@ -9,17 +9,15 @@ import zipfile
 from dataclasses import replace
 
 import pytest
-from support.late import late
+from support.late import lates
 from support.paths import REAL
 
 from grue.errors import DataError, Unavailable, UnknownName
 from grue.lm import gguf, packaged
 from grue.lm.folder import locate_model
 
-torch, hf, np, loading, scorers = (
-    late(name) for name in ("torch", "transformers", "numpy", "grue.lm.load", "grue.lm.scorers")
-)
-files = late("support.gguf_files")
+torch, hf, np, files = lates("torch transformers numpy support.gguf_files")
+loading, scorers = lates("grue.lm.load grue.lm.scorers")
 needs_gguf = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("gguf", "accelerate"))), reason="needs pip install 'grue[small]'"
 )

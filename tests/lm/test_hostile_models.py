@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from support.late import late
+from support.late import lates
 from support.paths import ROOT
 
 from grue.cli.main import main
@@ -20,9 +20,8 @@ from grue.errors import DataError, Unavailable
 from grue.files import sha256_file
 from grue.lm import checkpoint
 
-torch, tiny, safetensors, saving = late("torch"), late("support.tiny"), late("safetensors.torch"), late("support.saved")
-loading, scorers = late("grue.lm.load"), late("grue.lm.scorers")
-hub_server = late("support.hub_server")
+torch, safetensors, loading, scorers = lates("torch safetensors.torch grue.lm.load grue.lm.scorers")
+tiny, saving, hub_server = lates("tiny saved hub_server", "support.")
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.late import late
+from support import model_families, tiny_models
+from support.late import lates
 
 from grue.errors import DataError, Unavailable, UnknownName
 from grue.lm.folder import locate_model
 from grue.mini.manifest import HERE
 
-torch, hf, loading, scorers = late("torch"), late("transformers"), late("grue.lm.load"), late("grue.lm.scorers")
-checks = late("grue.lm.checks")
-tiny, model_families, tokenizers = late("support.tiny"), late("support.model_families"), late("tokenizers")
+torch, hf, tokenizers, tiny = lates("torch transformers tokenizers support.tiny")
+loading, scorers, checks, lm = lates("load scorers checks model", "grue.lm.")
 
 MODELS = HERE / "models"
 LISTED = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))["models"]
@@ -195,15 +195,11 @@ def test_gpt2_without_pad_token_pads_with_its_end(small):
 
 
 def test_dropout_is_off_even_in_training_mode(tmp_path):
-    shape = {"vocab_size": 8, "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 2, "num_heads": 2}
-    config = hf.T5Config(**shape, dropout_rate=0.5, decoder_start_token_id=0)
-    hf.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
-    small_tokenizer(tmp_path, pad_token="<pad>", eos_token="<eos>")
+    tiny_models.model("t5").save_pretrained(tmp_path)
+    tiny.tokenizer("seq2seq").save_pretrained(tmp_path)
     model, _ = loading.load_language_model("seq2seq", str(tmp_path))
     assert not model.training
-    model.train()
-    ids = torch.tensor([[3, 4, 5]])
-    assert torch.equal(model(ids, decoder_input_ids=ids).logits, model(ids, decoder_input_ids=ids).logits)
+    lm.assert_no_dropout(model.train())
 
 
 @pytest.mark.parametrize("kind", ["mixtral", "encoder_decoder", "gpt_neox"])

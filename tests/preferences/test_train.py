@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue import files
 from grue.errors import ConfigError, DataError, TrainingError
@@ -18,10 +18,10 @@ from grue.preferences.read import read_pairs
 from grue.preferences.settings import reward_settings
 from grue.shapes import from_dict
 
-torch, safetensors, preferences = late("torch"), late("safetensors.torch"), late("support.preferences")
-training, reward_model = late("grue.preferences.train"), late("grue.lm.reward_model")
-metric, seeds = late("grue.metrics.neural.reward_model"), late("grue.lm.seeds")
-runs = late("grue.runs.train")
+torch, safetensors, preferences = lates("torch safetensors.torch support.preferences")
+training, reward_model, metric, seeds, runs = lates(
+    "preferences.train lm.reward_model metrics.neural.reward_model lm.seeds runs.train", "grue."
+)
 
 
 def learner(tmp_path, family, **settings):
