@@ -124,9 +124,9 @@ def test_a_damaged_file_is_refused(damage, written, cache, tmp_path, refused):
 
 @needs_gguf
 def test_what_is_no_whole_causal_model_is_refused(written, model, cache, tmp_path, refused):
-    other = files.write_gguf(tmp_path / "other.gguf", model, "t5")
+    others = [files.write_gguf(tmp_path / f"{kind}.gguf", model, kind) for kind in ("t5", "bert", "whisper")]
     lacking = files.write_gguf(tmp_path / "lacking.gguf", model, left_out=["model.layers.1.mlp.up_proj.weight"])
-    for path in (other, lacking, "nowhere/model.gguf"):
+    for path in (*others, lacking, "nowhere/model.gguf"):
         with refused(DataError):
             locate_model(str(path))
     with refused(DataError):
