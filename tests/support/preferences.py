@@ -38,23 +38,12 @@ def pairs(path, ties=True, parts=True, count=3, seed=0):
     return path
 
 
-def train(
-    tmp_path,
-    name="rm",
-    task=TASK,
-    stop=lambda: False,
-    progress=lambda done, total, said: None,
-    split="train",
-    **settings,
-):
+def train(tmp_path, name="rm", task=TASK, split="train", stop=lambda: False, progress=lambda *said: None, **settings):
     """Train a reward model below a folder; return its own folder and what it says of itself."""
-    place = tmp_path / "backbone"
-    path = tmp_path / "pairs.jsonl"
+    place, path = tmp_path / "backbone", tmp_path / "pairs.jsonl"
+    asked = (path if path.exists() else pairs(path), task, EXAMPLES, tmp_path / name)
     made = train_reward_model(
-        path if path.exists() else pairs(path),
-        task,
-        EXAMPLES,
-        tmp_path / name,
+        *asked,
         reward_settings({**SETTINGS, **settings}),
         backbone=str(place) if place.exists() else backbone(place),
         split=split,
