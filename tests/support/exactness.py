@@ -1,4 +1,4 @@
-"""What the tests of the details of docs/exactness.md share: samplers, and slow ways to the same numbers."""
+"""What the tests of the details of docs/reference/exactness.md share: samplers, and slow ways to the same numbers."""
 
 import math
 
