@@ -120,6 +120,16 @@ def test_every_detail_of_exactness_has_a_place_and_a_proof_that_are_there():
         pkgutil.resolve_name(f"grue.{name}")
 
 
+def test_every_attack_that_trust_names_is_a_test_that_is_there():
+    named = {*re.findall(r"`(test_\w+)`", text("docs/reference/trust.md"))}
+    assert named and named <= {
+        name
+        for path in (TESTS / "submissions", TESTS / "docs")
+        for file in path.glob("test_*.py")
+        for name in functions_of(file)
+    }
+
+
 # --- commands --------------------------------------------------------------------------------------------------------
 
 BLOCK = re.compile(r"^```(?:bash|console|)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
