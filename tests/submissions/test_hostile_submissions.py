@@ -380,8 +380,8 @@ def mutated(value, chance):
 
 def mutated_file(name, content, chance):
     if name == PREDICTIONS:
-        lines = [json.loads(line) for line in gzip.decompress(content).splitlines()]
-        return gzip.compress("\n".join(json.dumps(line) for line in mutated(lines, chance) or [0]).encode())
+        lines = mutated([json.loads(line) for line in gzip.decompress(content).splitlines()], chance)
+        return gzip.compress("\n".join(map(json.dumps, lines if isinstance(lines, list) else [lines])).encode())
     return json.dumps(mutated(json.loads(content), chance)).encode()
 
 
