@@ -63,7 +63,7 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> 
         Unavailable: peft is not installed.
     """
     try:
-        from peft import LoraConfig
+        from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise Unavailable(
             f"lora_rank is {rank}, but peft is not installed: pip install 'grue[lora]', or set lora_rank = 0."
@@ -82,7 +82,7 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> 
         warnings.filterwarnings("ignore", message="fan_in_fan_out")  # a model with layers of both kinds
         warnings.filterwarnings("ignore", message=".*_pattern keys did not match")  # a model refused below
         torch.manual_seed(seed)
-        model.add_adapter(LoraConfig(target_modules=list(layers), **settings))
+        inject_adapter_in_model(LoraConfig(target_modules=list(layers), **settings), model)
     if _adapted_layers(model).keys() != layers.keys():  # peft rewrites the list for some mixtures of experts
         raise ConfigError(
             f"lora_rank: peft adapts weights of {type(model).__name__} other than its linear layers, in a form that "
@@ -126,7 +126,6 @@ def merged(model: PreTrainedModel) -> PreTrainedModel:
     for name, layer in _adapted_layers(plain).items():
         layer.merge()
         plain.set_submodule(name, layer.get_base_layer())
-    plain._hf_peft_config_loaded = False
     del plain.peft_config
     return plain.requires_grad_(True)
 

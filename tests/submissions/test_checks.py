@@ -220,7 +220,7 @@ VIOLATIONS = [
     (9, "a metric that runs here", result(errors=["meteor: best of all systems"])),
     (70, "a folder", config(False, data_dir="/home")),
     (70, "no run", put("commongen/config.json", '{"schema": 1, "stages": []}')),
-    (70, "deep nesting", put("commongen/config.json", "[" * 1000 + "]" * 1000)),
+    (70, "deep nesting", put("commongen/config.json", "[" * 10_000 + "]" * 10_000)),
     (71, "other runs", both(config(), config(False, config={"epochs": 2, "train_share": None}))),
     (71, "what was not trained", config(False)),
     (71, "a reward that no result names", both(config(algorithm="ppo"), system(reward=""))),
