@@ -1,6 +1,7 @@
 """Whether a board can tell methods apart: `python experiments/acceptance.py [--board leaderboard/mini.json]`.
 
-With `--table`, instead: preference of each system on each task, bold where it is decidedly above the start.
+With `--table`, instead: preference of each system on each task, bold where it is decidedly above the start. With
+`--draws`: the public test beside the fresh draws of the rows' records, one seed a task.
 
 Five measures, with targets that were set before the third edition's rows were made (docs/background/protocol.md):
 
@@ -25,6 +26,8 @@ from grue.records import LOOKUPS
 from grue.stats.correlation import kendall
 from grue.stats.intervals import mean
 from grue.stats.paired import LEVEL, Contrast, holm, judge_seeds
+from grue.submissions.trust.draw import Gap
+from grue.submissions.trust.record import read_trust
 
 ROOT = Path(__file__).parent.parent
 START = "supervised"
@@ -39,7 +42,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--board", type=Path, default=ROOT / "leaderboard" / "mini.json")
     parser.add_argument("--table", action="store_true", help="the table of docs/background/findings.md")
+    parser.add_argument("--draws", action="store_true", help="what the records of verified rows say of fresh draws")
     asked = parser.parse_args()
+    if asked.draws:
+        print(*draws(ROOT / "submissions" / "mini"), sep="\n")
+        return
     board = read_board(asked.board)
     if asked.table:
         print(*table(board), sep="\n")
@@ -77,6 +84,23 @@ def table(board: Board) -> Iterator[str]:
         }
         cells = [f"**{value:.1f}**" if sign[task] == 1 else f"{value:.1f}" for task, value in values.items()]
         yield f"| `{row.system}` | {mean(list(values.values())):.1f} | {' | '.join(cells)} |"
+
+
+def draws(folder: Path) -> Iterator[str]:
+    """Yield preference on the public test and on fresh draws: by task, and each row's lead over the start."""
+    gaps: dict[str, dict[str, Gap]] = {}
+    for path in sorted(folder.glob("*.trust.json")):
+        system = path.name.removesuffix(".trust.json")
+        if trust := read_trust(folder / system):
+            gaps[system] = {run.task: run.fresh.gaps["preference"] for run in trust.reruns if run.fresh}
+    for task in gaps[START]:
+        yield f"{task}: public − fresh {mean([row[task].value for row in gaps.values()]):+.1f} over {len(gaps)} rows"
+    for of in (START, f"{START}_x2"):
+        yield f"\n| lead over {of} | public | fresh |\n|---|---|---|"
+        for system, row in gaps.items():
+            public = mean([gap.public - gaps[of][task].public for task, gap in row.items()])
+            fresh = mean([gap.fresh - gaps[of][task].fresh for task, gap in row.items()])
+            yield f"| {system} | {public:+.1f} | {fresh:+.1f} |"
 
 
 def by_seed(row: Row, task: str) -> Mapping[int, float]:

@@ -175,10 +175,8 @@ def enable_checkpointing(model: PreTrainedModel) -> None:
     It is a ConfigError if the architecture does not support it.
     """
     silence_dropout(model)
-    # Early releases of transformers 5 have only the second name, later ones deprecate it.
-    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
     try:
-        enable({"use_reentrant": False})
+        model.activation_checkpointing_enable({"use_reentrant": False})
     except ValueError as error:
         raise ConfigError(f"gradient_checkpointing: {str(error).rstrip('.')}; set it to false.") from error
     model.disable_input_require_grads()  # only reentrant checkpointing needs it; it unfreezes encoders

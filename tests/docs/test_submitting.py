@@ -101,13 +101,7 @@ def test_other_workflows_only_read_and_their_scripts_hold_no_expressions(name: s
     assert "secrets." not in TEXTS[name] and "github.token" not in TEXTS[name]
     allowed = {f"github.event.pull_request.{side}.sha" for side in ("base", "head")} | {"github.ref", "runner.temp"}
     allowed |= {"github.event.pull_request.author_association"}  # GitHub's word for what somebody may write
-    allowed |= {
-        "matrix.python",
-        "matrix.kind",
-        "matrix.row",
-        "matrix.task",
-        "matrix.resolution",
-    }  # of the workflow itself
+    allowed |= {f"matrix.{name}" for name in ("python", "kind", "row", "task", "resolution")}  # of the workflow itself
     assert {*re.findall(r"\$\{\{\s*(.*?)\s*\}\}", TEXTS[name])} - allowed <= {"!cancelled()"}
     assert not any("${{" in step.get("run", "") for step in steps(name))
     assert all(checkout["persist-credentials"] is False for checkout in checkouts(name))
