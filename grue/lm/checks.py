@@ -113,7 +113,7 @@ def check_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
     with _trying(model, "decoding step by step with a cache"):
         step = Steps(model, prompts)
         stepped = torch.stack([step(drawn)[0] for drawn in (None, *responses.ids[:, :2].unbind(1))], 1)
-    _compare(model, "its cache changes its logits", stepped, logits)
+    _compare(model, "it gives other logits when it decodes step by step with a cache", stepped, logits)
     with _trying(model, "a pass without the language head, which a critic needs,"):
         trunk = trunk_states(model, prompts, responses)
     assert states is not None, "forward was called with states=True"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, EncoderDecoderCache
-from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast
 
 from grue.lm.model import dropout_rates, is_seq2seq, is_wide, recomputes, start_id
 from grue.lm.tokens import Tokens
@@ -112,6 +112,7 @@ def _encoder_outputs(model: PreTrainedModel, prompts: Tokens, encoded: Tensor | 
 
 
 INDEXED = (DynamicLayer, DynamicSlidingWindowLayer)  # layers of a cache that hold only keys and values
+CACHE = "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"  # before 5.24
 
 
 class Steps:
@@ -144,8 +145,8 @@ class Steps:
                 self.cache = once.cache
                 return logits[places], None if last is None else last[places]
         inputs = self._causal_inputs(drawn) if self.encoder is None else self._seq2seq_inputs(drawn, self.encoder)
-        out = self.model(**inputs, past_key_values=self.cache, use_cache=True, output_hidden_states=self.states)
-        self.cache = out.past_key_values
+        out = self.model(**inputs, **{CACHE: self.cache}, use_cache=True, output_hidden_states=self.states)
+        self.cache = getattr(out, CACHE, None)
         hidden = None
         if self.states:
             hidden = (out.hidden_states if self.encoder is None else out.decoder_hidden_states)[-1][:, -1]

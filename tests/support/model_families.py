@@ -73,9 +73,6 @@ SEQ2SEQ = {
 }
 REFUSED = {
     "mamba": lambda: hf.MambaForCausalLM(hf.MambaConfig(**PLAIN, state_size=4)),
-    "mamba2": lambda: hf.Mamba2ForCausalLM(
-        hf.Mamba2Config(**PLAIN, state_size=4, num_heads=4, head_dim=16, n_groups=1, chunk_size=4)
-    ),
     "recurrent_gemma": lambda: hf.RecurrentGemmaForCausalLM(
         hf.RecurrentGemmaConfig(
             **PLAIN | {"num_hidden_layers": 3}, num_attention_heads=2, intermediate_size=48, lru_width=32
