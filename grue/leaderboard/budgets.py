@@ -22,51 +22,6 @@ Calls = Mapping[str, Mapping[int, float | None]]
 """Task → place of a row → reward calls of a run, mean over seeds; None if unknown."""
 
 
-def reward_calls(rows: Sequence[Row], task: str) -> dict[int, dict[int, float]]:
-    """Return place of a row → seed → the texts rewarded on a task until the kept update, as far as it is known.
-
-    A result's own statement counts. Results of older versions state only episodes, with those of the start. These
-    are subtracted if a run of the board made the start and states them; for a start from other weights the number is
-    unknown.
-    """
-    cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None}
-    episodes_of_start = {
-        (seed, line[0]): cell.training.get("episodes", {}).get(seed)
-        for cell in cells.values()
-        for seed, line in cell.lineage.items()
-        if len(line) == 1 or not cell.rewards
-    }
-    calls: dict[int, dict[int, float]] = {}
-    for i, cell in cells.items():
-        for seed, episodes in cell.training.get("episodes", {}).items():
-            start = cell.lineage.get(seed, ())[1:]
-            before = episodes_of_start.get((seed, start[0])) if start else 0.0
-            if not cell.rewards:
-                calls.setdefault(i, {})[seed] = 0.0
-            elif before is not None and before <= episodes:
-                calls.setdefault(i, {})[seed] = episodes - before
-        if stated := cell.training.get("reward_calls"):
-            calls[i] = {**calls.get(i, {}), **stated}
-    return calls
-
-
-def whole_calls(cell: Cell, until_kept: Mapping[int, float]) -> dict[int, float]:
-    """Return seed → the texts rewarded in the whole run, as far as it is known, to compare runs by.
-
-    Results of older versions state it only until the kept update. Their updates are equal for all seeds of a
-    task, so the last update gives the total.
-
-    Args:
-        until_kept: Of the cell, by `reward_calls`.
-    """
-    calls = dict(cell.whole.get("reward_calls", {}))
-    rates = {until_kept[seed] / update for seed, update in cell.updates.items() if update and seed in until_kept}
-    if len(rates) == 1:
-        (rate,) = rates
-        calls = {seed: rate * update for seed, update in cell.last_updates.items() if seed in until_kept} | calls
-    return calls
-
-
 def differ(calls: float, other: float) -> bool:
     """Whether two numbers of reward calls count as different."""
     return max(calls, other) > (1 + TOLERANCE) * min(calls, other)
@@ -75,12 +30,10 @@ def differ(calls: float, other: float) -> bool:
 def calls_of(rows: Sequence[Row]) -> Calls:
     """Return the reward calls of the rows that were trained with a reward."""
     calls: dict[str, dict[int, float | None]] = {}
-    for task in dict.fromkeys(task for row in rows for task in row.cells):
-        until_kept = reward_calls(rows, task)
-        for i, row in enumerate(rows):
-            cell = row.cells.get(task)
-            if cell is not None and _was_rewarded(row, cell):
-                calls.setdefault(task, {})[i] = _mean(cell, whole_calls(cell, until_kept.get(i, {})))
+    for i, row in enumerate(rows):
+        for task, cell in row.cells.items():
+            if _was_rewarded(row, cell):
+                calls.setdefault(task, {})[i] = _mean(cell)
     return calls
 
 
@@ -91,8 +44,9 @@ def _was_rewarded(row: Row, cell: Cell) -> bool:
     return bool(cell.rewards) and row.standing != "reference" and trained
 
 
-def _mean(cell: Cell, calls: Mapping[int, float]) -> float | None:
+def _mean(cell: Cell) -> float | None:
     """Return the mean over the seeds that did not fail; None if one of them is unknown or 0, which is impossible."""
+    calls = cell.whole.get("reward_calls", {})
     by_seed = [calls.get(seed, 0.0) for seed in cell.seeds if seed not in cell.failed]
     return fmean(by_seed) if by_seed and all(by_seed) else None
 
@@ -167,10 +121,7 @@ def unlike_calls(a: str, b: str, tasks: Mapping[str, tuple[Sequence[Entry], Sequ
         listed = ", ".join(differing)
         yield f"Reward calls of a whole training run of {a} and {b} differ by more than {WITHIN}: {listed}."
     if unknown:
-        yield (
-            f"Reward calls of a whole training run are not stated by both systems on {', '.join(unknown)}; the board "
-            "works them out where it has the row that a run began from."
-        )
+        yield f"Reward calls of a whole training run are not stated by both systems on {', '.join(unknown)}."
 
 
 def _rewarded(entries: Sequence[Entry]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from support.boards import five, references, with_result, with_system
 from support.factories import a_task, entries
 
-from grue.leaderboard.budgets import differ, reward_calls, unlike_calls, whole_calls
+from grue.leaderboard.budgets import differ, unlike_calls
 from grue.leaderboard.published import read_board
 from grue.leaderboard.rank import rank
 from grue.records import About
@@ -81,25 +81,6 @@ def test_a_rewarded_run_is_known_by_its_results():
     assert {family_of(row) for row in board.rows} == {"rl-backbone"}
 
 
-def test_older_results_are_known_by_their_updates():
-    """They state episodes until the kept update, those of the start included; one seed kept its start."""
-    start = rewarded("supervised", None, algorithm="supervised", reward="", weights="s", training={"episodes": 8000.0})
-    found = []
-    for name, last in (("older", 16), ("longer", 32)):
-        for entry in rewarded(name, None):
-            update = 0 if entry.result.seed == 5 else 8
-            spent = {"update": update, "training": {"episodes": 8000.0 + 128 * update}}
-            found.append(with_system(entry, weights=name, start="s", last={"update": last}, **spent))
-    assert notes(start, found, rewarded("new", 2048)) == [f"{OFF}longer (2.00 times)."]
-
-
-def test_seeds_of_unlike_updates_tell_nothing_of_a_seed_that_kept_its_start():
-    cell = rank(rewarded("a", None), [STORIES]).rows[0].cells["stories"]
-    cell = replace(cell, updates={1: 8, 2: 8, 3: 0}, last_updates=dict.fromkeys((1, 2, 3), 16))
-    assert whole_calls(cell, {1: 80.0, 2: 80.0, 3: 0.0}) == {1: 160.0, 2: 160.0, 3: 160.0}
-    assert whole_calls(cell, {1: 80.0, 2: 96.0, 3: 0.0}) == {}
-
-
 def test_a_shipped_board_keeps_the_budgets_and_says_the_note_anew(tmp_path):
     (tmp_path / "mini.json").write_text(as_json.render(rank([*A, *B], [STORIES, JOKES])))
     shipped = read_board(tmp_path / "mini.json")
@@ -153,26 +134,3 @@ def test_code_and_machines_are_named_as_they_are_spelt_and_nothing_else_is():
     cell = cell_of(*({"machine": machine, "algorithm": str(machine)} for machine in machines), grue=codes)
     assert cell.code == ("0.1.0", "0.1.0 (09d6de5)", "0.1.0 (09d6de5+)")
     assert (cell.machines, cell.algorithms) == ((machines[0], machines[3]), ())
-
-
-def test_rewarded_texts_are_the_episodes_after_the_start_on_the_board():
-    found = [
-        with_system(entry, training={"episodes": episodes}, **{k: f"{v}{entry.result.seed}" for k, v in line.items()})
-        for name, episodes, line in (
-            ("supervised", 8000, {"weights": "s"}),
-            ("ppo", 10048, {"weights": "p", "start": "s"}),
-            ("alone", 512, {"weights": "a"}),
-            ("elsewhere", 900, {"weights": "e", "start": "z"}),
-        )
-        for entry in entries(STORIES, name, {1: 40.0, 2: 41.0})
-    ]
-    learned = {"algorithm": "ppo", "reward": "liked"}
-    found = [e if e.result.system["name"] == "supervised" else with_system(e, **learned) for e in found]
-    rows = rank(found, [STORIES]).rows
-    names = [row.system for row in rows]
-    calls = {names[i]: by_seed for i, by_seed in reward_calls(rows, "stories").items()}
-    assert calls == {"supervised": {1: 0, 2: 0}, "ppo": {1: 2048, 2: 2048}, "alone": {1: 512, 2: 512}}
-    cells = [row.cells["stories"] for row in rows]
-    stated = [replace(cell, training={**cell.training, "reward_calls": {1: 7.0}}) for cell in cells]
-    rows = [replace(row, cells={"stories": cell}) for row, cell in zip(rows, stated, strict=True)]
-    assert reward_calls(rows, "stories")[names.index("ppo")] == {1: 7.0, 2: 2048}, "what is stated goes first"

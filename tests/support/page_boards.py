@@ -41,7 +41,7 @@ def trained_board() -> Board:
     The one that hacks states what its whole runs took.
     """
     found: list[Entry] = []
-    costs = {"supervised": 8000.0, "supervised+ppo": 10048.0, "nlpo": 4096.0}
+    calls = {"supervised": 0.0, "supervised+ppo": 2048.0, "nlpo": 4096.0}
     for name, at, natural in (("supervised", 40.0, 60.0), ("supervised+ppo", 50.0, 61.0), ("nlpo", 48.0, 40.0)):
         values = {seed: at + seed / 10 for seed in range(1, 6)}
         about = About(
@@ -53,7 +53,7 @@ def trained_board() -> Board:
             system = {
                 **{"name": name, "algorithm": name, "weights": f"{name}{seed}", "parameters": 1_417_600},
                 **({"start": f"supervised{seed}"} if "+" in name else {}),
-                "training": {"tokens": 1000.0 * seed, "episodes": costs[name], "seconds": 90.0},
+                "training": {"tokens": 1000.0 * seed, "reward_calls": calls[name], "seconds": 90.0},
                 "update": 0 if name == "nlpo" and seed > 3 else 16,
                 **({} if name == "supervised" else {"reward": "liked"}),
                 **({"last": {"update": 16, "training": whole}} if name == "nlpo" else {}),

@@ -17,7 +17,6 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
-from grue.leaderboard.budgets import reward_calls, whole_calls
 from grue.leaderboard.lineage import Starts, are_pairs, starts_on
 from grue.leaderboard.places import significantly_above
 from grue.leaderboard.trained_on import held_out_names
@@ -103,7 +102,6 @@ def _held_out(rows: Sequence[Row], task: BoardTask) -> list[Any]:
 
 def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
     """Return the cost of each row's runs on a task, summed over seeds, 0 if unknown: see `data.js`."""
-    calls = reward_calls(rows, task)
     spent_by_row: list[list[Any] | int] = [0] * len(rows)
     for i, row in enumerate(rows):
         cell = row.cells.get(task)
@@ -112,20 +110,19 @@ def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
             kept = [cell.updates.get(seed) for seed in cell.seeds]
             size = cell.parameters if cell.parameters != row.about.parameters else None
             updates = kept[0] if len(set(kept)) == 1 else kept
-            spent_by_row[i] = _without_last([tokens, _sum(calls.get(i), cell), seconds, updates, size, *rest], 4)
+            spent_by_row[i] = _without_last(
+                [tokens, _sum(cell.training.get("reward_calls"), cell), seconds, updates, size, *rest], 4
+            )
     return spent_by_row if any(spent_by_row) else []
 
 
 def _whole(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
     """Return the cost of whole runs, with the updates after the kept one, where it is known for all seeds."""
-    calls = reward_calls(rows, task)
     whole_by_row: list[list[Any] | int] = [0] * len(rows)
     for i, row in enumerate(rows):
         if (cell := row.cells.get(task)) is not None:
-            until_kept = calls.get(i, {})
-            stated = whole_calls(cell, until_kept) if cell.rewards else until_kept
-            costs: list[tuple[Mapping[int, float], Mapping[int, float]]] = [(until_kept, stated)]
-            costs += [(cell.training.get(cost, {}), cell.whole.get(cost, {})) for cost in OTHERS]
+            of_costs: tuple[Cost, ...] = ("reward_calls", *OTHERS)
+            costs = [(cell.training.get(cost, {}), cell.whole.get(cost, {})) for cost in of_costs]
             ended = {seed for seed, update in cell.last_updates.items() if cell.updates.get(seed) == update}
             known = [{seed: kept[seed] for seed in ended & kept.keys()} | dict(whole) for kept, whole in costs]
             sums = [_sum(by_seed, cell) if len(by_seed) == len(cell.seeds) else None for by_seed in known]
