@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grue import claims, files
-from grue.errors import DataError, GrueError
-from grue.evaluation.predictions import read_predictions
+from grue.errors import DataError
 from grue.records import UNFINISHED, Result
 
 CLAIM, PREDICTIONS, SCORES, RESULT = "evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"
@@ -110,39 +109,16 @@ def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:
 
 
 def fault_of(folder: Path) -> tuple[str, str] | None:
-    """Return the file of an evaluation that was changed or is missing, and what is wrong with it; None if none is.
-
-    Older versions recorded no hashes of files: there, only the predictions are checked, by their hash in the result.
-
-    Raises:
-        DataError: A file cannot be read.
-    """
+    """Return the file of an evaluation that was changed or is missing, and what is wrong with it; None if none is."""
     sums = _read_claim(folder).get(SHA256) if (folder / CLAIM).exists() else None
     if not isinstance(sums, dict):
-        return _fault_by_result(folder)
+        return RESULT, f"has no hash in {CLAIM}"
     for name in (PREDICTIONS, *((SEARCHED,) if SEARCHED in sums else ()), SCORES, RESULT):
         if not (folder / name).exists():
             return name, "is missing"
         if files.sha256_file(folder / name) != sums.get(name):
             return name, "was changed after the evaluation"
     return None
-
-
-def _fault_by_result(folder: Path) -> tuple[str, str] | None:
-    path = folder / PREDICTIONS
-    try:
-        expected = files.load_json(folder / RESULT, Result).hashes.get("predictions")
-    except DataError as error:
-        return RESULT, str(error).removeprefix(f"{folder / RESULT}: ").rstrip(".")
-    if expected is None:
-        return None
-    if not path.exists():
-        return PREDICTIONS, "is missing"
-    try:
-        actual = files.sha256_json(read_predictions(path))
-    except GrueError as error:
-        return PREDICTIONS, str(error).removeprefix(str(path)).lstrip(":, ").rstrip(".")
-    return None if actual == expected else (PREDICTIONS, "was changed after the evaluation")
 
 
 def weights_of(folder: Path) -> str:

@@ -32,19 +32,6 @@ def output(evaluated, tmp_path):
     return shutil.copytree(evaluated, tmp_path / "run")
 
 
-def without_hashes(output):
-    """As older versions wrote an evaluation."""
-    path = output / "evaluation.json"
-    kept = {key: value for key, value in json.loads(path.read_text()).items() if key != "sha256"}
-    path.write_text(json.dumps(kept))
-
-
-@pytest.fixture(params=[False, True], ids=["new", "older"])
-def older(request, output):
-    if request.param:
-        without_hashes(output)
-
-
 def content(output):
     """All that an evaluation says, but clocks."""
     result = json.loads((output / "result.json").read_text())
@@ -61,36 +48,25 @@ def leave_out_a_line(path):
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
 
 
-def test_a_finished_evaluation_is_only_read(older, output):
+def test_a_finished_evaluation_is_only_read(output):
     before = commands.contents(output)
     assert told_in_evaluating(output) == "" and folder.fault_of(output) is None
     assert commands.contents(output) == before
     assert sorted(path.name for path in output.iterdir()) == FILES
 
 
-@pytest.mark.parametrize(
-    ("older", "damage"),
-    [
-        (False, change_a_text),
-        (True, leave_out_a_line),
-        (True, lambda path: path.write_text("{broken\n" + path.read_text())),
-    ],
-    ids=["changed", "left out", "broken"],
-    indirect=["older"],
-)
-def test_predictions_that_were_changed_are_neither_finished_nor_scored(damage, older, output, evaluated, refused):
-    damage(output / "predictions.jsonl")
+def test_predictions_that_were_changed_are_neither_finished_nor_scored(output, evaluated, refused):
+    change_a_text(output / "predictions.jsonl")
     before = commands.contents(output)
     refused.command(*COMMAND, output, code=3)
     assert commands.contents(output) == before
     (output / "result.json").unlink()  # which a user may try
-    if damage is change_a_text:
-        told_in_evaluating(output, code=3)
+    told_in_evaluating(output, code=3)
     told_in_evaluating(output, "--force")
     assert content(output) == content(evaluated)
 
 
-def test_predictions_that_are_gone_are_made_again(older, output, evaluated, monkeypatch):
+def test_predictions_that_are_gone_are_made_again(output, evaluated, monkeypatch):
     path = output / "predictions.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.unlink()
@@ -128,10 +104,10 @@ def test_scores_and_results_that_were_changed_are_computed_again(name, damage, t
     assert told_in_evaluating(output) == ""
 
 
-def test_an_unreadable_result_of_an_older_version_is_computed_again(output, evaluated):
-    without_hashes(output)
-    (output / "result.json").write_text('{"schema": 1}')
-    with pytest.warns(UserWarning, match=rf"{output / 'result.json'}: .*; scoring again\."):
+def test_a_result_without_a_hash_is_computed_again(output, evaluated):
+    path = output / "evaluation.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "sha256"}))
+    with pytest.warns(UserWarning, match=rf"{output / 'result.json'}: has no hash .*; scoring again\."):
         api.evaluate("copy", "narrativeqa", limit=2, output=output)
     assert content(output) == content(evaluated)
 

@@ -12,6 +12,7 @@ from support.factories import a_result, a_task
 from support.own_task import OWN_TASK
 from support.paths import ROOT
 
+from grue.evaluation.folder import seal
 from grue.files import write_json, write_jsonl
 from grue.lm.checkpoint import CheckpointManifest
 from grue.sweep.grid import GridEntry, SweepGrid
@@ -20,6 +21,9 @@ from grue.sweep.schedule import Outcome
 
 # A run of a few seconds: two updates of eight answers, a state after each.
 SMALL = {"updates": 2, "rollouts": 8, "minibatch_size": 8, "epochs": 1, "validation_examples": 8, "save_every": 1}
+
+
+EVALUATED = {"predictions.jsonl": '{"id":"a","text":"b"}\n', "scores.jsonl": '{"id":"a"}\n'}
 
 
 def a_job(system="ppo", seed=1, task="imdb", after=None, evaluate=True, algorithm=None, suite="mini", **about):
@@ -40,7 +44,10 @@ def leave_results(record, job, preference=50.0):
     if job.trains:
         write_json(folder / "checkpoint" / "grue.json", a_manifest(job))
     if job.evaluate:
-        write_json(folder / "result.json", a_result(a_task(job.task), job.system, job.seed, preference))
+        for name, text in EVALUATED.items():
+            (folder / name).write_text(text)
+        weights = a_manifest(job).weights if job.trains else job.system
+        seal(folder, {"weights": weights}, a_result(a_task(job.task), job.system, job.seed, preference))
 
 
 def a_manifest(job):

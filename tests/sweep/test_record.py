@@ -10,15 +10,12 @@ from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
-from support.factories import a_result, a_task
 from support.paths import ROOT
-from support.sweeps import a_job, a_manifest, finish, leave_results
+from support.sweeps import EVALUATED, a_job, a_manifest, finish, leave_results
 
 from grue.cli.sweep_view import status_text
 from grue.errors import ConfigError, DataError
-from grue.evaluation.folder import seal
-from grue.files import read_json, read_jsonl, write_json, write_jsonl
-from grue.lm.checkpoint import CheckpointManifest
+from grue.files import read_jsonl, write_json, write_jsonl
 from grue.records import BASELINES
 from grue.runs.recipes import split_algorithm
 from grue.sweep.estimate import Duration, TimeEstimate, _measured, durations_of, estimate, unknown_because
@@ -76,13 +73,8 @@ def test_a_run_whose_result_cannot_be_read_is_not_finished_and_stops_no_other(re
 
 
 def test_what_was_changed_after_a_run_was_finished_is_told(record, finished):
-    weights = CheckpointManifest(**read_json(finished / "checkpoint/grue.json")).weights
-    content = {"predictions.jsonl": '{"id":"a","text":"b"}\n', "scores.jsonl": '{"id":"a"}\n'}
-    for name, text in content.items():
-        (finished / name).write_text(text)
-    seal(finished, {"weights": weights}, a_result(a_task(JOB.task), JOB.system, JOB.seed, 50.0))
     assert record.finished(JOB)
-    for name, text in content.items():
+    for name, text in EVALUATED.items():
         (finished / name).write_text(text.replace("a", "c"))
         assert record.fault(JOB) == f"{finished / name}: was changed after the evaluation."
         (finished / name).write_text(text)
