@@ -80,11 +80,7 @@ def _holds(progress: Path) -> bool:
 
 
 def read_claim(path: Path, cure: str) -> dict[str, Any]:
-    """Read a claim.
-
-    Raises:
-        DataError: It cannot be read; the message ends with `cure`.
-    """
+    """Read a claim."""
     try:
         claim = files.read_json(path)
     except DataError as error:
@@ -112,9 +108,6 @@ def refuse_other(where: Path, contents: str, held: Mapping[str, Any], expected: 
 
     Args:
         contents: What it holds, for messages: "responses".
-
-    Raises:
-        ConfigError: A value differs; names the first that a reader understands, and the keys of the others.
     """
     pairs = differences(held, expected)
     keys = sorted(pairs, key=lambda key: key.partition(".")[0].endswith(HASHES))
@@ -138,12 +131,7 @@ def _in_words(key: str, held: Any, expected: Any) -> str:
 
 @contextmanager
 def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
-    """Hold the lock of a folder, which is created if needed; the lock is released on exit, also of the process.
-
-    Raises:
-        ConfigError: Another process holds it; the message is `refusal`.
-        DataError: The folder cannot be written, or its file system has no locks.
-    """
+    """Hold the lock of a folder, which is created if needed; the lock is released on exit, also of the process."""
     path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -159,11 +147,7 @@ def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process holds the lock of a folder, which is not created.
-
-    Raises:
-        DataError: The lock cannot be read, or the file system has none.
-    """
+    """Whether a process holds the lock of a folder, which is not created."""
     path = folder / LOCK
     if not path.exists():
         return False

@@ -381,9 +381,6 @@ def check_number(name: str, number: int, least: int = 1) -> int:
 
     Args:
         name: Its name in messages.
-
-    Raises:
-        ConfigError: It is not a whole number, or below `least`.
     """
     whole = _whole(number)
     if whole is None or whole < least:

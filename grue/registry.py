@@ -86,9 +86,6 @@ def installed(group: str, noun: str) -> "dict[str, EntryPoint]":
 
     Args:
         noun: What the things are, for messages.
-
-    Raises:
-        ConfigError: Two packages offer different things of the same name.
     """
     offered: dict[str, EntryPoint] = {}
     for entry in _offered(group, _places()):

@@ -77,12 +77,7 @@ class BestOf:
 
 
 def choose_best_of(task: Task, n: int, pick_by: str | None = None) -> BestOf:
-    """Return how to pick the best of n on a task: by the task's reward unless it is an oracle, else by likelihood.
-
-    Raises:
-        ConfigError: n is below 2, or `pick_by` cannot be read.
-        UnknownName: `pick_by` names a metric that does not exist.
-    """
+    """Return how to pick the best of n on a task: by the task's reward unless it is an oracle, else by likelihood."""
     if n < 2:
         raise ConfigError(f"Best of {n}: there is nothing to pick from; draw at least 2 samples.")
     default = LIKELIHOOD if is_oracle(task.reward) else task.reward
@@ -99,19 +94,12 @@ def is_oracle(pick_by: str) -> bool:
 
     A metric's card states it; one without a card is assumed to. A user's functions get examples without
     either, see `without_references`.
-
-    Raises:
-        UnknownName: A term is neither a metric nor a function.
     """
     return pick_by not in (LIKELIHOOD, CONSENSUS) and any(_hidden(name) for _, name in parse_reward(pick_by))
 
 
 def reads_descriptions(reward: str, examples: Sequence[Example]) -> bool:
-    """Whether a reward reads what some examples' meta says of the reference, which other references do not change.
-
-    Raises:
-        UnknownName: A term is neither a metric nor a function.
-    """
+    """Whether a reward reads what some examples' meta says of the reference, which other references do not change."""
     read = set[str]().union(*(_hidden(name) for _, name in parse_reward(reward)))
     return any(f"meta.{key}" in read for example in examples for key in example.meta)
 
@@ -147,9 +135,6 @@ def make_judge(
 
     Args:
         examples: Those to be answered; metrics are prepared on them, without references unless it is an oracle.
-
-    Raises:
-        ConfigError: The reward has no value for a single text, or cannot be imported.
     """
     if best_of.pick_by == CONSENSUS:
         return None
@@ -160,7 +145,7 @@ def make_judge(
 
 
 def make_worth(reward: str, oracle: bool, task: Task, examples: Sequence[Example], spent: Spent | None = None) -> Worth:
-    """Return the function that values responses by a reward; arguments and errors as in `make_judge`.
+    """Return the function that values responses by a reward; arguments as in `make_judge`.
 
     Args:
         spent: Counts what it scores.

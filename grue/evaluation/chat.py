@@ -50,11 +50,7 @@ class Chatting:
         return padded(rows, eos_id(model, self.tokenizer), model.device, left=not is_seq2seq(model))
 
     def count_tokens(self, examples: Sequence[Example]) -> int:
-        """Return the number of tokens of all conversations.
-
-        Raises:
-            ConfigError: One does not fit into the model; the message names the longest.
-        """
+        """Return the number of tokens of all conversations."""
         rows = [rendered_ids(self.tokenizer, text) for text in self._texts(examples)]
         tokens, name = max((len(row), example.id) for row, example in zip(rows, examples, strict=True))
         check_conversation(self.model, tokens, self.settings.max_new_tokens, name)

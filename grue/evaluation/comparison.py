@@ -65,9 +65,6 @@ def compare_task(
     Args:
         a: A's predictions, one entry per seed. Likewise `b`; the seeds are not paired.
         generator: The source of the draws.
-
-    Raises:
-        SubmissionError, DataError, ConfigError, Unavailable: As in `axis_metrics` and `worth`.
     """
     metrics = axis_metrics(task, examples, "preference")
     of_a, of_b = ([worth(metrics, examples, predictions) for predictions in by_seed] for by_seed in (a, b))

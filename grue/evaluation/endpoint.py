@@ -42,12 +42,7 @@ class Endpoint:
 
 
 def checked(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint with its address normalised.
-
-    Raises:
-        ConfigError: The address, the model's name, the number of requests or a price is invalid; the key is not set, or
-            would travel unencrypted.
-    """
+    """Return an endpoint with its address normalised."""
     url = checked_url(endpoint.url)
     if not endpoint.model.strip() or not endpoint.model.isprintable():
         raise ConfigError("--endpoint needs --model NAME, the model's name at the server (GET /v1/models lists them).")
@@ -67,11 +62,7 @@ def checked(endpoint: Endpoint) -> Endpoint:
 
 
 def checked_url(url: str) -> str:
-    """Return the base address of a server without a trailing "/".
-
-    Raises:
-        ConfigError: It is not an address, or contains a password or a query.
-    """
+    """Return the base address of a server without a trailing "/"."""
     cure = "give the server's base address, such as http://localhost:8000/v1"
     if not (url.isascii() and url.isprintable()) or " " in url or not url.startswith(("http://", "https://")):
         raise ConfigError(f"--endpoint: {_without_secrets(url)} does not begin with http:// or https://; {cure}.")
@@ -107,11 +98,7 @@ def is_local(host: str) -> bool:
 
 
 def api_key(variable: str) -> str:
-    """Return the API key in an environment variable.
-
-    Raises:
-        ConfigError: It is not set, or no header can carry it; the message does not show it.
-    """
+    """Return the API key in an environment variable."""
     key = os.environ.get(variable, "").strip()
     if not key:
         raise ConfigError(  # the name is not shown: it may be the key itself

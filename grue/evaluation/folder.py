@@ -96,11 +96,7 @@ def _begin(folder: Path, identity: Mapping[str, Any]) -> None:
 
 
 def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:
-    """Write the result of an evaluation, after its predictions and scores, and the hashes of all three.
-
-    Raises:
-        DataError: The folder cannot be written.
-    """
+    """Write the result of an evaluation, after its predictions and scores, and the hashes of all three."""
     text = files.indented_json(result)
     names = (PREDICTIONS, SCORES, *((SEARCHED,) if result.searched else ()))
     sums = {name: files.sha256_file(folder / name) for name in names}
@@ -122,11 +118,7 @@ def fault_of(folder: Path) -> tuple[str, str] | None:
 
 
 def weights_of(folder: Path) -> str:
-    """Return the hash of the evaluated weights; empty if the folder does not say.
-
-    Raises:
-        DataError: The claim cannot be read.
-    """
+    """Return the hash of the evaluated weights; empty if the folder does not say."""
     return str(_read_claim(folder).get("weights", "")) if (folder / CLAIM).exists() else ""
 
 

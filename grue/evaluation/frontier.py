@@ -111,10 +111,6 @@ def measure(
         reward: As for training; a function sees examples without references, as in best-of-n.
         samples: For each prompt; at least 8, and 8 more if some stand in for references.
         temperature: Of the sampler, which truncates nothing.
-
-    Raises:
-        ConfigError: The start has no model, or the reward cannot be read.
-        DataError: There are no examples, too few samples, or a reward is not finite.
     """
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to sample for.")
@@ -127,11 +123,7 @@ def measure(
 
 
 def check_samples(reward: str, examples: Sequence[Example], samples: int, oracle: bool) -> None:
-    """Refuse too few samples a prompt; some may have to stand in for references.
-
-    Raises:
-        DataError: There are too few.
-    """
+    """Refuse too few samples a prompt; some may have to stand in for references."""
     stand_in = oracle and not reads_descriptions(reward, examples) and not _several(examples)
     needed = FEWEST + (AS_REFERENCES if stand_in else 0)
     if samples < needed:
@@ -158,9 +150,6 @@ def of_samples(
         values: Their rewards, [P, n].
         function: The reward, which the attainable curve asks again with other references.
         oracle: Whether it reads references.
-
-    Raises:
-        DataError: A reward is not finite.
     """
     attainable = None
     if oracle and not reads_descriptions(reward, examples):
@@ -189,11 +178,7 @@ def _several(examples: Sequence[Example]) -> bool:
 
 
 def check_places_runs(split: str, temperature: float) -> None:
-    """Refuse to place runs on a frontier whose samples differ from those of their validations.
-
-    Raises:
-        DataError: It is of another split, or of another temperature.
-    """
+    """Refuse to place runs on a frontier whose samples differ from those of their validations."""
     if (split, temperature) != ("validation", 1.0):
         raise DataError(
             f"A frontier of the split {split} at temperature {temperature:g} places no run: runs log their KL and "
@@ -207,10 +192,6 @@ def place(frontier: Frontier, run: Path, update: int | None = None) -> Placed:
     Args:
         run: Its folder, or one of its checkpoints.
         update: The update to place. [default: the checkpoint's]
-
-    Raises:
-        DataError: It is not a finished run of reinforcement learning from this start with this reward, or
-            there was no validation after that update; or the frontier's samples differ from those of validations.
     """
     check_places_runs(frontier.split, frontier.temperature)
     folder = find_checkpoint(run)
@@ -239,12 +220,7 @@ def place(frontier: Frontier, run: Path, update: int | None = None) -> Placed:
 
 
 def with_frontier(system: System, path: Path, run: Path) -> System:
-    """Return the system of a run's checkpoint with its share of a frontier, which `grue tools frontier -o` wrote.
-
-    Raises:
-        ConfigError: The system is not a checkpoint of a run, or decodes in a way of its own.
-        DataError: The file is not a frontier of the run's start.
-    """
+    """Return the system of a run's checkpoint with its share of a frontier, which `grue tools frontier -o` wrote."""
     if system.best_of or system.guided or "update" not in system.record:
         raise ConfigError(f"{system.name}: a frontier places checkpoints of runs as they are; leave --frontier out.")
     frontier = files.load_json(path, Frontier)
@@ -279,11 +255,7 @@ def draw(
 
 
 def rewards_of(function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Response]]) -> FloatArray:
-    """Return the reward of each example's responses, [P, n].
-
-    Raises:
-        DataError: It does not apply to one of them.
-    """
+    """Return the reward of each example's responses, [P, n]."""
     pairs = [(example, response) for example, responses in zip(examples, drawn, strict=True) for response in responses]
     values = function([example for example, _ in pairs], **reward_inputs([response for _, response in pairs]), step=0)
     for (example, response), value in zip(pairs, values, strict=True):

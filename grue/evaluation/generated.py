@@ -18,11 +18,7 @@ CONTENT = "responses"
 
 
 def check_output(path: Path) -> None:
-    """Refuse a path that cannot be written as JSON lines.
-
-    Raises:
-        ConfigError: It is a folder, or its name says that it is compressed.
-    """
+    """Refuse a path that cannot be written as JSON lines."""
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; name a file in it with --output, such as {path / PREDICTIONS}.")
     if path.suffix == ".gz":

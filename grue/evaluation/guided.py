@@ -139,11 +139,7 @@ def greedy(generation: Generation) -> Generation:
 
 
 def reach(length: int, place: Place) -> int:
-    """Return how many tokens a look-ahead reads; 0 is to the end of the response.
-
-    Raises:
-        ConfigError: It is longer than a response.
-    """
+    """Return how many tokens a look-ahead reads; 0 is to the end of the response."""
     longest = place.generation.max_new_tokens
     if length > longest:
         raise ConfigError(f"length={length}: a response of {place.task.name} has {longest} tokens at most.")

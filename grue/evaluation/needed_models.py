@@ -31,11 +31,7 @@ def _scoring(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def check_models(task: Task) -> None:
-    """Refuse invalid names of models, and a backbone on this machine that is not a model of its family.
-
-    Raises:
-        UnknownName, DataError: There is one.
-    """
+    """Refuse invalid names of models, and a backbone on this machine that is not a model of its family."""
     backbone = task.backbone
     check_name(backbone.model)
     if not backbone.model.startswith(packaged.PREFIX) and is_here(backbone.model, backbone.revision):

@@ -183,9 +183,6 @@ def predict_file(
     """Answer all examples into a predictions file, resuming an interrupted call.
 
     Batches are appended one by one; the finished file is in the examples' order.
-
-    Raises:
-        DataError: The file holds answers to other examples.
     """
     done: dict[str, Prediction] = {}
     if path.exists():
@@ -204,10 +201,6 @@ def predict_file(
 
 
 def refuse_strangers(path: Path, done: Iterable[str], expected: Set[str]) -> None:
-    """Refuse a file with answers to other examples than expected, by their ids.
-
-    Raises:
-        DataError: It has one.
-    """
+    """Refuse a file with answers to other examples than expected, by their ids."""
     if strangers := set(done) - expected:
         raise DataError(f"{path}: holds answers to other examples ({min(strangers)}, …); remove it or write elsewhere.")

@@ -14,11 +14,7 @@ from grue.shapes import from_dict
 
 
 def match(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:
-    """Return the predictions in the order of the examples.
-
-    Raises:
-        SubmissionError: Ids are missing, unknown or repeated; the message has their numbers and names the first few.
-    """
+    """Return the predictions in the order of the examples."""
     predictions = list(predictions)
     by_id = {prediction.id: prediction for prediction in predictions}
     expected = {example.id: None for example in examples}
@@ -80,9 +76,6 @@ def read_predictions_in_order(path: Path) -> list[Prediction]:
     """Read predictions that need no ids: as `read_predictions`, or the same lines without ids, or one text per line.
 
     Without ids, the line numbers are the ids.
-
-    Raises:
-        DataError, SubmissionError: As for `read_predictions`.
     """
     if path.suffix != ".gz" and not files.read_text(path).removeprefix(files.MARK).lstrip().startswith("{"):
         return read_plain_predictions(path)
@@ -98,11 +91,7 @@ def _numbered(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]]:
 
 
 def read_plain_predictions(path: Path) -> list[Prediction]:
-    """Read plain text, one prediction per line; ids are line numbers.
-
-    Raises:
-        DataError: The file cannot be read, or its lines are JSON objects.
-    """
+    """Read plain text, one prediction per line; ids are line numbers."""
     return [Prediction(str(number), text) for number, text in enumerate(_plain_lines(path), start=1)]
 
 
@@ -124,9 +113,6 @@ def read_examples(path: Path) -> list[Example]:
     """Read examples: one JSON object per line, {"id", "references", "prompt", "meta"}; the last two are optional.
 
     If no line has an id, the numbers of the lines are the ids.
-
-    Raises:
-        DataError: The file cannot be read or is empty, an id is repeated, or a line is not an example.
     """
     examples: dict[str, Example] = {}
     for number, record in _numbered(path):
@@ -140,11 +126,7 @@ def read_examples(path: Path) -> list[Example]:
 
 
 def checked_examples(examples: Sequence[Example], name: str) -> list[Example]:
-    """Return examples that were made in Python, checked like those of a file.
-
-    Raises:
-        DataError: There are none, an id is repeated, or a field is invalid: references that are one text, say.
-    """
+    """Return examples that were made in Python, checked like those of a file."""
     if not examples:
         raise DataError(f"{name} is empty; there is nothing to score against.")
     ids: set[str] = set()
@@ -166,12 +148,7 @@ def checked_examples(examples: Sequence[Example], name: str) -> list[Example]:
 
 
 def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
-    """Read references from plain text, one per line; several files hold several references of the same examples.
-
-    Raises:
-        DataError: A file cannot be read or is empty, its lines are JSON objects, or the files have different numbers
-            of lines.
-    """
+    """Read references from plain text, one per line; several files hold several references of the same examples."""
     columns = [_plain_lines(path) for path in paths]
     for path, column in zip(paths, columns, strict=True):
         if not column:

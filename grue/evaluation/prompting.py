@@ -89,10 +89,6 @@ def by_chat(
     Args:
         evaluated: The examples to be answered, none of which may be shown.
         train: The training split; not read without shots.
-
-    Raises:
-        ConfigError: The task has no chat prompt, or shows an example that is to be answered.
-        DataError: The training split has too few examples with a reference.
     """
     chat = chat_prompt(task)
     order = {example.id: hashlib.sha256(f"{chat.seed}\n{example.id}".encode()).digest() for example in train}
@@ -117,11 +113,7 @@ def by_chat(
 
 
 def chat_prompt(task: Task) -> Chat:
-    """Return a task's chat prompt.
-
-    Raises:
-        ConfigError: It has none.
-    """
+    """Return a task's chat prompt."""
     if task.prompt.chat is None:
         raise ConfigError(
             f"{task.suite}/{task.name}: its task file has no [prompt.chat], which says how a chat model is asked; "
@@ -131,11 +123,7 @@ def chat_prompt(task: Task) -> Chat:
 
 
 def require_shots(task: Task) -> None:
-    """Check that a task shows examples before its prompts.
-
-    Raises:
-        ConfigError: It shows none.
-    """
+    """Check that a task shows examples before its prompts."""
     chat = task.prompt.chat
     if chat is None or not (chat.shots or chat.examples):
         raise ConfigError(

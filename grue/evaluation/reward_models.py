@@ -27,9 +27,6 @@ def recorded(expression: str, task: Task | None = None) -> list[Recorded]:
 
     Args:
         task: The task whose file defines the metric `model`, if the reward names it.
-
-    Raises:
-        DataError: One is missing or damaged.
     """
     models, names = [], named_in(expression)
     specs = () if task is None or expression in PASSED else task.metrics

@@ -190,9 +190,6 @@ def code_of(expression: str, task: Task) -> dict[str, str]:
     """Return the user's own terms of a reward, each with the sha256 of its module's file.
 
     A function that was passed as an object has the hash of its source in its name.
-
-    Raises:
-        ConfigError: The expression cannot be read, or names a module that cannot be imported.
     """
     named = [] if expression in PASSED else parse_reward(expression)
     named = [(weight, name) for weight, name in named if not name.startswith(REWRITER)]
@@ -204,9 +201,6 @@ def parse_reward(expression: str) -> list[tuple[float, str]]:
     """Return the (weight, name) pairs of a weighted sum; a combination is replaced by its terms.
 
     What `give_name` returned is a single term.
-
-    Raises:
-        ConfigError: It is not a weighted sum; the message shows where reading stopped.
     """
     if expression in PASSED:
         return [(1.0, expression)]
@@ -229,11 +223,7 @@ def parse_reward(expression: str) -> list[tuple[float, str]]:
 
 
 def metric_reward(name: str, options: Mapping[str, Any], examples: Sequence[Example]) -> TermFunction:
-    """Return a metric as a term, prepared on `examples`; where lower is better, values are negated.
-
-    Raises:
-        ConfigError: The metric has no value for a single text.
-    """
+    """Return a metric as a term, prepared on `examples`; where lower is better, values are negated."""
     metric = make_metric(name, **options)
     metric.prepare(examples)
     sign = 1.0 if metric.direction == "higher" else -1.0
@@ -250,20 +240,12 @@ def imported_reward(path: str, folders: Sequence[Path] = ()) -> TermFunction:
     """Return the function `path`, "module:function", as a term.
 
     A module that is not installed is looked up in the working directory, then in `folders`.
-
-    Raises:
-        ConfigError: There is no such module or function, importing it fails, or it cannot be called with (examples,
-            texts) and the inputs it names.
     """
     return function_reward(path, attribute_of(import_from(path, "reward", folders), path, "reward"))
 
 
 def function_reward(name: str, function: RewardFunction) -> TermFunction:
-    """Return a user's function as a term, its calls and values checked.
-
-    Raises:
-        ConfigError: It cannot be called with (examples, texts) and the inputs it names.
-    """
+    """Return a user's function as a term, its calls and values checked."""
     parameters = _inputs_of(function)
     check_signature("reward", name, function, parameters)
 
@@ -381,11 +363,7 @@ def _values_of(name: str, task: Task, examples: Sequence[Example]) -> TermFuncti
 
 
 def check_model(name: str, options: Mapping[str, Any], task: Task) -> None:
-    """Refuse a reward model of another task; any other metric passes.
-
-    Raises:
-        DataError: It is of another task, is missing, or is damaged.
-    """
+    """Refuse a reward model of another task; any other metric passes."""
     place = name.removeprefix(MODEL) if name.startswith(MODEL) else options.get(MODEL_OPTION)
     if name.startswith(MODEL) or (name == "model" and isinstance(place, str)):
         for folder in members(str(place)):

@@ -29,11 +29,7 @@ Feedback = Callable[..., Sequence[float | list[float]]]
 
 
 def check_rewriter(name: str, task: Task) -> checkpoint.CheckpointManifest:
-    """Return the manifest of the rewriter that a reward names.
-
-    Raises:
-        DataError: There is no checkpoint, it is damaged, of another task, or not of a rewriter.
-    """
+    """Return the manifest of the rewriter that a reward names."""
     folder = checkpoint.find_checkpoint(Path(name.removeprefix(REWRITER)))
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, task)
@@ -57,12 +53,7 @@ def _configuration(folder: Path) -> dict[str, Any]:
 
 
 def rewriter_feedback(name: str, task: Task) -> Feedback:
-    """Return the function of (examples, texts) that values each token of a text, or the text if its tokens are unknown.
-
-    Raises:
-        DataError: See `check_rewriter`.
-        ConfigError: The tokens it is called with do not spell the texts in the rewriter's vocabulary.
-    """
+    """Return the function of (examples, texts) that values each token of a text, or the text if tokens are unknown."""
     import torch
 
     from grue.lm.device import scoring_device

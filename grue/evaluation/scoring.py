@@ -55,11 +55,7 @@ class Scored:
 
 
 def check_examples(task: Task, examples: Iterable[Example]) -> None:
-    """Refuse examples that lack what the task's metrics need according to their cards, before anything is answered.
-
-    Raises:
-        DataError: An example has no reference, or lacks a key of its meta.
-    """
+    """Refuse examples that lack what the task's metrics need according to their cards, before anything is answered."""
     needs = {spec.name: CARDS[spec.name].terms for spec in task.metrics if spec.name in CARDS}
     keys = {name: [term[5:] for term in terms if term.startswith("meta.")] for name, terms in needs.items()}
     for example in examples:
@@ -299,10 +295,6 @@ def chosen_metrics(
         task: Defines axis, range and options of its metrics.
         requested: Names of metrics, of the task or any other; None for the task's and the rest of the diversity set.
         options: Metric → options that override those of the task file.
-
-    Raises:
-        UnknownName: No metric has a requested name.
-        ConfigError: Options are for a metric that is not computed, or unknown to their metric.
     """
     listed = {spec.name: spec for spec in task.metrics} if task is not None else {}
     names = list(dict.fromkeys([*listed, *DIVERSITY] if requested is None else requested))

@@ -63,11 +63,7 @@ class System:
 
 
 def checkpoint_system(task: Task, folder: Path) -> System:
-    """Return the system of a checkpoint of GRUE; for the last of a run that keeps its best, this is NAME+last.
-
-    Raises:
-        DataError: It is not a checkpoint, is damaged, or belongs to another task.
-    """
+    """Return the system of a checkpoint of GRUE; for the last of a run that keeps its best, this is NAME+last."""
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, task)
     family = family_of(str(folder))
@@ -165,11 +161,7 @@ def external_system(
 
 
 def external_name(model: str, *, chat: bool = False, endpoint: Endpoint | None = None) -> str:
-    """Return the name of the system of a model made elsewhere: the model's, with how it is prompted.
-
-    Raises:
-        ConfigError: An endpoint's name for its model cannot be made into one.
-    """
+    """Return the name of the system of a model made elsewhere: the model's, with how it is prompted."""
     if endpoint is None:
         name = model_word(str(Path(model).resolve()) if Path(model).is_dir() else model)  # "." and ".." are no names
         return f"{name}+{CHAT}" if chat else name
@@ -181,11 +173,7 @@ def external_name(model: str, *, chat: bool = False, endpoint: Endpoint | None =
 
 
 def check_name(name: str) -> str:
-    """Return the user's name for the system of a model made elsewhere, checked.
-
-    Raises:
-        ConfigError: It is invalid, or a baseline's.
-    """
+    """Return the user's name for the system of a model made elsewhere, checked."""
     if check_system_name(name) in BASELINES:
         raise ConfigError(f"--system {name}: is the name of a baseline; choose another.")
     return name
@@ -231,21 +219,13 @@ def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
 
 
 def require_plain(system: System) -> None:
-    """Check that a system is not shown examples, where samples are drawn from plain prompts.
-
-    Raises:
-        ConfigError: It is.
-    """
+    """Check that a system is not shown examples, where samples are drawn from plain prompts."""
     if system.shots:
         raise ConfigError(f"{system.name} is shown examples, which `grue evaluate` alone does; give zero-shot.")
 
 
 def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
-    """Return the system that draws several samples and picks one; it is another system with its own name.
-
-    Raises:
-        ConfigError: It has no model to draw from.
-    """
+    """Return the system that draws several samples and picks one; it is another system with its own name."""
     return replace(_decoded(system, best_of.name, [best_of.pick_by], task, "--best-of"), best_of=best_of)
 
 
@@ -253,9 +233,6 @@ def with_guide(system: System, guided: Guided, task: Task) -> System:
     """Return the system whose decoding is guided; it is another system with its own name.
 
     It is optimised for what its guides were trained on, too.
-
-    Raises:
-        ConfigError: It has no model whose decoding could be guided.
     """
     own = rewards_in(guided.settings)
     rewards = set(own)

@@ -65,11 +65,7 @@ class Bar:
 
     @property
     def number(self) -> float | None:
-        """The required number; None for a row.
-
-        Raises:
-            ConfigError: It is not finite, or has a comma or a percent sign, which no row's name has.
-        """
+        """The required number; None for a row."""
         try:
             number = float(self.wanted)
         except ValueError:
@@ -129,11 +125,7 @@ class HeldAgainst:
 
 
 def parse_bar(text: str, side: Side) -> Bar:
-    """Read `FIGURE=VALUE`.
-
-    Raises:
-        ConfigError: There is no `=`, or nothing before or after it.
-    """
+    """Read `FIGURE=VALUE`."""
     figure, _, wanted = (part.strip() for part in text.partition("="))
     if not figure or not wanted:
         flag = f"--{side.replace(' ', '-')}"
@@ -142,11 +134,7 @@ def parse_bar(text: str, side: Side) -> Bar:
 
 
 def parse_tolerance(text: str) -> Tolerance:
-    """Read `1.5`, or `2sd` for standard deviations.
-
-    Raises:
-        ConfigError: It is no number of at least 0.
-    """
+    """Read `1.5`, or `2sd` for standard deviations."""
     number = text.strip().removesuffix(SD)
     try:
         size = float(number)
@@ -160,11 +148,7 @@ def parse_tolerance(text: str) -> Tolerance:
 
 
 def of_result(entry: Entry, task: Task) -> FileFigures:
-    """Return the figures of a result as it states them.
-
-    Raises:
-        DataError: The result is of another task or version, failed, or of a part of the split.
-    """
+    """Return the figures of a result as it states them."""
     result, path = entry.result, entry.path
     if (result.suite, result.task) != (task.suite, task.name):
         raise DataError(f"{path}: of {escaped(result.suite)}/{escaped(result.task)}, not of {task.suite}/{task.name}.")
@@ -223,10 +207,6 @@ def from_baseline(baseline: Sequence[FileFigures], name: str, tolerance: Toleran
 
     Args:
         name: The baseline's, for messages.
-
-    Raises:
-        ConfigError: The tolerance is in standard deviations, and the baseline has one seed.
-        DataError: It has no axis.
     """
     axes = [axis for axis in SCORED if all(axis in of_file.values for of_file in baseline)]
     if not axes:
@@ -239,11 +219,7 @@ def from_baseline(baseline: Sequence[FileFigures], name: str, tolerance: Toleran
 
 
 def check(figures: Sequence[FileFigures], required: Sequence[Limit], task: Task) -> Iterator[HeldAgainst]:
-    """Yield each limit with whether the mean over the files reaches it.
-
-    Raises:
-        UnknownName: A file has no such figure: its metric could not be computed.
-    """
+    """Yield each limit with whether the mean over the files reaches it."""
     for limit in required:
         bar = limit.bar
         for of_file in figures:
@@ -271,12 +247,7 @@ def axis_tests(
     examples: Sequence[Example],
     generator: np.random.Generator,
 ) -> Iterator[AxisTest]:
-    """Yield the difference from a baseline on each axis of the task, tested over examples and seeds.
-
-    Raises:
-        DataError, SubmissionError: Predictions are not those of the examples.
-        Unavailable: This machine cannot compute a metric.
-    """
+    """Yield the difference from a baseline on each axis of the task, tested over examples and seeds."""
     sides = [[of_file.made for of_file in side] for side in (figures, baseline)]
     texts = [[predictions_of(made, examples) if isinstance(made, Entry) else made for made in side] for side in sides]
     entries = [{made.result.seed: made for made in side if isinstance(made, Entry)} for side in sides]
@@ -306,11 +277,7 @@ def not_worse(tested: Sequence[AxisTest], name: str) -> Iterator[HeldAgainst]:
 
 
 def refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Board | None) -> None:
-    """Refuse files that were not all scored on the same examples, those of the board's rows.
-
-    Raises:
-        DataError: There is one.
-    """
+    """Refuse files that were not all scored on the same examples, those of the board's rows."""
     on_board = [of.data for of in board.tasks if (of.name, of.hash) == (task.name, task.hash)] if board else []
     references = [*(("the rows of the board", data) for data in on_board), (str(figures[0].source), figures[0].hashes)]
     for of_file in figures:
@@ -388,11 +355,7 @@ def _of_row(bar: Bar, task: Task, board: Board | None) -> Estimate:
 
 
 def refuse_mixture(entries: Sequence[Entry]) -> None:
-    """Refuse results of a task that are not distinct seeds of one system, whose mean would mean nothing.
-
-    Raises:
-        ConfigError: Two have different systems, or the same seed.
-    """
+    """Refuse results of a task that are not distinct seeds of one system, whose mean would mean nothing."""
     paths: dict[int, Path] = {}
     for entry in entries:
         path, result, first = entry.path, entry.result, entries[0]

@@ -202,9 +202,6 @@ def pairs_over_examples(
     """Return every two of several systems on tasks that all have, with seeds and examples both as random draws.
 
     The test is that of `compare_systems`, for what has no seeds: models that were made elsewhere.
-
-    Raises:
-        DataError, SubmissionError, ConfigError, Unavailable: As for `compare_systems`.
     """
     worths: dict[tuple[str, str], list[Worth]] = {}
     total = len(systems) * len(tasks)
@@ -281,12 +278,7 @@ def texts_of(result: Path) -> Path | None:
 
 
 def predictions_of(entry: Entry, examples: Sequence[Example]) -> list[Prediction] | None:
-    """Return a run's predictions in the split's order; None if it failed.
-
-    Raises:
-        DataError: They were scored on other examples, or cannot be read.
-        SubmissionError: There is not one for each example.
-    """
+    """Return a run's predictions in the split's order; None if it failed."""
     if entry.result.status == "failed":
         return None
     if difference := other_examples(entry.result.hashes, example_hashes(examples)):

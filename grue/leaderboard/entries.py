@@ -42,11 +42,7 @@ class LeftOut:
 
 
 def find_submitted(submissions: Path, suite: str) -> tuple[list[Entry], list[LeftOut]]:
-    """Read the submissions of a suite; return the entries, and the submissions that cannot be read.
-
-    Raises:
-        DataError: There is no such folder.
-    """
+    """Read the submissions of a suite; return the entries, and the submissions that cannot be read."""
     entries: list[Entry] = []
     unread: list[LeftOut] = []
     for system in systems(submissions):
@@ -85,11 +81,7 @@ def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOu
 
 
 def local_entry(path: Path) -> Entry:
-    """Read the `result.json` of a local run.
-
-    Raises:
-        DataError: It cannot be read, or has a score that is not a finite number.
-    """
+    """Read the `result.json` of a local run."""
     result = read_result(path)
     about = About(
         algorithm=str(result.system.get("algorithm", "")),
@@ -173,9 +165,6 @@ def refuse_twins(entries: Sequence[Entry]) -> None:
 
     Args:
         entries: In the order of `of_suite`.
-
-    Raises:
-        DataError: There are two; the message names both files.
     """
     for entry, other in pairwise(entries):
         if _order(entry)[:3] == _order(other)[:3]:

@@ -83,9 +83,6 @@ def task_examples(
 
     Args:
         board: A board of submissions; its order is that of the systems.
-
-    Raises:
-        DataError: A file of predictions is damaged.
     """
     texts = _texts(task, board, entries)
     if not texts:

@@ -18,11 +18,7 @@ def board_folder() -> Path:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Return a board's JSON.
-
-    Raises:
-        DataError: The file cannot be read, or is not a board of this schema.
-    """
+    """Return a board's JSON."""
     data = read_json(path)
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != BOARD_SCHEMA:

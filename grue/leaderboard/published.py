@@ -14,11 +14,7 @@ from grue.shapes import from_dict
 
 
 def shipped(suite: str) -> Board | None:
-    """Return the package's board of a suite; None if it has none.
-
-    Raises:
-        DataError: Its file is damaged, or of another version of grue.
-    """
+    """Return the package's board of a suite; None if it has none."""
     path = board_folder() / f"{suite}.json"
     return read_board(path) if path.is_file() else None
 
@@ -28,9 +24,6 @@ def shipped_beside(submissions: Path, submitted: Iterable[Entry], suite: str) ->
 
     Args:
         submissions: Their folder. In a clone, the board is made from it, so it is complete.
-
-    Raises:
-        DataError: As for `shipped`.
     """
     if submissions.resolve() == board_folder().with_name("submissions").resolve():
         return None
@@ -46,11 +39,7 @@ def shipped_beside(submissions: Path, submitted: Iterable[Entry], suite: str) ->
 
 
 def read_board(path: Path) -> Board:
-    """Read a board that was written as JSON.
-
-    Raises:
-        DataError: The file cannot be read, or is not a board of this schema.
-    """
+    """Read a board that was written as JSON."""
     return from_dict(Board, read_document(path), str(path), DataError)
 
 

@@ -64,11 +64,7 @@ class Configuration:
 
 
 def read_configuration(path: Path) -> Configuration:
-    """Read a `config.json`.
-
-    Raises:
-        DataError: It cannot be read, or is no configuration of one or two runs.
-    """
+    """Read a `config.json`."""
     configuration = files.load_json(path, Configuration)
     names = [stage.algorithm for stage in configuration.stages]
     if names != names_of_stages(names[-1] if names else ""):

@@ -111,11 +111,7 @@ class StatedSystem:
 
 
 def systems(folder: Path) -> list[Path]:
-    """Return the folders of systems in `folder`, which is `submissions/`, a suite's folder in it, or one system's.
-
-    Raises:
-        DataError: There is no such folder.
-    """
+    """Return the folders of systems in `folder`, which is `submissions/`, a suite's folder in it, or one system's."""
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder of submissions.")
     place = place_of(folder)
@@ -153,11 +149,7 @@ def read_declared(cls: type[T], data: Mapping[str, Any], where: str, error: type
 
 
 def read_result(path: Path) -> Result:
-    """Read a `result.json`.
-
-    Raises:
-        DataError: The file cannot be read, or is not a result of this schema; or its seed or a score is out of bounds.
-    """
+    """Read a `result.json`."""
     data = read_json(path)
     if _nests_too_deep(data):
         raise DataError(f"{path}: nests deeper than {DEEPEST} levels.")
@@ -202,11 +194,7 @@ def does_not_compete(result: Result) -> bool:
 
 
 def read_submission(system: Path) -> Submission:
-    """Read a system's `submission.toml`.
-
-    Raises:
-        ConfigError: It cannot be read, or does not have the fields of `Submission`; or what it states cannot be.
-    """
+    """Read a system's `submission.toml`."""
     path = system / SUBMISSION
     submission = from_dict(Submission, read_toml(path), str(path))
     if faults := [f"{path}: {fault}." for fault in _faults(submission)]:

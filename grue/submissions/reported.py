@@ -89,11 +89,7 @@ class Reported:
 
 
 def read_reported(folder: Path, suite: str) -> tuple[Reported, ...]:
-    """Read the reported figures of a suite from the folder `submissions/`; empty if there are none.
-
-    Raises:
-        DataError: A file cannot be read, has another shape, or contradicts itself.
-    """
+    """Read the reported figures of a suite from the folder `submissions/`; empty if there are none."""
     found = []
     for path in sorted((folder / suite).glob("*.reported.json")):
         refuse_strange(path)

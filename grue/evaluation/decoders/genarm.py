@@ -28,11 +28,7 @@ class GenarmSettings:
 
 
 def make(settings: GenarmSettings, place: Place) -> Guides:
-    """Return what makes the guide of a batch.
-
-    Raises:
-        ConfigError: There are not as many weights as models, or one is not a number.
-    """
+    """Return what makes the guide of a batch."""
     names, weights = settings.model.split(SEPARATOR), settings.weight.split(SEPARATOR)
     try:
         parts = [(float(weight), name) for weight, name in zip(weights, names, strict=True)]

@@ -48,11 +48,7 @@ class TransferQSettings:
 
 
 def make(settings: TransferQSettings, place: Place) -> Guides:
-    """Return what makes the guide of a batch.
-
-    Raises:
-        ConfigError: The look-ahead is longer than the task's limit, or indirect transfer has one rollout to weigh.
-    """
+    """Return what makes the guide of a batch."""
     worth = place.worth(settings.reward)
     other = place.worth(settings.aligned_to) if settings.aligned_to else None
     if other is not None and settings.rollouts < 2:

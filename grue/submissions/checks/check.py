@@ -38,9 +38,6 @@ def check(
         processes: How many score in parallel. None: one for each processor, or a single one for few results.
         sample: Compute the scores of one seed of each system and task again, drawn by this text, and take those of the
             others as stated; all else is checked. None: the scores of all.
-
-    Raises:
-        DataError: There is no such folder.
     """
     folders = [folder] if isinstance(folder, Path) else list(folder)
     read = [read_system(system) for system in dict.fromkeys(system for path in folders for system in systems(path))]

@@ -43,11 +43,7 @@ class PackedRun:
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """Return the run folders that `paths` name: folders `seed-<n>`, or folders of a system that hold such runs.
-
-    Raises:
-        DataError: A path is not a folder, or holds no run.
-    """
+    """Return the run folders that `paths` name: folders `seed-<n>`, or folders of a system that hold such runs."""
     folders: dict[Path, None] = {}
     for path in paths:
         is_run = (path / "result.json").is_file() or (path.name.startswith("seed-") and path.is_dir())
@@ -67,12 +63,7 @@ def runs_of(system: str, runs: Path, suite: str) -> list[Path]:
 
 
 def read_run(folder: Path) -> PackedRun:
-    """Read an evaluated run.
-
-    Raises:
-        DataError: A file is missing or cannot be read, or the run was not finished when it was evaluated.
-        SubmissionError: A line of its predictions is not a prediction.
-    """
+    """Read an evaluated run."""
     if not (folder / "result.json").is_file():
         task, seed = folder.parent.parent.name, folder.name.removeprefix("seed-")
         raise DataError(
@@ -86,11 +77,7 @@ def read_run(folder: Path) -> PackedRun:
 
 
 def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
-    """Return task, seed and file of every `<task>/seed-<n>.jsonl` in a folder of predictions made elsewhere.
-
-    Raises:
-        DataError: There is no such file, or there is another file beside them.
-    """
+    """Return task, seed and file of every `<task>/seed-<n>.jsonl` in a folder of predictions made elsewhere."""
     names, predictions = task_names(suite), []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         task, seed = path.parent.name, path.stem.removeprefix("seed-")
@@ -113,10 +100,6 @@ def score_run(
     Args:
         system: The system of the result: name, algorithm, backbone.
         made: The result's `grue` and `packages`: the code that scored it.
-
-    Raises:
-        DataError: The file or the examples cannot be read.
-        SubmissionError: The predictions are not for exactly the split's examples; names the file.
     """
     predictions = read_predictions(path)
     loaded = load_examples(task, task.data.evaluation, None, offline)

@@ -22,9 +22,6 @@ def describe(runs: Sequence[PackedRun], options: Mapping[str, Any]) -> Submissio
     """Return the content of `submission.toml`: the given options over what the results record.
 
     Results of models that were made elsewhere, one for each seed, say where these are, not what they were trained from.
-
-    Raises:
-        ConfigError: A required field is neither given nor recorded; names the options.
     """
     results = [run.result for run in runs]
     elsewhere = {result.system.get("backbone") for result in results if result.system.get("algorithm") == EXTERNAL}
@@ -101,11 +98,6 @@ def pack(runs: Sequence[PackedRun], submission: Submission, output: Path, force:
     """Write the submission of `runs` into `<output>/<suite>/<name>` and return that folder.
 
     The folder is written under a temporary name and renamed: a reader finds the whole submission or none.
-
-    Raises:
-        SubmissionError: The runs cannot be one submission; lists every reason.
-        ConfigError: The name is invalid, or a submission of that name exists and `force` is not set.
-        DataError: The folder cannot be written.
     """
     if reasons := list(refusals(runs, submission.deterministic)):
         raise SubmissionError("\n  ".join(["These runs cannot be one submission:", *reasons]))

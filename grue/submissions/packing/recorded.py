@@ -18,9 +18,6 @@ def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | 
     """Return the configuration of the run that `result` in a folder is of, or why it cannot be submitted.
 
     Both are nothing for what was not trained, or not on a task of a board.
-
-    Raises:
-        ConfigError: A `config.toml` cannot be read, or is none.
     """
     recorded = result.system.get("config_sha256")
     on_board = result.suite in SUITES and result.task in task_names(result.suite)

@@ -63,9 +63,6 @@ def draw(results: Iterable[Result], salt: str = "") -> dict[str, DrawnRun]:
     Args:
         salt: What nobody knew when the row was handed in, such as the id of the workflow's run. Without it, a submitter
             who tries many checkpoints can choose which training seeds are run.
-
-    Raises:
-        SubmissionError: A result names no checkpoint by sha256; lists all of them.
     """
     runs = sorted(results, key=lambda result: (result.task, result.seed))
     unnamed = [f"{run.task} seed {run.seed}" for run in runs if not SHA256.fullmatch(str(run.system.get("weights")))]

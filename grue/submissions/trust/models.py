@@ -81,13 +81,7 @@ def threads_of(runs: Iterable[Target]) -> int | None:
 
 
 def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = ()) -> list[Target]:
-    """Return the complete runs of a row, or those of some tasks and seeds.
-
-    Raises:
-        DataError: There is no such folder, or predictions cannot be read.
-        SubmissionError: Its files are not in order.
-        ConfigError: It has no complete run of that task or seed.
-    """
+    """Return the complete runs of a row, or those of some tasks and seeds."""
     if not system.is_dir():
         raise DataError(f"{system}: there is no such folder; give a system's, such as submissions/mini/my-ppo.")
     contents = read_system(system)
@@ -121,10 +115,6 @@ def find_models(runs: Sequence[Target], location: str | None) -> list[Place]:
         location: A checkpoint or a run's folder, for a single run; a folder of runs, RUNS/SUITE/TASK/SYSTEM/seed-N; or,
             with {task} and {seed} for those of each run, a path, a hub id, or the address of an archive. None for a
             row of grue's own baselines.
-
-    Raises:
-        ConfigError: Nothing is given, and the row is none of those; or one model is given for several runs.
-        DataError: There is no model, or a checkpoint is damaged.
     """
     if location is None:
         for run in runs:

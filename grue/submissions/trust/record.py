@@ -120,11 +120,7 @@ def record_of(system: Path) -> Path:
 
 
 def read_trust(system: Path) -> Trust | None:
-    """Read the record of a system; None if there is none.
-
-    Raises:
-        DataError: The record cannot be read, or is none of this schema.
-    """
+    """Read the record of a system; None if there is none."""
     path = record_of(system)
     if not _exists(path):
         return None
@@ -168,11 +164,7 @@ def faults(reruns: Iterable[Rerun]) -> list[str]:
 
 
 def standing_of(system: Path, suite: str, results: Collection[Result]) -> Standing:
-    """Return how far a row with these results can be trusted.
-
-    Raises:
-        DataError: The record or the manifest cannot be read.
-    """
+    """Return how far a row with these results can be trusted."""
     trust = read_trust(system)
     void = "" if trust is None else _why_void(system, trust, results)
     rung = None if trust is None or void else trust.rung

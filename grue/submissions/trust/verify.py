@@ -43,8 +43,6 @@ def choose(runs: Sequence[Target], salt: str = "", drawn_alone: bool = False) ->
 
     Args:
         drawn_alone: Leave out the runs that are not drawn.
-
-    Raises as `draw`.
     """
     drawn = draw((run.result for run in runs), salt)
     chosen = []
@@ -69,9 +67,6 @@ def verified_beside(system: Path, submissions: Path | None = None) -> list[Verif
 
     Args:
         submissions: Where those rows are; they and their records decide about the row. [default: beside it]
-
-    Raises:
-        DataError: A record cannot be read, or there is no such folder.
     """
     place = place_of(system)
     beside = []
