@@ -104,11 +104,7 @@ def differences(held: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[st
 
 
 def refuse_other(where: Path, contents: str, held: Mapping[str, Any], expected: Mapping[str, Any], cure: str) -> None:
-    """Refuse a folder or file with another claim than expected.
-
-    Args:
-        contents: What it holds, for messages: "responses".
-    """
+    """Refuse a folder or file with another claim than expected."""
     pairs = differences(held, expected)
     keys = sorted(pairs, key=lambda key: key.partition(".")[0].endswith(HASHES))
     if keys:

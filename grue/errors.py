@@ -106,11 +106,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def instead(name: str, known: Iterable[str], listed_by: str = "") -> str:
-    """Return the end of a message about an unknown name: the known names, or the nearest and what lists them.
-
-    Args:
-        listed_by: The command that prints all of them, if there is one.
-    """
+    """Return the end of a message about an unknown name: the known names, or the nearest and what lists them."""
     names = list(known)
     if not listed_by or len(names) <= FEW:
         return f"{did_you_mean(name, names)} Known: {', '.join(names) or 'none'}."

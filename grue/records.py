@@ -377,11 +377,7 @@ def check_seed(seed: int) -> int:
 
 
 def check_number(name: str, number: int, least: int = 1) -> int:
-    """Return a number of things as a Python integer, even if it is numpy's.
-
-    Args:
-        name: Its name in messages.
-    """
+    """Return a number of things as a Python integer, even if it is numpy's."""
     whole = _whole(number)
     if whole is None or whole < least:
         raise ConfigError(f"{name} {number!r}: give a whole number of at least {least}.")

@@ -82,11 +82,7 @@ class Registry(Generic[T]):
 
 
 def installed(group: str, noun: str) -> "dict[str, EntryPoint]":
-    """Return the entry points of installed packages in a group, by name; loads nothing.
-
-    Args:
-        noun: What the things are, for messages.
-    """
+    """Return the entry points of installed packages in a group, by name; loads nothing."""
     offered: dict[str, EntryPoint] = {}
     for entry in _offered(group, _places()):
         if offered.setdefault(entry.name, entry).value != entry.value:

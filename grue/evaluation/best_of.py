@@ -145,11 +145,7 @@ def make_judge(
 
 
 def make_worth(reward: str, oracle: bool, task: Task, examples: Sequence[Example], spent: Spent | None = None) -> Worth:
-    """Return the function that values responses by a reward; arguments as in `make_judge`.
-
-    Args:
-        spent: Counts what it scores.
-    """
+    """Return the function that values responses by a reward; arguments as in `make_judge`."""
     see: Callable[[Example], Example] = (lambda example: example) if oracle else without_references
     function = make_reward(reward, task, list(map(see, examples)))
 

@@ -55,10 +55,6 @@ def answer_all(
 ) -> dict[str, Reply]:
     """Return example id → reply, asking only the questions that `path` does not answer.
 
-    Args:
-        questions: Example id → question, in the order of asking.
-        path: The file of replies, `answers.jsonl`.
-
     Raises:
         DataError: The server refuses, or the file holds answers to other examples. Received replies are kept.
         Unavailable: The server fails repeatedly. Received replies are kept.

@@ -203,11 +203,7 @@ def limits(
 
 
 def from_baseline(baseline: Sequence[FileFigures], name: str, tolerance: Tolerance) -> list[Limit]:
-    """Return the means of a baseline's axes, less a tolerance, as limits.
-
-    Args:
-        name: The baseline's, for messages.
-    """
+    """Return the means of a baseline's axes, less a tolerance, as limits."""
     axes = [axis for axis in SCORED if all(axis in of_file.values for of_file in baseline)]
     if not axes:
         raise DataError(f"{name}: has neither preference nor naturalness; evaluate it again.")
@@ -261,11 +257,7 @@ def axis_tests(
 
 
 def not_worse(tested: Sequence[AxisTest], name: str) -> Iterator[HeldAgainst]:
-    """Yield each axis with whether it is not significantly below the baseline, corrected for the number of tests.
-
-    Args:
-        name: The baseline's.
-    """
+    """Yield each axis with whether it is not significantly below the baseline, corrected for the number of tests."""
     for of_axis, p in zip(tested, holm([of_axis.difference.p for of_axis in tested]), strict=True):
         difference = of_axis.difference
         values = [of_file.values[of_axis.axis] for of_file in of_axis.figures]

@@ -29,11 +29,7 @@ MACHINE = re.compile(r"[\w .,:()@/+-]{1,120}", re.ASCII)
 
 
 def board_task(task: Task, entries: Sequence[Entry], more: Collection[Column], data: Mapping[str, str]) -> BoardTask:
-    """Return the task with the metrics of its file, followed by further ones that its results report.
-
-    Args:
-        more: Further columns, for example of the shipped board.
-    """
+    """Return the task with the metrics of its file, followed by further ones that its results report."""
     named = {
         spec.name: Column(spec.name, spec.axis, spec.direction, spec.range, spec.reference) for spec in task.metrics
     }

@@ -124,9 +124,6 @@ def compare_systems(
 
     A task that this machine cannot score is left out with a note, unless it is the only one.
 
-    Args:
-        progress: Called with (done, total) files of predictions.
-
     Raises:
         DataError: There is no common task; a result is not of the whole current evaluation split, or of other examples
             than it has here; or its predictions cannot be read.

@@ -31,10 +31,6 @@ def neighbours(board: Mapping[str, Any], task: Task, axis: str, score: float, ha
 
     References count. Scores that are printed alike are level. A score on other examples is not placed; this is said.
 
-    Args:
-        score: A run's mean there, 0–100.
-        hashes: Of the examples that it was scored on, as in a result.
-
     Returns:
         None if the board shows no row, or only rows of another version, on this axis of the task.
     """

@@ -35,9 +35,6 @@ def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, 
 
     A reward model that learned from a metric's judgements counts as that metric, too. Failed runs do not state
     theirs, and count only if all have failed.
-
-    Args:
-        default: The terms of the task's default reward.
     """
     terms: set[str] = set()
     runs = list(results)

@@ -39,11 +39,7 @@ TRIES = (1, 100, 10_000)
 
 
 def choose(runs: Sequence[Target], salt: str = "", drawn_alone: bool = False) -> list[tuple[Target, int | None]]:
-    """Return a row's complete runs, and the seed of the fresh draw for the one that is drawn of each task.
-
-    Args:
-        drawn_alone: Leave out the runs that are not drawn.
-    """
+    """Return a row's complete runs, and the seed of the fresh draw for the one that is drawn of each task."""
     drawn = draw((run.result for run in runs), salt)
     chosen = []
     for run in runs:
