@@ -10,6 +10,7 @@ from support.factories import a_result
 from support.late import late
 
 from grue import files
+from grue.evaluation.folder import seal
 from grue.submissions.folder import read_result
 from grue.sweep.grid import GridEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
@@ -24,14 +25,16 @@ GRID = SweepGrid(tasks=TASKS, algorithms=SYSTEMS, systems=(MINE,), seeds="1-2")
 
 
 def leave_run(record, job):
-    """Leave a result with its predictions, as an evaluation does."""
+    """Leave what an evaluation does."""
     task = load_task(job.source, job.suite)
     training = {"training": {"tokens": 5e5, "seconds": 1800.0}} if job.trains else {}
     backbone = {} if job.system == "copy" else {"backbone": task.backbone.model}
     system = {"name": job.system, "algorithm": job.algorithm, **backbone, **training}
     folder = record.runs / job.id
-    files.write_json(folder / "result.json", replace(a_result(task, job.system, job.seed, 50.0), system=system))
     files.write_jsonl(folder / "predictions.jsonl", [{"id": "a", "text": f"{job.system} {job.seed}"}])
+    files.write_jsonl(folder / "scores.jsonl", [{"id": "a"}])
+    weights = sweeps.a_manifest(job).weights if job.trains else job.system
+    seal(folder, {"weights": weights}, replace(a_result(task, job.system, job.seed, 50.0), system=system))
 
 
 def a_sweep(runs, grid=GRID, failed=(), open_=()):
