@@ -235,7 +235,7 @@ class Result:
             update, and under "last" of the whole run.
         data: The source that was read, its revision, rows and the hash of the ids.
         hashes: sha256 of the examples (ids, prompts, references, meta; in order), of the references with their ids, and
-            of prompts and predictions. Results by reference have only that of the references; older ones lack it.
+            of prompts and predictions. Results by reference have only that of the references.
         counts: Numbers of expected and scored examples, of empty and truncated texts, and, if several were drawn per
             example, of `samples`.
         limited: Whether only a part of the split, or a file of rows (`--split FILE`), was scored; such a result is

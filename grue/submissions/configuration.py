@@ -78,21 +78,16 @@ def names_of_stages(algorithm: str) -> list[str]:
     return [first, algorithm] if plus else [algorithm]
 
 
-def differences(configuration: Configuration, result: Result, default_reward: str) -> Iterator[str]:
-    """Yield where a configuration is not the one that a result was made with.
-
-    Args:
-        default_reward: The task's, for results that do not name their own, as older ones do not.
-    """
+def differences(configuration: Configuration, result: Result) -> Iterator[str]:
+    """Yield where a configuration is not the one that a result was made with."""
     last, system = configuration.stages[-1], result.system
-    unrewarded = last.algorithm == SUPERVISED
     for key, configured, recorded in (
         ("suite", last.suite, result.suite),
         ("task", last.task, result.task),
         ("task_hash", last.task_hash, result.task_hash),
         ("algorithm", last.algorithm, system.get("algorithm")),
         ("backbone", last.backbone, system.get("backbone")),
-        ("reward", "" if unrewarded else last.reward, system.get("reward", "" if unrewarded else default_reward)),
+        ("reward", "" if last.algorithm == SUPERVISED else last.reward, system.get("reward", "")),
     ):
         if configured != recorded:
             yield f"{key}: states {configured!r}; the result of seed {result.seed} {recorded!r}."
@@ -155,7 +150,7 @@ def check_configuration(path: Path, task: Task, results: Mapping[Path, Result]) 
         yield problem(70, path, without_path(refusal, path))
         return
     for result in complete.values():
-        yield from (problem(71, path, line) for line in differences(configuration, result, task.reward))
+        yield from (problem(71, path, line) for line in differences(configuration, result))
     forbidden = [problem(70, path, line) for line in demands(configuration, task)]
     yield from forbidden
     for at, result in complete.items() if not forbidden else ():

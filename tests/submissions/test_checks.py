@@ -224,7 +224,7 @@ VIOLATIONS = [
     (71, "other runs", both(config(), config(False, config={"epochs": 2, "train_share": None}))),
     (71, "what was not trained", config(False)),
     (71, "a reward that no result names", both(config(algorithm="ppo"), system(reward=""))),
-    (71, "another reward than the task's", config(algorithm="ppo", reward="bleu4")),
+    (71, "another reward", both(config(algorithm="ppo"), system(reward="bleu4"))),
     (70, "their own algorithm", config(algorithm="theirs:ALGORITHM")),
     (70, "their own reward", config(reward="0.5*meteor + os:system")),
     (70, "a backbone on their disk", config(backbone="/home/me/model")),

@@ -194,6 +194,7 @@ def configure(system, agreeing=True, **changes):
         said = tomllib.loads((system / "submission.toml").read_text(encoding="utf-8"))
         known = {key: stage[key] for key in ("algorithm", "backbone")}
         files.write_toml(system / "submission.toml", said | known)
+        known["reward"] = "" if stage["algorithm"] == "supervised" else stage["reward"]
         for seed in SEEDS:
             record = {**stage, "seed": seed, "data_dir": "", "init_sha256": ""}
             text = json.dumps(record, sort_keys=True, separators=(",", ":"))

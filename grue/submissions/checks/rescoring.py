@@ -168,8 +168,7 @@ def check_scores(path: Path, result: Result, scored: Scored, task: Task) -> Iter
     """Yield where scores, means, errors and hashes differ from the computed ones; a problem for each of two kinds."""
     if differences := list(_other_scores(result, scored)) or list(_other_means(result, task)):
         yield problem(9, path, " ".join(differences))
-    references = scored.hashes.get("references")  # older results do not state it; `examples` covers it
-    yield from _check_stated(path, {"references": references, **result.hashes}, scored.hashes)
+    yield from _check_stated(path, result.hashes, scored.hashes)
 
 
 def check_counts(path: Path, result: Result, predictions: Sequence[Prediction]) -> Iterator[Problem]:

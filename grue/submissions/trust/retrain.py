@@ -69,7 +69,7 @@ def plan_retraining(target: Target, runs: Path, download: bool = False, most: in
     if not path.is_file():
         raise SubmissionError(f"{target}: has no {CONFIG}; ask its authors to pack it again with `grue submit pack`.")
     configuration = read_configuration(path)
-    for fault in (*demands(configuration, target.task), *differences(configuration, target.result, target.task.reward)):
+    for fault in (*demands(configuration, target.task), *differences(configuration, target.result)):
         raise SubmissionError(f"{path}: {fault}")
     code = code_version()
     runs = runs / str(code["commit"] or code["version"])[:12]

@@ -24,7 +24,6 @@ from grue.submissions.folder import place_of, systems
 from grue.submissions.trust.draw import EXAMPLES, GENERATED, Gap, compared, draw, most_inflation
 from grue.submissions.trust.models import Place, Target, answer_again, batch_size, load, targets
 from grue.submissions.trust.record import (
-    SCHEMA_VERSION,
     Fresh,
     Rerun,
     Trust,
@@ -149,7 +148,7 @@ def record(system: Path, reruns: Sequence[Rerun], salt: str, by: str, date: str)
 
     code = code_version()
     return Trust(
-        schema=SCHEMA_VERSION,
+        schema=4,
         manifest=manifest_sha256(system),
         salt=salt,
         by=by,
