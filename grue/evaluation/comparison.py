@@ -15,7 +15,7 @@ from grue.evaluation.predictions import match
 from grue.evaluation.scoring import drawn_texts, prepared_metric
 from grue.metrics.metric import Average, FloatArray, Metric
 from grue.records import Axis, Example, Prediction, as_scored
-from grue.stats.paired import DRAWS, Contrast, Difference, contrast, draw, judge
+from grue.stats.paired import Contrast, Difference, contrast, draw, judge
 from grue.tasks import MetricSpec, Task
 
 Metrics = Sequence[tuple[MetricSpec, Metric]]
@@ -58,18 +58,14 @@ def compare_task(
     a: BySeed,
     b: BySeed,
     generator: np.random.Generator,
-    draws: int = DRAWS,
+    axis: Axis = "preference",
+    paired: bool = False,
 ) -> Difference:
-    """Return the difference of two systems' preference on a task, from their predictions.
-
-    Args:
-        a: A's predictions, one entry per seed. Likewise `b`; the seeds are not paired.
-        generator: The source of the draws.
-    """
-    metrics = axis_metrics(task, examples, "preference")
+    """Return the difference of two systems on an axis of a task, from their predictions, tested over both."""
+    metrics = axis_metrics(task, examples, axis)
     of_a, of_b = ([worth(metrics, examples, predictions) for predictions in by_seed] for by_seed in (a, b))
-    compared = contrast_of(of_a, of_b)
-    return judge(compared, draw(compared, generator, draws), generator)
+    compared = contrast_of(of_a, of_b, paired)
+    return judge(compared, draw(compared, generator), generator)
 
 
 def contrast_of(a: Sequence[Worth], b: Sequence[Worth], paired: bool = False) -> Contrast:

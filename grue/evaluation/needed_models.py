@@ -22,10 +22,8 @@ def needed_models(task: Task) -> list[tuple[str, str]]:
 
 def _scoring(task: Task) -> Iterator[tuple[str, str]]:
     for spec in task.metrics:
-        parameters = metric_parameters(spec.name, task.folder)
-        options: dict[str, Any] = {name: parameter.default for name, parameter in parameters.items()} | dict(
-            spec.options
-        )
+        defaults = {name: parameter.default for name, parameter in metric_parameters(spec.name, task.folder).items()}
+        options: dict[str, Any] = {**defaults, **spec.options}
         if isinstance(options.get("model"), str):
             yield options["model"], options.get("revision") or ""
 

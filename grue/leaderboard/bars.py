@@ -9,16 +9,15 @@ from typing import Literal
 import numpy as np
 
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean, escaped
-from grue.evaluation.comparison import axis_metrics, contrast_of, worth
+from grue.evaluation.comparison import compare_task
 from grue.evaluation.scoring import Scored
 from grue.leaderboard.board import Board, Estimate
-from grue.leaderboard.cells import estimate
 from grue.leaderboard.compare import are_paired, predictions_of, texts_of
 from grue.leaderboard.notes import misfit
 from grue.metrics.card import CARDS
 from grue.records import SCORED, Direction, Entry, Example, Prediction, Result, ScoredAxis, other_examples
 from grue.stats.intervals import mean
-from grue.stats.paired import LEVEL, Difference, draw, holm, judge
+from grue.stats.paired import LEVEL, Difference, holm
 from grue.tasks import Task
 
 Side = Literal["at least", "at most"]
@@ -209,7 +208,7 @@ def from_baseline(baseline: Sequence[FileFigures], name: str, tolerance: Toleran
         raise DataError(f"{name}: has neither preference nor naturalness; evaluate it again.")
     reached = {axis: dict(enumerate(of_file.values[axis] for of_file in baseline)) for axis in axes}
     return [
-        _tolerated(Bar(axis, "at least", name), estimate(by_file), "the baseline", tolerance)
+        _tolerated(Bar(axis, "at least", name), Estimate.of(by_file), "the baseline", tolerance)
         for axis, by_file in reached.items()
     ]
 
@@ -245,15 +244,12 @@ def axis_tests(
 ) -> Iterator[AxisTest]:
     """Yield the difference from a baseline on each axis of the task, tested over examples and seeds."""
     sides = [[of_file.made for of_file in side] for side in (figures, baseline)]
-    texts = [[predictions_of(made, examples) if isinstance(made, Entry) else made for made in side] for side in sides]
+    a, b = ([predictions_of(made, examples) if isinstance(made, Entry) else made for made in side] for side in sides)
     entries = [{made.result.seed: made for made in side if isinstance(made, Entry)} for side in sides]
     paired = [len(of_side) for of_side in entries] == [len(side) for side in sides] and are_paired(*entries)
     for axis in SCORED:
         if any(spec.axis == axis for spec in task.metrics):
-            metrics = axis_metrics(task, examples, axis)
-            a, b = ([worth(metrics, examples, predictions) for predictions in side] for side in texts)
-            compared = contrast_of(a, b, paired)
-            yield AxisTest(task, axis, figures, judge(compared, draw(compared, generator), generator))
+            yield AxisTest(task, axis, figures, compare_task(task, examples, a, b, generator, axis, paired))
 
 
 def not_worse(tested: Sequence[AxisTest], name: str) -> Iterator[HeldAgainst]:
@@ -301,7 +297,6 @@ def _refuse_other_unit(bar: Bar, number: float) -> None:
 
 
 def _scale(figure: str) -> tuple[float, float]:
-    """Return the lowest and the highest value of a figure."""
     return (0.0, 100.0) if figure in SCORED else CARDS[figure].range if figure in CARDS else (-math.inf, math.inf)
 
 

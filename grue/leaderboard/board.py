@@ -6,7 +6,7 @@ from typing import Literal
 
 from grue.evaluation.prompting import Prompting
 from grue.records import About, Axis, Cost, Direction, Status
-from grue.stats.intervals import Interval
+from grue.stats.intervals import Interval, mean, sd
 from grue.submissions.reported import Reported
 from grue.tasks import MetricSpec
 
@@ -69,6 +69,11 @@ class Estimate:
     mean: float
     sd: float | None
     by_seed: Mapping[int, float]
+
+    @classmethod
+    def of(cls, by_seed: Mapping[int, float]) -> "Estimate":
+        """Return the estimate of seed → value."""
+        return cls(mean(by_seed.values()), sd(by_seed.values()), by_seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +154,14 @@ class Row:
     status: Status
     standing: Standing
     about: About
-    rank: int | None
-    task_ranks: Mapping[str, int]
-    preference: float | None
-    interval: Interval | None
-    naturalness: float | None
-    naturalness_interval: Interval | None
-    iqm: float | None
-    cells: Mapping[str, Cell]
+    rank: int | None = None
+    task_ranks: Mapping[str, int] = field(default_factory=dict)
+    preference: float | None = None
+    interval: Interval | None = None
+    naturalness: float | None = None
+    naturalness_interval: Interval | None = None
+    iqm: float | None = None
+    cells: Mapping[str, Cell] = field(default_factory=dict)
     learned: float | None = None
     learned_interval: Interval | None = None
     prompting: Prompting = "plain"

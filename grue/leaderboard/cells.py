@@ -16,7 +16,6 @@ from grue.leaderboard.entries import lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
 from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import COSTS, Cost, Entry, Result, ScoredAxis
-from grue.stats.intervals import mean, sd
 from grue.submissions.checks.claims import MOST, amounts, costs_of, last_of
 from grue.submissions.folder import does_not_compete, stated
 from grue.tasks import Task
@@ -71,13 +70,6 @@ def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
         status=status,
         standing=_standing(entries),
         about=about,
-        rank=None,
-        task_ranks={},
-        preference=None,
-        interval=None,
-        naturalness=None,
-        naturalness_interval=None,
-        iqm=None,
         cells=cells,
         prompting=prompting,
         by_endpoint=by_endpoint,
@@ -109,7 +101,7 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         preference=_axis(entries, "preference") if task.has("preference") else None,
         interval=None,
         naturalness=_axis(entries, "naturalness") if task.has("naturalness") else None,
-        metrics={metric: estimate(by_seed) for metric, by_seed in values.items() if by_seed},
+        metrics={metric: Estimate.of(by_seed) for metric, by_seed in values.items() if by_seed},
         rewards=rewards_of(results, task.rewards),
         lineage={
             result.seed: tuple(each[:DIGITS] for each in lineage) for result in results if (lineage := line(result))
@@ -168,7 +160,7 @@ def _searched(results: Sequence[Result]) -> Estimate | None:
     """Return the preference of answers by search; None unless every seed states it."""
     by_seed = {result.seed: result.searched.preference for result in results if result.searched is not None}
     values = {seed: value for seed, value in by_seed.items() if value is not None}
-    return estimate(values) if values and len(values) == len(results) else None
+    return Estimate.of(values) if values and len(values) == len(results) else None
 
 
 def _axis(entries: Sequence[Entry], axis: ScoredAxis) -> Estimate | None:
@@ -181,9 +173,4 @@ def _axis(entries: Sequence[Entry], axis: ScoredAxis) -> Estimate | None:
         if value is None:
             return None
         by_seed[entry.result.seed] = value
-    return estimate(by_seed)
-
-
-def estimate(by_seed: Mapping[int, float]) -> Estimate:
-    """Return mean and standard deviation of seed → value."""
-    return Estimate(mean(by_seed.values()), sd(by_seed.values()), by_seed)
+    return Estimate.of(by_seed)

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from grue.leaderboard.board import BoardTask, Cell, Row, Standing
 from grue.leaderboard.trained_on import held_out, held_out_columns
-from grue.records import BASELINES, Status
+from grue.records import BASELINES, ScoredAxis, Status
 from grue.stats.intervals import mean_over_tasks, satterthwaite_interval
 from grue.stats.robust import iqm
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
@@ -63,7 +62,7 @@ def with_learned(row: Row, tasks: Sequence[BoardTask]) -> Row:
 
 
 def _over_tasks(
-    cells: Mapping[str, Cell], tasks: Sequence[BoardTask], axis: Literal["preference", "naturalness"]
+    cells: Mapping[str, Cell], tasks: Sequence[BoardTask], axis: ScoredAxis
 ) -> Mapping[str, Collection[float]] | None:
     """Return the scores of the tasks that have the axis; None if one of them is unknown."""
     names = [task.name for task in tasks if task.has(axis)]

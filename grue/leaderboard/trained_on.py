@@ -13,7 +13,7 @@ from grue.errors import ConfigError
 from grue.evaluation.rewards import parse_reward
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row
 from grue.records import CONSENSUS, LIKELIHOOD, Result
-from grue.stats.intervals import mean, sd
+from grue.stats.intervals import mean
 from grue.tasks import with_relatives
 
 PEOPLE = "people"
@@ -99,4 +99,4 @@ def held_out(task: BoardTask, cell: Cell) -> Estimate | None:
         if len(scaled) < len(columns):
             return None
         by_seed[seed] = mean(scaled)
-    return Estimate(mean(by_seed.values()), sd(by_seed.values()), by_seed)
+    return Estimate.of(by_seed)

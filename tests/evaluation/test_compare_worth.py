@@ -88,7 +88,7 @@ def test_what_cannot_be_compared(refused):
 def test_a_task_is_compared_on_what_the_board_shows_and_a_failed_run_is_worth_nothing():
     task, examples = task_of(*MIXES["means"]), some_examples(60)
     good, fair, poor = (answers(examples, every) for every in (1, 2, 20))
-    found = compare_task(task, examples, [good, fair], [poor, None], np.random.default_rng(1), draws=500)
+    found = compare_task(task, examples, [good, fair], [poor, None], np.random.default_rng(1))
     best, middle, worst = (preference(task, examples, each) for each in (good, fair, poor))
     assert (found.a, found.b) == pytest.approx(((best + middle) / 2, worst / 2))
     assert (found.seeds_a, found.seeds_b, found.examples) == (2, 2, 60)
