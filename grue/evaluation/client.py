@@ -196,7 +196,6 @@ class Client:
         return "Nothing was asked again, since the answer would be the same."
 
     def _read(self, content: bytes, sent: Mapping[str, Any], requests: int) -> Reply:
-        """Return the reply in the body of an answer."""
         start = self._quoted(content.decode("utf-8", "replace"), 100)
         if content.lstrip().startswith((b"data:", b"event:", b":")):
             raise DataError(f"{self._where}: the server streams, which it was not asked for: {start}. Turn it off.")

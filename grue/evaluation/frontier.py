@@ -173,7 +173,6 @@ def of_samples(
 
 
 def _several(examples: Sequence[Example]) -> bool:
-    """Whether every example has several references."""
     return all(len(example.references) > 1 for example in examples)
 
 

@@ -99,7 +99,6 @@ class Reward:
         return parts
 
     def _check_size(self, example: Example, text: str, values: Sequence[Value]) -> None:
-        """Refuse values too large to be standardised."""
         sizes = [abs(term.weight) * _size(value) for term, value in zip(self.terms, values, strict=True)]
         if not sum(sizes) <= LARGEST_REWARD:
             terms = " and ".join(f"{term.name!r} with {size:g}" for term, size in zip(self.terms, sizes, strict=True))

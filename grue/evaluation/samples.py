@@ -180,7 +180,6 @@ def _finished(path: Path, header: ScoredHeader, task: Task, examples: Sequence[E
 
 
 def _resumed(lines: Path, header: ScoredHeader, examples: Sequence[Example]) -> dict[str, Drawn]:
-    """Return the responses that an interrupted call drew."""
     if not lines.exists():
         return {}
     files.drop_torn_line(lines)

@@ -161,7 +161,6 @@ class TrainerWatch(TrainerCallback):
 
     @contextmanager
     def _start(self) -> Iterator[PreTrainedModel]:
-        """Yield the model that training began from."""
         if self._start_model is not None:
             yield self._start_model
             return

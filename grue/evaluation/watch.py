@@ -194,7 +194,6 @@ class Watch:
 
     @cached_property
     def _asking(self) -> Asking:
-        """How a model is asked in text."""
         cut = text_cut(self.task)
         return by_chat(self.task, self.examples, self.train, cut) if self.chat else Asking(cut)
 

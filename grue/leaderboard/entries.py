@@ -131,7 +131,6 @@ def lacking(entry: Entry, axis: ScoredAxis) -> str:
 
 
 def _is_at_home(entry: Entry) -> bool:
-    """Whether a result is in the folder of the run that it names."""
     result = entry.result
     return entry.path.parts[-5:-1] == (result.suite, result.task, result.system["name"], f"seed-{result.seed}")
 

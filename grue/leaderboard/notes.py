@@ -97,7 +97,6 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _unmoved_notes(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield which trained systems equal their start."""
     by_task = _grouped(
         (task, f"{row.system} ({_seeds(seeds)})")
         for row in rows
@@ -109,7 +108,6 @@ def _unmoved_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _backbone_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield which rows average runs of several backbones on a task."""
     by_row = _grouped(((entry.result.task, row_key(entry)), entry.result) for entry in entries)
     for (task, _), results in by_row.items():
         models = {str(model) for result in results if (model := result.system.get("backbone"))}
@@ -121,7 +119,6 @@ def _backbone_notes(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield which systems were trained on a reward that their results do not name."""
     trained = [e.result for e in entries if e.result.system.get("algorithm") not in BASELINES]
     unnamed = [result for result in trained if result.status == "complete" and names_no_reward(result)]
     for task, results in sorted(_grouped((result.task, result) for result in unnamed).items()):
@@ -137,7 +134,6 @@ def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _signature_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield the columns whose values have different signatures."""
     by_metric = _grouped(((e.result.task, score.metric), score.signature) for e in entries for score in e.result.scores)
     for (task, metric), stated in sorted(by_metric.items()):
         if len(signatures := set(stated)) > 1:
