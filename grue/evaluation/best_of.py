@@ -90,11 +90,7 @@ def choose_best_of(task: Task, n: int, pick_by: str | None = None) -> BestOf:
 
 
 def is_oracle(pick_by: str) -> bool:
-    """Whether a rule reads references or descriptions of them.
-
-    A metric's card states it; one without a card is assumed to. A user's functions get examples without
-    either, see `without_references`.
-    """
+    """Whether a rule reads references or descriptions of them; a user's functions get neither."""
     return pick_by not in (LIKELIHOOD, CONSENSUS) and any(_hidden(name) for _, name in parse_reward(pick_by))
 
 
@@ -160,10 +156,7 @@ def make_worth(reward: str, oracle: bool, task: Task, examples: Sequence[Example
 
 @torch.no_grad()
 def likelihoods(model: PreTrainedModel, rollout: Rollout, temperature: float) -> list[float]:
-    """Return the mean log-likelihood of each response's tokens, in nats, renormalised over the sampler's support.
-
-    The end token is one of them.
-    """
+    """Return the mean log-likelihood of each response's tokens and end, in nats over the sampler's support."""
     responses = rollout.responses
     logits, _ = forward(model, rollout.prompts, responses, encoded=rollout.encoded)
     support = rollout.open_vocabulary(torch.arange(len(responses.ids)), responses.ids.shape[1], logits.shape[-1])

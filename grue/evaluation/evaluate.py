@@ -364,10 +364,7 @@ def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
 
 
 def text_cut(task: Task) -> Cut:
-    """Return the function that cuts a prompt in text, by the tokenizer of the task's backbone.
-
-    If that is not available on this machine, nothing is cut (`_uncut`).
-    """
+    """Return what cuts a prompt in text, by the tokenizer of the task's backbone; `_uncut` if that is not here."""
     try:
         tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
     except Unavailable:

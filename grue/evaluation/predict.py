@@ -180,10 +180,7 @@ def predict_file(
     answer: Answer,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Prediction]:
-    """Answer all examples into a predictions file, resuming an interrupted call.
-
-    Batches are appended one by one; the finished file is in the examples' order.
-    """
+    """Answer all examples into a predictions file, which is in their order once finished; resumes what is there."""
     done: dict[str, Prediction] = {}
     if path.exists():
         files.drop_torn_line(path)

@@ -73,10 +73,7 @@ def unequal_draws(first: Prediction, other: Prediction) -> str:
 
 
 def read_predictions_in_order(path: Path) -> list[Prediction]:
-    """Read predictions that need no ids: as `read_predictions`, or the same lines without ids, or one text per line.
-
-    Without ids, the line numbers are the ids.
-    """
+    """Read predictions as `read_predictions`; lines without ids, or of plain text, have their numbers as ids."""
     if path.suffix != ".gz" and not files.read_text(path).removeprefix(files.MARK).lstrip().startswith("{"):
         return read_plain_predictions(path)
     return _read(path, _numbered(path))

@@ -177,7 +177,7 @@ def example_hashes(examples: Sequence[Example]) -> dict[str, str]:
 
 
 def references_hash(examples: Sequence[Example]) -> str:
-    """Return the sha256 of the ids with their references, which does not depend on the order of the examples."""
+    """Return the sha256 of the ids with their references, in any order of the examples."""
     return files.sha256_json(sorted([example.id, list(example.references)] for example in examples))
 
 

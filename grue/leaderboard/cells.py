@@ -55,10 +55,7 @@ def board_task(task: Task, entries: Sequence[Entry], more: Collection[Column], d
 
 
 def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
-    """Return the row of a system's entries.
-
-    Its standing is "ranked", unless it cannot be ranked with any number of seeds.
-    """
+    """Return the row of a system's entries, "ranked" unless it cannot be ranked with any number of seeds."""
     system, status, _, prompting, by_endpoint = row_key(entries[0])
     groups = {task: [entry for entry in entries if entry.result.task == task.name] for task in tasks}
     cells = {task.name: _cell(group, task) for task, group in groups.items() if group}

@@ -33,10 +33,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class ReportedColumn:
-    """A printed column; it has a metric's name if it is meant to be that metric.
-
-    `deviation` says how it was computed otherwise, as far as that is known.
-    """
+    """A printed column, with the metric's name if it is meant to be one, and how it is known to deviate from that."""
 
     name: str
     direction: Literal[Direction, "none"]

@@ -95,10 +95,7 @@ def configurations(runs: Iterable[PackedRun]) -> dict[str, Configuration | None]
 
 
 def pack(runs: Sequence[PackedRun], submission: Submission, output: Path, force: bool = False) -> Path:
-    """Write the submission of `runs` into `<output>/<suite>/<name>` and return that folder.
-
-    The folder is written under a temporary name and renamed: a reader finds the whole submission or none.
-    """
+    """Write the submission of `runs` into `<output>/<suite>/<name>`, all of it or nothing, and return that folder."""
     if reasons := list(refusals(runs, submission.deterministic)):
         raise SubmissionError("\n  ".join(["These runs cannot be one submission:", *reasons]))
     if not SYSTEM_NAME.fullmatch(submission.name):

@@ -166,11 +166,7 @@ def standing_of(system: Path, suite: str, results: Collection[Result]) -> Standi
 
 
 def _why_void(system: Path, trust: Trust, results: Collection[Result]) -> str:
-    """Return why a record does not hold for a row as it is now; empty if it does.
-
-    It must be of these very files, hold a run of every task, those that the checkpoints' hashes draw if it is of a
-    fresh draw, and none may have failed.
-    """
+    """Return why a record does not hold for a row as it is now; empty if it does."""
     complete = [result for result in results if result.status == "complete"]
     if trust.manifest != manifest_sha256(system):
         return f"is of other files: {MANIFEST} has changed since {trust.date}"
