@@ -160,7 +160,7 @@ def _check(
             "or give --tolerance, such as 2sd or 1."
         )
     verdicts: list[HeldAgainst] = []
-    tests: list[bars.AxisTest] = []
+    tests: list[HeldAgainst] = []
     warnings: list[str] = []
     with evaluation_progress("tasks") as progress:
         for done, (group, of_task, sides) in enumerate(zip(groups, limits, read, strict=True)):
@@ -174,8 +174,8 @@ def _check(
             verdicts += bars.check(figures, of_task, task)
             if earlier and tolerance is None:
                 examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
-                tests += bars.axis_tests(figures, earlier, task, examples, np.random.default_rng(0))
-    verdicts += bars.not_worse(tests, name)
+                tests += bars.axis_tests(figures, earlier, name, task, examples, np.random.default_rng(0))
+    verdicts += bars.not_worse(tests)
     lines = list(_lines(groups, verdicts))
     if left := [other for other in before if other not in {group.task.name for group in groups}]:
         lines.append(f"Not checked: {', '.join(left)}, which only {name} has.")

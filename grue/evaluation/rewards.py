@@ -171,15 +171,12 @@ def make_reward(expression: str, task: Task, examples: Sequence[Example]) -> Rew
 
 def check_reward(expression: str, task: Task) -> None:
     """Check the terms of an expression without loading a model; errors as for `make_reward`."""
-    for _, name in [] if expression in PASSED else parse_reward(expression):
-        if name in REWARDS:
-            continue
+    for _, name in parse_reward(expression):
         if name.startswith(REWRITER):
             check_rewriter(name, task)
-            continue
-        if not is_metric(name) and ":" in name:
+        elif _is_imported(name):
             imported_reward(name, _folders(task))
-        else:
+        elif name not in PASSED and name not in REWARDS:
             require_single(name)
             metric_factory(name, _options(name, task), task.folder)
             check_model(name, _options(name, task), task)
@@ -190,10 +187,13 @@ def code_of(expression: str, task: Task) -> dict[str, str]:
 
     A function that was passed as an object has the hash of its source in its name.
     """
-    named = [] if expression in PASSED else parse_reward(expression)
-    named = [(weight, name) for weight, name in named if not name.startswith(REWRITER)]
-    own = (name for _, name in named if ":" in name and name not in REWARDS and not is_metric(name))
+    own = (name for _, name in parse_reward(expression) if _is_imported(name))
     return {name: code_sha256(name, "reward", _folders(task)) for name in own}
+
+
+def _is_imported(name: str) -> bool:
+    """Whether a term is a function of the user's that has to be imported."""
+    return ":" in name and not (name in PASSED or name in REWARDS or name.startswith(REWRITER) or is_metric(name))
 
 
 def parse_reward(expression: str) -> list[tuple[float, str]]:
@@ -354,7 +354,7 @@ def _values_of(name: str, task: Task, examples: Sequence[Example]) -> TermFuncti
         return function_reward(name, REWARDS[name])
     if name.startswith(REWRITER):
         return function_reward(name, rewriter_feedback(name, task))
-    if not is_metric(name) and ":" in name:
+    if _is_imported(name):
         return imported_reward(name, _folders(task))
     options = _options(name, task)
     check_model(name, options, task)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +15,9 @@ from grue.leaderboard.board import Board, Estimate
 from grue.leaderboard.compare import are_paired, predictions_of, texts_of
 from grue.leaderboard.notes import misfit
 from grue.metrics.card import CARDS
-from grue.records import SCORED, Direction, Entry, Example, Prediction, Result, ScoredAxis, other_examples
+from grue.records import SCORED, Direction, Entry, Example, Prediction, Result, other_examples
 from grue.stats.intervals import mean
-from grue.stats.paired import LEVEL, Difference, holm
+from grue.stats.paired import LEVEL, holm
 from grue.tasks import Task
 
 Side = Literal["at least", "at most"]
@@ -225,43 +225,33 @@ def check(figures: Sequence[FileFigures], required: Sequence[Limit], task: Task)
         yield HeldAgainst(task.name, bar, passed, value, (min(values), max(values)), limit.value, limit.why)
 
 
-@dataclass(frozen=True, slots=True)
-class AxisTest:
-    """The difference of results from a baseline on an axis of a task, before p values are corrected."""
-
-    task: Task
-    axis: ScoredAxis
-    figures: Sequence[FileFigures]
-    difference: Difference
-
-
 def axis_tests(
     figures: Sequence[FileFigures],
     baseline: Sequence[FileFigures],
+    name: str,
     task: Task,
     examples: Sequence[Example],
     generator: np.random.Generator,
-) -> Iterator[AxisTest]:
-    """Yield the difference from a baseline on each axis of the task, tested over examples and seeds."""
+) -> Iterator[HeldAgainst]:
+    """Yield the difference from a baseline on each axis, tested over examples and seeds; `not_worse` corrects p."""
     sides = [[of_file.made for of_file in side] for side in (figures, baseline)]
     a, b = ([predictions_of(made, examples) if isinstance(made, Entry) else made for made in side] for side in sides)
     entries = [{made.result.seed: made for made in side if isinstance(made, Entry)} for side in sides]
     paired = [len(of_side) for of_side in entries] == [len(side) for side in sides] and are_paired(*entries)
     for axis in SCORED:
         if any(spec.axis == axis for spec in task.metrics):
-            yield AxisTest(task, axis, figures, compare_task(task, examples, a, b, generator, axis, paired))
+            found = compare_task(task, examples, a, b, generator, axis, paired)
+            values = [of_file.values[axis] for of_file in figures]
+            interval = f"[{found.interval.low:+.3g}, {found.interval.high:+.3g}]"
+            why = f"difference {found.value:+.3g}, {LEVEL:.0%} interval {interval}"
+            bar, spread = Bar(axis, "at least", name), (min(values), max(values))
+            yield HeldAgainst(task.name, bar, found.value >= 0, found.a, spread, found.b, why, found.p)
 
 
-def not_worse(tested: Sequence[AxisTest], name: str) -> Iterator[HeldAgainst]:
-    """Yield each axis with whether it is not significantly below the baseline, corrected for the number of tests."""
-    for of_axis, p in zip(tested, holm([of_axis.difference.p for of_axis in tested]), strict=True):
-        difference = of_axis.difference
-        values = [of_file.values[of_axis.axis] for of_file in of_axis.figures]
-        passed = difference.value >= 0 or p >= 1 - LEVEL
-        low, high = difference.interval.low, difference.interval.high
-        why = f"difference {difference.value:+.3g}, {LEVEL:.0%} interval [{low:+.3g}, {high:+.3g}]"
-        bar, spread = Bar(of_axis.axis, "at least", name), (min(values), max(values))
-        yield HeldAgainst(of_axis.task.name, bar, passed, difference.a, spread, difference.b, why, p)
+def not_worse(tested: Sequence[HeldAgainst]) -> Iterator[HeldAgainst]:
+    """Yield each of all tests, with p corrected for their number; it passes if it is not significantly below."""
+    for test, p in zip(tested, holm([test.p_holm or 0.0 for test in tested]), strict=True):
+        yield replace(test, passed=test.passed or p >= 1 - LEVEL, p_holm=p)
 
 
 def refuse_other_examples(figures: Sequence[FileFigures], task: Task, board: Board | None) -> None:
