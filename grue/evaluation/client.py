@@ -42,7 +42,7 @@ class Reply:
         finish: The server's finish reason: "stop", "length".
         model, fingerprint: The model and the state of the server, as it reports them.
         prompt_tokens, completion_tokens: The server's counts; None if it reports none.
-        url: The base address of the server; empty in replies saved by older versions.
+        url: The base address of the server.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Reply:
     completion_tokens: int | None
     requests: int
     sent: Mapping[str, Any]
-    url: str = ""
+    url: str
 
 
 class GivenUp(Exception):

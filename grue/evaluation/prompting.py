@@ -91,9 +91,8 @@ def by_chat(
         train: The training split; not read without shots.
     """
     chat = chat_prompt(task)
-    order = {example.id: hashlib.sha256(f"{chat.seed}\n{example.id}".encode()).digest() for example in train}
     fit = [example for example in train if example.references and example.references[0].strip()]
-    drawn = sorted(fit, key=lambda example: order[example.id])[: chat.shots]
+    drawn = sorted(fit, key=lambda each: hashlib.sha256(f"{chat.seed}\n{each.id}".encode()).digest())[: chat.shots]
     if len(drawn) < chat.shots:
         raise DataError(
             f"{task.suite}/{task.name}: prompt.chat.shots asks for {chat.shots} examples, and the training split has "

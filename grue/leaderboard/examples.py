@@ -88,17 +88,12 @@ def task_examples(
     if not texts:
         return None
     competing = {row.system for row in board.rows if row.standing != "reference"}
-    differing = [name for name, _ in texts if name in competing] or [name for name, _ in texts]
-    by_name = {name: predictions for (name, _), predictions in texts.items()}
+    compared = [of for (name, _), of in texts.items() if name in competing] or list(texts.values())
     differences = {
-        example.id: disagreement([by_name[name][example.id].text for name in differing if example.id in by_name[name]])
-        for example in examples
+        example.id: disagreement([of[example.id].text for of in compared if example.id in of]) for example in examples
     }
     chosen = _chosen(examples, differences)
-    metrics = [spec for spec in task.metrics if spec.name in SCORED]
-    scores = {
-        name: _scores(task, predictions, [example for example, _ in chosen]) for name, predictions in by_name.items()
-    }
+    by_system = [_outputs(task, predictions, [example for example, _ in chosen]) for predictions in texts.values()]
     return TaskExamples(
         suite=task.suite,
         task=task.name,
@@ -106,20 +101,10 @@ def task_examples(
         split=task.data.evaluation,
         of=len(examples),
         systems=tuple(texts),
-        metrics=tuple(spec.name for spec in metrics),
+        metrics=tuple(spec.name for spec in task.metrics if spec.name in SCORED),
         examples=tuple(
-            ShownExample(
-                example,
-                drawn,
-                differences[example.id],
-                tuple(
-                    Output(text.text, text.truncated, scores[name][example.id])
-                    if (text := predictions.get(example.id))
-                    else None
-                    for name, predictions in by_name.items()
-                ),
-            )
-            for example, drawn in chosen
+            ShownExample(example, drawn, differences[example.id], outputs)
+            for (example, drawn), outputs in zip(chosen, zip(*by_system, strict=True), strict=True)
         ),
     )
 
@@ -162,10 +147,8 @@ def disagreement(texts: Collection[str]) -> float:
     return mean([1 - mean([(counts[word] - 1) / others_count for word in bag]) if bag else 1.0 for bag in bags])
 
 
-def _scores(
-    task: Task, predictions: Mapping[str, Prediction], chosen: Sequence[Example]
-) -> dict[str, tuple[float, ...]]:
-    """Return id → the values of the metrics of each text, for the examples that have one."""
+def _outputs(task: Task, predictions: Mapping[str, Prediction], chosen: Sequence[Example]) -> list[Output | None]:
+    """Return a system's text for each chosen example, with the values of its metrics."""
     answered = [as_scored(example) for example in chosen if example.id in predictions]
     texts = [legible(predictions[example.id].text) for example in answered]
     columns = []
@@ -173,9 +156,12 @@ def _scores(
         if spec.name in SCORED and answered:
             metric = factory_of(spec, task.folder)(**spec.options)
             metric.prepare(answered)
-            statistics = metric.statistics(answered, texts)
-            columns.append([float(value) for value in metric.per_example(statistics)])
-    return {example.id: tuple(column[i] for column in columns) for i, example in enumerate(answered)}
+            columns.append(metric.per_example(metric.statistics(answered, texts)).tolist())
+    outputs = {}
+    for place, example in enumerate(answered):
+        text = predictions[example.id]
+        outputs[example.id] = Output(text.text, text.truncated, tuple(float(column[place]) for column in columns))
+    return [outputs.get(example.id) for example in chosen]
 
 
 def illustration(examples: Sequence[Example]) -> Example | None:

@@ -54,9 +54,9 @@ def rank(
     by_name = {task.name: task for task in sorted(tasks, key=lambda task: task.name)}
     ours = of_suite(entries, suites[0], by_name)
     hashes = {name: task.hash for name, task in by_name.items()}
-    reasons = [misfit(e.result, by_name[e.result.task], hashes[e.result.task]) for e in ours]
-    current = [entry for entry, reason in zip(ours, reasons, strict=True) if reason is None]
-    misfits = [(entry, reason) for entry, reason in zip(ours, reasons, strict=True) if reason is not None]
+    judged = [(entry, misfit(entry.result, by_name[entry.result.task], hashes[entry.result.task])) for entry in ours]
+    current = [entry for entry, reason in judged if reason is None]
+    misfits = [(entry, reason) for entry, reason in judged if reason is not None]
     refuse_twins(current)
     on_board = {task.name: task.data for task in shipped.tasks if hashes.get(task.name) == task.hash} if shipped else {}
     current, elsewhere, data = _on_the_same_data(current, on_board)

@@ -154,13 +154,13 @@ def test_stop_strings_are_sent_with_plain_prompts_and_cut_where_a_server_leaves_
 
 def test_a_reply_that_stopped_is_not_cut_and_one_that_did_not_is():
     texts = {"So.\nOn": Prediction("So.\nOn", "So."), "So on": Prediction("So on", "So on", True)}
-    replies = {text: Reply(text, "length", "m", "", 1, 9, 1, {}) for text in texts}
+    replies = {text: Reply(text, "length", "m", "", 1, 9, 1, {}, "") for text in texts}
     examples = [Example(text, "p", ("r",)) for text in texts]
     assert predictions_of(replies, Asking(str), examples, ("\n",)) == [*texts.values()]
 
 
 def test_a_cost_that_is_not_known_whole_is_not_told():
-    counted = Reply("a", "stop", "m", "", 10, 3, 2, {})
+    counted = Reply("a", "stop", "m", "", 10, 3, 2, {}, "")
     asked = Endpoint("http://localhost/v1", "m", prices=(1.0, 1.0))
     found = summary(asked, {"a": counted, "b": replace(counted, completion_tokens=None)})
     assert (found["cost"], found["answers_without_usage"], found["retries"]) == (None, 1, 2)
