@@ -149,8 +149,7 @@ def _backbones(entries: Iterable[Entry], own: str) -> tuple[str, ...]:
     Outputs that are published elsewhere, or answers of a server, do not name models in a comparable way.
     """
     results = [entry.result for entry in entries if entry.status != "recomputed" and not is_by_endpoint(entry.result)]
-    models = {model for result in results if isinstance(model := result.system.get("backbone"), str)}
-    return tuple(sorted(models - {"", "none", own}))
+    return tuple(sorted({result.system.get("backbone") or "" for result in results} - {"", "none", own}))
 
 
 def _searched(results: Sequence[Result]) -> Estimate | None:

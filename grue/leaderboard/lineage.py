@@ -15,9 +15,7 @@ def line(result: Result) -> tuple[str, ...]:
     Empty if the first are missing: the start's weights would then be mistaken for them.
     """
     weights, start = (result.system.get(key) for key in ("weights", "start"))
-    if not (isinstance(weights, str) and weights):
-        return ()
-    return (weights, start) if isinstance(start, str) and start else (weights,)
+    return tuple(filter(None, (weights, start))) if weights else ()
 
 
 def share_starts(a: Mapping[int, Set[str]], b: Mapping[int, Set[str]]) -> bool:

@@ -5,8 +5,7 @@ its metrics' families, found by `experiments/relatives.py`. The held-out prefere
 their families; that of a row without a reward leaves out those of the task's reward, so that the two are comparable.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.errors import ConfigError
@@ -41,26 +40,22 @@ def rewards_of(results: Iterable[Result], default: Sequence[str]) -> tuple[str, 
     for result in [run for run in runs if run.status == "complete"] or runs:
         if names_no_reward(result):
             terms.update(default)
-        elif isinstance(reward := result.system.get("reward"), str) and reward:
+        elif reward := result.system.get("reward"):
             terms.update(terms_of(reward))
-        for model in listed(result.system.get("reward_models")):  # what it judges by is optimised with it
-            if isinstance(model, Mapping) and (judge := str(model.get("judge", ""))) not in ("", PEOPLE):
+        for model in result.system.get("reward_models") or ():  # what it judges by is optimised with it
+            if (judge := str(model.get("judge", ""))) not in ("", PEOPLE):
                 terms.update(terms_of(judge))
-        for picked in (result.steering.get("pick_by"), *listed(result.steering.get("rewards"))):
+        rewards = result.steering.get("rewards")
+        for picked in (result.steering.get("pick_by"), *(rewards if isinstance(rewards, list | tuple) else ())):
             if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
                 terms.update(terms_of(picked))
     return tuple(sorted(terms))
 
 
-def listed(value: Any) -> Sequence[Any]:
-    """Return a list of a result as it is; nothing for anything else."""
-    return value if isinstance(value, list | tuple) else ()
-
-
 def names_no_reward(result: Result) -> bool:
     """Whether a result was made by an algorithm that optimises a reward, and does not say which."""
-    algorithm, reward = str(result.system.get("algorithm", "")).rpartition("+")[2], result.system.get("reward")
-    return algorithm in UNNAMED and not (isinstance(reward, str) and reward)
+    algorithm = str(result.system.get("algorithm", "")).rpartition("+")[2]
+    return algorithm in UNNAMED and not result.system.get("reward")
 
 
 def held_out_columns(task: BoardTask, rewards: Sequence[str]) -> list[Column]:
