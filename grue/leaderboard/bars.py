@@ -1,6 +1,7 @@
 """Requirements on results: a figure against a number, against that of a row of the board, or of one's own baseline."""
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,7 @@ from grue.errors import ConfigError, DataError, UnknownName, did_you_mean, escap
 from grue.evaluation.comparison import compare_task
 from grue.evaluation.scoring import Scored
 from grue.leaderboard.board import Board, Estimate
-from grue.leaderboard.compare import are_paired, predictions_of, texts_of
-from grue.leaderboard.notes import misfit
+from grue.leaderboard.compare import are_paired, predictions_of, refuse_misfit, texts_of
 from grue.metrics.card import CARDS
 from grue.records import SCORED, Direction, Entry, Example, Prediction, Result, other_examples
 from grue.stats.intervals import mean
@@ -22,6 +22,7 @@ from grue.tasks import Task
 
 Side = Literal["at least", "at most"]
 SD = "sd"
+TOLERANCE = re.compile(rf"\s*(?P<size>\d+\.?\d*|\.\d+)(?P<unit>{SD})?\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +135,12 @@ def parse_bar(text: str, side: Side) -> Bar:
 
 def parse_tolerance(text: str) -> Tolerance:
     """Read `1.5`, or `2sd` for standard deviations."""
-    number = text.strip().removesuffix(SD)
-    try:
-        size = float(number)
-    except ValueError:
-        size = math.nan
-    if not (math.isfinite(size) and size >= 0):
+    match = TOLERANCE.fullmatch(text)
+    if match is None:
         raise ConfigError(
             f"--tolerance {text}: write a number of at least 0, such as 1.5, or 2sd for two standard deviations."
         )
-    return Tolerance(size, "sd" if number != text.strip() else "")
+    return Tolerance(float(match["size"]), "sd" if match["unit"] else "")
 
 
 def of_result(entry: Entry, task: Task) -> FileFigures:
@@ -151,14 +148,9 @@ def of_result(entry: Entry, task: Task) -> FileFigures:
     result, path = entry.result, entry.path
     if (result.suite, result.task) != (task.suite, task.name):
         raise DataError(f"{path}: of {escaped(result.suite)}/{escaped(result.task)}, not of {task.suite}/{task.name}.")
-    if result.task_hash != task.hash:
-        raise DataError(f"{path}: made for another version of {task.suite}/{task.name}; evaluate again with --force.")
+    refuse_misfit(entry, task)
     if result.status != "complete":
         raise DataError(f"{path}: the run failed, so that there is nothing to check.")
-    if result.limited or result.split != task.data.evaluation:
-        raise DataError(f"{path}: of a part of {task.data.evaluation} or of other rows; evaluate the whole split.")
-    if (reason := misfit(result, task, task.hash)) is not None:
-        raise DataError(f"{path}: made {reason}; evaluate again.")
     return measured(path, result, entry)
 
 

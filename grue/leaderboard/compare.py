@@ -225,16 +225,18 @@ def pairs_over_examples(
     return with_holm(pairs)
 
 
+def refuse_misfit(entry: Entry, task: Task) -> None:
+    """Refuse a result that is not of the whole current evaluation split."""
+    part = "on a part of the split, or on other rows" if entry.result.limited else None
+    if (reason := part or misfit(entry.result, task, task.hash)) is not None:
+        raise DataError(f"{entry.path}: was made {reason}; evaluate it again with `grue evaluate --force`.")
+
+
 def refuse_unfit(system: FoundSystem, task: Task) -> None:
     """Refuse results that are not of the whole current evaluation split, or that lack a declared seed."""
     entries = system.entries[task.name]
     for entry in entries.values():
-        if (reason := misfit(entry.result, task, task.hash)) is not None:
-            raise DataError(f"{entry.path}: was made {reason}; evaluate it again with `grue evaluate --force`.")
-        if entry.result.limited:
-            raise DataError(
-                f"{entry.path}: only a part of the split was evaluated; evaluate it all with `grue evaluate --force`."
-            )
+        refuse_misfit(entry, task)
         folder = entry.path.parent.parent
         if entry.status != "local" and (missing := set(submitted.read_submission(folder).seeds) - set(entries)):
             raise SubmissionError(
