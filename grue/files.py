@@ -41,11 +41,7 @@ STDIN = Path("-")
 
 
 def read_text(path: Path, error_class: type[GrueError] = DataError) -> str:
-    """Read a UTF-8 file, with its line ends unchanged.
-
-    Raises:
-        DataError: The file is missing, unreadable or not UTF-8; with `error_class`, an error of that class.
-    """
+    """Read a UTF-8 file, with its line ends unchanged."""
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -56,11 +52,7 @@ def read_text(path: Path, error_class: type[GrueError] = DataError) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file; a byte order mark at its beginning is left out.
-
-    Raises:
-        ConfigError: The file is missing, or is not TOML (duplicate keys included); names the line.
-    """
+    """Read a TOML file; a byte order mark at its beginning is left out."""
     try:
         return tomllib.loads(read_text(path, ConfigError).removeprefix(MARK))
     except (ValueError, RecursionError) as error:
@@ -129,11 +121,7 @@ def read_json(path: Path) -> Any:
 
 
 def load_json(path: Path, cls: type[T]) -> T:
-    """Read a JSON file into the dataclass `cls`.
-
-    Raises:
-        DataError: The file cannot be read, or does not fit `cls` (see `from_dict`).
-    """
+    """Read a JSON file into the dataclass `cls`; a DataError says what does not fit (see `from_dict`)."""
     return from_dict(cls, read_json(path), str(path), DataError)
 
 
@@ -180,9 +168,6 @@ def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bo
     """Read a JSON-lines file that may still be written: its complete lines, numbered, and whether the last one is torn.
 
     A last line without its end is being written or was cut off by a kill; it is left out (see `TORN`).
-
-    Raises:
-        DataError: As for `read_jsonl`, for complete lines.
     """
     try:
         content = path.read_bytes()
@@ -343,11 +328,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def refuse_there(path: Path, force: bool) -> None:
-    """Refuse to replace an existing file.
-
-    Raises:
-        ConfigError: It exists and `force` is false; or it is a folder.
-    """
+    """Refuse to replace an existing file without `force`, or a folder."""
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; name a file to write.")
     if path.exists() and not force:
