@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from grue import __version__
-from grue.errors import GrueError, did_you_mean, of_the_system
+from grue.errors import GrueError, of_the_system
 
 # Command → module, help and attribute; a module is imported when its command is used.
 COMMANDS = {
@@ -64,6 +64,7 @@ class Commands(click.Group):
     def __init__(self, *args: Any, late: dict[str, tuple[str, str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.late = late
+        self.commands = dict.fromkeys(TOOLS | late)  # type: ignore[assignment]  # the names, for click's suggestions
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run as a program, with output in any encoding; an error of the machine is one message."""
@@ -94,13 +95,6 @@ class Commands(click.Group):
         """Write the list of commands without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_text) for name, (_, help_text, _) in self.late.items()])
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """Find a command, or suggest the nearest spelling."""
-        name, known = args[0], TOOLS | self.late
-        if name not in known and not name.startswith("-"):
-            ctx.fail(f"There is no command {name!r}.{did_you_mean(name, known)}")
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of GRUE is one message, a bug keeps its traceback."""
