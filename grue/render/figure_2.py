@@ -10,22 +10,6 @@ PAPER = "ramamurthy2023"
 
 
 @dataclass(frozen=True, slots=True)
-class PaperScore:
-    """The mean, 0–1, of what the paper prints for a task in an algorithm's best row, beside the bar in its Figure 2.
-
-    `drawn` is read off the figure to about 0.005, if it is there; `doubt` says why it may show another mean.
-    """
-
-    task: str
-    algorithm: str
-    reward: str
-    variant: str
-    score: float
-    drawn: float | None
-    doubt: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Mean:
     """Which columns of which table Figure 2 averages; `without` is a variant of the table that is missing there."""
 
@@ -65,31 +49,27 @@ _MEANS: Mapping[str, _Mean] = {
 """What Figure 2 seems to average: Table 1's preference metrics, as far as they are printed and the bars fit."""
 
 
-def paper_scores(reported: Reported) -> tuple[PaperScore, ...]:
-    """Compute Figure 2 of the paper from its tables: for each task and algorithm the best row's mean of raw metrics.
+DOUBTS = {task: mean.doubt for task, mean in _MEANS.items() if mean.doubt}
+"""Task → why Figure 2 may show another mean."""
+
+
+def paper_scores(reported: Reported) -> dict[str, dict[str, float]]:
+    """Compute Figure 2 of the paper from its tables: for each algorithm and task the best row's mean of raw metrics.
 
     TER counts as 1 − TER, percentages as shares, and CIDEr, printed ten times too large, as a share of its maximum, 10.
 
     Returns:
-        One score for each task and algorithm, in the order of the tables; empty for another source than `PAPER`.
+        Algorithm → task → mean, 0–1, in the order of the tables; empty for another source than `PAPER`.
     """
-    if reported.source.key != PAPER:
-        return ()
-    drawn = {
-        (table.task, row.algorithm): row.figures["preference"].mean
-        for table in reported.tables
-        for row in table.rows
-        if table.table == "Figure 2"
-    }
-    best: dict[tuple[str, str], PaperScore] = {}
-    for table in reported.tables:
+    best: dict[str, dict[str, float]] = {}
+    for table in reported.tables if reported.source.key == PAPER else ():
         mean = _MEANS[table.task]
         for row in table.rows if table.table == mean.table else ():
-            key = table.task, row.algorithm
-            score = fmean(_raw(column, row.figures[column].mean) for column in mean.columns)
-            if row.variant != mean.without and (key not in best or score > best[key].score):
-                best[key] = PaperScore(*key, row.reward, row.variant, score, drawn.get(key), mean.doubt)
-    return tuple(best.values())
+            if row.variant != mean.without:
+                score = fmean(_raw(column, row.figures[column].mean) for column in mean.columns)
+                of_algorithm = best.setdefault(row.algorithm, {})
+                of_algorithm[table.task] = max(score, of_algorithm.get(table.task, score))
+    return best
 
 
 def _raw(column: str, printed: float) -> float:

@@ -9,7 +9,7 @@ from support.paths import ROOT
 
 from grue.errors import DataError
 from grue.metrics.card import CARDS
-from grue.render.figure_2 import PAPER, paper_scores
+from grue.render.figure_2 import DOUBTS, PAPER, paper_scores
 from grue.submissions.reported import Publication, Reported, read_reported
 
 FILE = ROOT / "submissions" / "grue" / f"{PAPER}.reported.json"
@@ -108,18 +108,15 @@ def test_a_file_is_read_and_one_that_contradicts_itself_is_refused(tmp_path, ref
 
 
 def test_a_plain_mean_by_hand(paper):
-    scores = {(score.task, score.algorithm): score for score in paper_scores(paper)}
+    scores = paper_scores(paper)
     translated = (0.635 + 0.411 + 0.59 + 0.59 + 0.482 + 0.294 + 0.35 + 0.617 + (1 - 0.54)) / 9
-    assert scores["wmt16", "Supervised"].score == pytest.approx(translated)
-    best = scores["totto", "Supervised + NLPO"]
-    assert (best.reward, best.score) == ("PARENT", pytest.approx((0.474 + 0.596) / 2))
+    assert scores["Supervised"]["wmt16"] == pytest.approx(translated)
+    assert scores["Supervised + NLPO"]["totto"] == pytest.approx((0.474 + 0.596) / 2), "rewarded by PARENT"
     told = (0.16385 + 0.215 + 0.438 + 0.444 + 0.329 + 0.321 + 0.94476) / 7
-    assert scores["commongen", "Supervised"].score == pytest.approx(told)
-    ppo = scores["imdb", "PPO"]
-    assert (ppo.variant, ppo.score) == ("target KL 0.1", 0.602)
-    assert scores["cnn_dailymail", "Lead-3"].drawn is None
-    assert len(scores) == 7 * 6 + 1
-    assert paper_scores(Reported(ME, paper.tables)) == (), "another source has no Figure 2"
+    assert scores["Supervised"]["commongen"] == pytest.approx(told)
+    assert scores["PPO"]["imdb"] == 0.602, "the target KL is 0.1"
+    assert sum(map(len, scores.values())) == 7 * 6 + 1
+    assert paper_scores(Reported(ME, paper.tables)) == {}, "another source has no Figure 2"
 
 
 def test_figure_two_comes_out_where_its_mix_is_known_and_elsewhere_says_so(paper):
@@ -129,16 +126,21 @@ def test_figure_two_comes_out_where_its_mix_is_known_and_elsewhere_says_so(paper
         "wmt16": (0.493, 0.495, 0.494, 0.496, 0.497),
         "dailydialog": (0.310, 0.347, 0.355, 0.325, 0.328),
     }
-    drawn = {task: dict(zip(algorithms, heights, strict=True)) for task, heights in bars.items()}
-    scores = [score for score in paper_scores(paper) if score.drawn is not None]
-    assert {score.task for score in scores if not score.doubt} == set(drawn)
-    for score in (score for score in scores if score.task in drawn):
-        assert score.drawn == drawn[score.task][score.algorithm]
-        assert score.score == pytest.approx(score.drawn, abs=0.005 + 1e-9), (score.task, score.algorithm)
-    doubts = {score.task: score.doubt for score in paper_scores(paper) if score.doubt}
-    assert set(doubts) == {"imdb", "commongen", "cnn_dailymail", "narrativeqa"}
-    assert "not identified" in doubts["commongen"] and "not identified" in doubts["cnn_dailymail"]
-    assert "in part" in doubts["narrativeqa"] and "in no table" in doubts["imdb"]
+    drawn = {
+        (table.task, row.algorithm): row.figures["preference"].mean
+        for table in paper.tables
+        for row in table.rows
+        if table.table == "Figure 2"
+    }
+    scores = paper_scores(paper)
+    for task, heights in bars.items():
+        for algorithm, height in zip(algorithms, heights, strict=True):
+            assert drawn[task, algorithm] == height
+            assert scores[algorithm][task] == pytest.approx(height, abs=0.005 + 1e-9), (task, algorithm)
+    assert {task for task, _ in drawn} - set(DOUBTS) == set(bars)
+    assert set(DOUBTS) == {"imdb", "commongen", "cnn_dailymail", "narrativeqa"}
+    assert "not identified" in DOUBTS["commongen"] and "not identified" in DOUBTS["cnn_dailymail"]
+    assert "in part" in DOUBTS["narrativeqa"] and "in no table" in DOUBTS["imdb"]
 
 
 def test_the_board_of_a_task_shows_its_tables(tmp_path):

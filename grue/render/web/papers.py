@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grue.render.figure_2 import paper_scores
+from grue.render.figure_2 import DOUBTS, paper_scores
 from grue.render.text import UNKNOWN
 from grue.submissions.reported import Figure, Publication, Reported, ReportedTable
 
@@ -60,24 +60,18 @@ def _decimals(value: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A paper's mean scores, 100 × the mean of an algorithm's best row: algorithm → task → text.
+    """A paper's mean scores, 0–1, of an algorithm's best row: algorithm → task → mean.
 
     `doubts` says why a task's may be of other metrics than the paper's.
     """
 
     source: Publication
-    rows: Mapping[str, Mapping[str, str]]
+    rows: Mapping[str, Mapping[str, float]]
     doubts: Mapping[str, str]
 
 
 def summaries(reported: Sequence[Reported], tasks: Iterable[str]) -> list[Summary]:
     """Return the summary of each source that has one: see `grue.render.figure_2.paper_scores`."""
-    names, found = list(tasks), []
-    for paper in reported:
-        if scores := paper_scores(paper):
-            rows: dict[str, dict[str, str]] = {score.algorithm: {} for score in scores}
-            for score in scores:
-                rows[score.algorithm][score.task] = f"{100 * score.score:.1f}"
-            doubts = {score.task: score.doubt for score in scores if score.doubt}
-            found.append(Summary(paper.source, rows, {task: doubts[task] for task in names if task in doubts}))
-    return found
+    doubts = {task: DOUBTS[task] for task in tasks if task in DOUBTS}
+    scored = ((paper.source, paper_scores(paper)) for paper in reported)
+    return [Summary(source, scores, doubts) for source, scores in scored if scores]
