@@ -185,10 +185,17 @@ def subject(
             evaluated = systems.external_system(of_task, name, seed, chat=local_chat, endpoint=endpoint, name=system)
         place = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
         prepared = Subject(of_task, evaluated, place)
-    plain = replace(prepared, run=None)
     if best_of is not None:
-        return _picking(plain, best_of, pick_by, Path(runs))
-    return prepared if decode is None else _guiding(plain, decode, Path(runs))
+        from grue.evaluation.best_of import choose_best_of
+
+        picking = systems.with_best_of(evaluated, choose_best_of(of_task, best_of, pick_by), of_task)
+        return _beside(prepared, picking, Path(runs))
+    if decode is not None:
+        from grue.evaluation.decoding import choose_guided
+
+        guided = systems.with_guide(evaluated, choose_guided(of_task, decode), of_task)
+        return _beside(prepared, guided, Path(runs))
+    return prepared
 
 
 BASELINE = "baseline:"
@@ -236,31 +243,14 @@ def behind(name: str, endpoint: Endpoint | None, chat: bool | None) -> tuple[str
 ADDRESS = ("http://", "https://")
 
 
-def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject:
-    """Return the system that picks the best of n."""
-    from grue.evaluation.best_of import choose_best_of
-    from grue.evaluation.systems import with_best_of
-
-    return _beside(plain, lambda: with_best_of(plain.system, choose_best_of(plain.task, n, pick_by), plain.task), runs)
-
-
-def _guiding(plain: Subject, decode: str, runs: Path) -> Subject:
-    """Return the system whose decoding is guided."""
-    from grue.evaluation.decoding import choose_guided
-    from grue.evaluation.systems import with_guide
-
-    return _beside(plain, lambda: with_guide(plain.system, choose_guided(plain.task, decode), plain.task), runs)
-
-
-def _beside(plain: Subject, decoded: "Callable[[], System]", runs: Path) -> Subject:
+def _beside(plain: Subject, system: "System", runs: Path) -> Subject:
     """Return a system that decodes otherwise; its folder is beside the plain system's if that is a run's."""
-    if Path(plain.system.name).name != plain.system.name:  # it is read from a checkpoint and names a folder
-        check_system_name(plain.system.name)
-    task, system = plain.task, decoded()
-    place = Path(task.suite) / task.name / plain.system.name / f"seed-{system.seed}"
+    if Path(system.name).name != system.name:  # it is read from a checkpoint and names a folder
+        check_system_name(system.name)
+    place = Path(plain.task.suite) / plain.task.name / plain.system.name / f"seed-{system.seed}"
     home = plain.folder.absolute()
     root = home.parents[3] if home.parts[-4:] == place.parts else runs
-    return Subject(task, system, root / task.suite / task.name / system.name / f"seed-{system.seed}")
+    return Subject(plain.task, system, root / place.parent.with_name(system.name) / place.name)
 
 
 def generate(
@@ -318,31 +308,17 @@ def generate(
     split = split or (of_task.data.evaluation if samples is None else of_task.data.reward_split)
     answered = load_examples(of_task, split, optional_path(data_dir), offline).examples[:limit]
     shown, file = Path(split).name if is_file(of_task, split) else split, file_id(of_task, split)
+    written = (of_task, system, answered, Path(output))
+    how: dict[str, Any] = {"split": shown, "file": file, "data_dir": optional_path(data_dir), "batch_size": batch_size}
     if samples is None:
-        write_generated(
-            of_task,
-            system,
-            answered,
-            Path(output),
-            split=shown,
-            file=file,
-            data_dir=optional_path(data_dir),
-            batch_size=batch_size,
-            progress=lambda done: progress(done, len(answered)),
-        )
+        write_generated(*written, progress=lambda done: progress(done, len(answered)), **how)
         return None
     return write_samples(
-        of_task,
-        system,
-        answered,
-        Path(output),
-        split=shown,
-        file=file,
-        data_dir=optional_path(data_dir),
+        *written,
         samples=samples,
         train=load_examples(of_task, of_task.data.reward_split, optional_path(data_dir), offline).examples,
         reward=give_name(reward) if callable(reward) else reward,
         temperature=temperature,
-        batch_size=batch_size,
         progress=progress,
+        **how,
     )

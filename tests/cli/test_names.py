@@ -75,7 +75,7 @@ def test_a_checkpoint_cannot_name_a_folder_elsewhere(tmp_path, refused):
     """The name comes from the checkpoint's own file, which may come from anywhere."""
     hostile = api.Subject(TASK, systems.System("../../x", {"name": "../../x"}, 1, "w"), tmp_path)
     with refused(ConfigError):
-        api._picking(hostile, 4, "likelihood", tmp_path)
+        api._beside(hostile, hostile.system, tmp_path)
     with refused(UnknownName):
         api.subject("baseline:../x", TASK)
 
