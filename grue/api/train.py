@@ -190,11 +190,7 @@ def _request(
 
 
 def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:
-    """Return the name of an algorithm that is passed as an object, and of its system.
-
-    Raises:
-        ConfigError: It is not an algorithm.
-    """
+    """Return the name of an algorithm that is passed as an object, and of its system."""
     from grue.rl.trainer import Algorithm
 
     if not isinstance(algorithm, Algorithm):

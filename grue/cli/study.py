@@ -114,12 +114,7 @@ def analyse(
 
 
 def choices_for(path: Path, folder: Path, answers: Sequence[Path]) -> str:
-    """Return the content of a new file: each choice between two texts with the texts, a line each.
-
-    Raises:
-        ConfigError: The file exists and has other content: perhaps somebody's answers, or the key.
-        DataError: As for `analyse_study`; or the study asked for ratings.
-    """
+    """Return the content of a new file: each choice between two texts with the texts, a line each."""
     key = read_key(folder)
     lines = preference_lines(key, read_answers(answers or answer_files(folder), key))
     text = "".join(f"{files.canonical_json(line)}\n" for line in lines)

@@ -58,9 +58,6 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     An answer belongs to the example with its document's id; else to the one with exactly the logged prompt; else
     to the one at its position, if the logged prompt contains that one's prompt, and no other example's after it: a
     few-shot prompt may contain several. Texts are made legible and stripped, as those of GRUE's own models are.
-
-    Raises:
-        SubmissionError: An answer belongs to no example, or to several; an example has no answer, or several.
     """
     by_id = {example.id: example for example in examples}
     by_prompt: dict[str, list[Example]] = defaultdict(list)

@@ -15,11 +15,7 @@ def read(path: Path) -> Any:
 
 
 def checked_text(value: Any, where: str, name: str) -> str:
-    """Return a text that can be written as UTF-8.
-
-    Raises:
-        DataError: It is not a text, or has half of a surrogate pair.
-    """
+    """Return a text that UTF-8 can encode; a DataError if it is none, or has half of a surrogate pair."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name} is no text.")
     try:

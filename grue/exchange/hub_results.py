@@ -17,11 +17,7 @@ NAMES = {"preference": "Preference (0–100)", "naturalness": "Naturalness (0–
 
 
 def eval_results(tasks: Sequence[Measured], described: Described) -> str:
-    """Return the content of a file in `.eval_results/`: an entry for each axis of each task.
-
-    Raises:
-        ConfigError: A task's data are not on the hub, and no benchmark is named.
-    """
+    """Return the content of a file in `.eval_results/`: an entry for each axis of each task."""
     entries = []
     for measured in tasks:
         dataset = described.dataset_of(measured)

@@ -29,10 +29,6 @@ def read_answers(
 
     Args:
         warn: Called if the evaluation did not succeed.
-
-    Raises:
-        ConfigError: There are several epochs and none is chosen, or there is no such epoch.
-        DataError: The log cannot be read, is not a log, or has samples that ended with an error.
     """
     by_epoch: dict[int, list[LoggedAnswer]] = defaultdict(list)  # without transcripts, which may be large
     failed: dict[int, list[str]] = defaultdict(list)
@@ -74,9 +70,6 @@ def read_samples(path: Path, warn: Callable[[str], None] = warnings.warn) -> Ite
 
     Args:
         warn: Called if the evaluation did not succeed.
-
-    Raises:
-        DataError: It cannot be read, or is not a log.
     """
     if path.suffix != ".eval":
         log = foreign_json.read(path)

@@ -30,10 +30,6 @@ def read_answers(
 
     Args:
         warn: Called if the filter found no answer.
-
-    Raises:
-        ConfigError: Several filters were applied and none is named, or there is none of that name.
-        DataError: The log cannot be read, is not a log, or has no generated texts.
     """
     if path.suffix == ".json":
         raise DataError(f"{path}: {SAMPLES}")

@@ -184,11 +184,7 @@ def is_log(name: str) -> bool:
 
 
 def read_scores(path: Path) -> Logged:
-    """Return the scores of a log.
-
-    Raises:
-        DataError: It cannot be read, is no log, or has no score that is a number.
-    """
+    """Return the scores of a log."""
     lines = _of_lm_eval(path) if path.suffix == ".jsonl" else _of_inspect(path)
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     documents: dict[str, Mapping[str, Any]] = {}

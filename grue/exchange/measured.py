@@ -134,10 +134,6 @@ def read_measured(paths: Sequence[Path]) -> list[Measured]:
 
     Args:
         paths: Files `result.json`, or folders with such files, at any depth.
-
-    Raises:
-        ConfigError: They are of several systems or splits, or two have the same seed.
-        DataError: There is none, or one cannot be read, was changed, is of a part of a split, or of another version.
     """
     results = [(_read(path), path) for path in result_files(paths)]
     systems = sorted({str(result.system["name"]) for result, _ in results})
@@ -149,11 +145,7 @@ def read_measured(paths: Sequence[Path]) -> list[Measured]:
 
 
 def measured_of(pairs: Sequence[tuple[Result, Path]]) -> Measured:
-    """Put a system's results on a task together.
-
-    Raises:
-        ConfigError, DataError: As `read_measured`.
-    """
+    """Put a system's results on a task together."""
     (first, where), *rest = pairs
     for (result, path), (_, before) in zip(rest, pairs, strict=False):
         if result.seed in {other.seed for other, other_path in pairs if other_path != path}:
@@ -188,12 +180,7 @@ def measured_of(pairs: Sequence[tuple[Result, Path]]) -> Measured:
 
 
 def result_files(places: Sequence[Path]) -> list[Path]:
-    """Return the files `result.json` among files and folders, each once.
-
-    Raises:
-        ConfigError: No path is given.
-        DataError: A folder has none.
-    """
+    """Return the files `result.json` among files and folders, each once."""
     if not places:
         raise ConfigError(f"No results are given: name a {RESULT}, or a folder that holds some.")
     paths: dict[Path, None] = {}

@@ -32,10 +32,6 @@ def content_of(source: Path, described: Described, samples: bool, warn: Callable
     Args:
         source: A run's folder or a checkpoint.
         warn: Called if there are no scores, or none for `.eval_results/`.
-
-    Raises:
-        ConfigError: `samples` is set, and this checkpoint has none.
-        DataError: The checkpoint or its evaluation is damaged, or has no card.
     """
     folder = find_checkpoint(source)
     folder = folder if folder.name else folder.absolute()  # "." has no parent of its own

@@ -61,10 +61,6 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
 
     Returns:
         The logs, system by system, and notes on what was left out.
-
-    Raises:
-        UnknownName: A system has no runs there.
-        DataError: A log cannot be read, or nothing was trained.
     """
     trained = sorted({path.parent.name for path in folder.glob("*/seed-*")})
     if not trained:
@@ -103,9 +99,6 @@ def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
     """Read a `train.jsonl` as figure → update → value, and whether its last line is torn.
 
     The mask's figures are dropped for runs without a mask: a sampler's own top-k or top-p is not a mask.
-
-    Raises:
-        DataError: The file cannot be read, one of its whole lines is damaged, or lines are missing or another run's.
     """
     lines, torn = read_log(path)
     figures: dict[str, dict[int, float]] = {}
@@ -136,9 +129,6 @@ def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePa
     Args:
         logs: Grouped by system, as `read_logs` returns them.
         figures: Names, in drawing order.
-
-    Raises:
-        UnknownName: No run has logged one of the figures.
     """
     names, figures = logged(logs), list(dict.fromkeys(figures))
     for figure in figures:

@@ -27,10 +27,6 @@ def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Tradeof
     Args:
         board: A board of a suite, for the means over its tasks, or of one task.
         systems: The systems to draw. [default: all]
-
-    Raises:
-        UnknownName: The board has no such system.
-        DataError: No row has both axes.
     """
     names = [row.system for row in board.rows]
     for name in systems:

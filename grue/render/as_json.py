@@ -19,9 +19,6 @@ def render(board: Board) -> str:
 
     A value without nested values is on one line, so that a changed score is a short difference. Characters that could
     control a terminal or change the direction of text are escaped, which a reader of JSON undoes.
-
-    Raises:
-        ValueError: The board holds NaN or an infinity, which JSON cannot represent.
     """
     text = _laid_out({**plain(board), "rows": list(map(_row, board.rows))}, "\n") + "\n"
     if text.replace("\n", "").isprintable():

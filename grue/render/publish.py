@@ -35,9 +35,6 @@ def published(folder: Path, submissions: Path) -> Mapping[Path, str | None]:
     """Return the text of every file of the boards; None for a file to be removed.
 
     The examples of a task whose data is not on this machine stay as they are.
-
-    Raises:
-        DataError, ConfigError: Submissions or data cannot be read.
     """
     texts: dict[Path, str | None] = {}
     for suite in sorted(SUITES):

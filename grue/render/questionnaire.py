@@ -68,11 +68,7 @@ def _data(key: Key, annotator: Annotator) -> Mapping[str, Any]:
 
 
 def publish(key: Key, folder: Path) -> list[Path]:
-    """Write the key and the pages of a study into a folder, and return the pages; the key is written last.
-
-    Raises:
-        DataError: The folder cannot be written.
-    """
+    """Write the key and the pages of a study into a folder, and return the pages; the key is written last."""
     pages = [folder / PAGES / f"{annotator.name}.html" for annotator in key.annotators]
     for path, annotator in zip(pages, key.annotators, strict=True):
         files.write_text(path, render(key, annotator))

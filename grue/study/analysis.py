@@ -183,9 +183,6 @@ def analyse(
     Args:
         draws: Of each bootstrap and test.
         complete: Refuse incomplete answers.
-
-    Raises:
-        DataError: `complete` is set and answers are missing.
     """
     names = {question.name for question in key.template.questions}
     annotators = tuple(

@@ -63,12 +63,7 @@ def answer_files(folder: Path) -> list[Path]:
 
 
 def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
-    """Read the answers to a study; the files of one annotator are merged if they do not contradict.
-
-    Raises:
-        DataError: There are none; a file cannot be read, is of another study, or by an unknown annotator; it answers
-            something that was not asked, or off the scale; or two answers to a question differ.
-    """
+    """Read the answers to a study; the files of one annotator are merged if they do not contradict."""
     people = {annotator.name: annotator for annotator in key.annotators}
     by_annotator: dict[str, dict[str, Mapping[str, int | str]]] = {}
     first: dict[str, Path] = {}
@@ -199,9 +194,6 @@ def preference_lines(key: Key, opinions: Opinions) -> Iterator[Mapping[str, obje
 
     Its item is named by the study, the place of the item, and the places of the two systems. An answer of a
     program is marked as synthetic.
-
-    Raises:
-        DataError: The study asked for ratings instead of choices.
     """
     if key.template.kind != "pairs":
         raise DataError("This study asked to rate texts one by one: it has no choices between two to write.")

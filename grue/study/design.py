@@ -15,11 +15,7 @@ from grue.tasks import Task
 
 
 def draw_items(examples: int, items: int, seed: int) -> list[int]:
-    """Return the places of the items; they do not depend on the systems, and fewer items are the first of more.
-
-    Raises:
-        DataError: There are fewer examples than items.
-    """
+    """Return the places of the items; they do not depend on the systems, and fewer items are the first of more."""
     if items > examples:
         raise DataError(f"There are {examples} examples to ask about, not {items}; lower --items.")
     places: list[int] = np.random.default_rng(seed).permutation(examples)[:items].tolist()
@@ -36,9 +32,6 @@ def design(
 
     Args:
         items: The examples that the systems' texts answer.
-
-    Raises:
-        DataError: The systems' texts are all the same, so there is nothing to compare.
     """
     # Knowing this code and guessing the seed must not reveal the systems.
     secret = int(files.sha256_json([[run.sha256 for run in system.runs] for system in systems]), 16)

@@ -100,11 +100,7 @@ def signed(key: Key) -> Key:
 
 
 def read_key(folder: Path) -> Key:
-    """Read the key in the folder of a study.
-
-    Raises:
-        DataError: It is missing or damaged, or was changed.
-    """
+    """Read the key in the folder of a study."""
     path = folder / KEY
     if not path.is_file():
         raise DataError(

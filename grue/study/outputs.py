@@ -73,11 +73,6 @@ def read_outputs(
         examples: Those of the task's evaluation split, each of which has a prediction.
         places: The items, by their places in `examples`.
         progress: Called with (done, total) systems, when their texts are scored.
-
-    Raises:
-        ConfigError: No system is given, or one twice.
-        UnknownName, DataError: A system or a file is not there, or lacks the task.
-        SubmissionError: There is not one text for each example.
     """
     located = list(_find(arguments, task, examples, submissions, runs))  # find all before scoring any
     if not located:

@@ -67,11 +67,6 @@ def find_template(name: str | None, kind: Kind | None, task: str, systems: int) 
         name: Its name, or the path of a file; None for the one of the task and kind.
         kind: None for that of the named questionnaire, or scales.
         systems: The number of systems.
-
-    Raises:
-        UnknownName: None has the name.
-        ConfigError: The file cannot be read, or is not a questionnaire; or it is for other tasks, of another
-            kind, or for more systems.
     """
     templates = shipped()
     if name is None:
