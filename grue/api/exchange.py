@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from grue.exchange.answers import LoggedAnswer, Matched
 
 Warn = Callable[[str], None]
+Source = Literal["lm-eval", "inspect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def import_predictions(
     log: str | Path,
     output: str | Path,
     task: AnyTask,
-    source: Literal["lm-eval", "inspect"],
+    source: Source,
     *,
     suite: str = "mini",
     split: str | None = None,

@@ -13,7 +13,7 @@ from grue.cli.sweep import plan_text, run_grid
 
 @click.command()
 @click.pass_context
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("bench"), required=False)
+@click.argument("folder", type=options.FOLDER, default=Path("bench"), required=False)
 @options.suite
 @options.option("--tasks", help="Names or task files, separated by commas. [default: all of the suite]")
 @options.option("--algos", default="", help="The methods, separated by commas: mine:NAME,ppo,grpo.")
@@ -26,13 +26,7 @@ from grue.cli.sweep import plan_text, run_grid
 @options.option("--chat", is_flag=True, help="Give local models of --model the tasks' chat prompts.")
 @options.option("--backbone", help="What all begin from: a hub id or a folder. [default: each task's]")
 @options.option("--seeds", help="1-5, or 1,2,7. [default: 1-5; without --algos 1]")
-@options.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of every method, in place of the recipe's; repeat for several.",
-)
+@options.changes("A setting of every method, in place of the recipe's; repeat for several.")
 @options.option(
     "--trials",
     type=int,

@@ -17,7 +17,6 @@ from grue.cli import options
 from grue.cli.console import data_console, print_json, printable, table
 from grue.errors import ConfigError, SubmissionError, UnknownName, instead
 from grue.leaderboard.board import Board, Row
-from grue.leaderboard.entries import LeftOut
 from grue.leaderboard.local import board_beside
 from grue.leaderboard.pairs import POWER, all_pairs, common_tasks, rank_ranges
 from grue.render import publish as publishing
@@ -44,12 +43,7 @@ from grue.render.text import listed
 @options.runs
 @options.submissions
 @options.no_local
-@options.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    help="File to write instead of printing; without --format, its ending gives the format.",
-)
+@options.output("File to write instead of printing; without --format, its ending gives the format.")
 @options.option(
     "--publish",
     type=options.PATH,
@@ -81,24 +75,25 @@ def leaderboard(
         _publish(publish or Path("leaderboard"), choices["submissions"], check)
         return
 
-    board, out = board_of(context, **choices)
+    board, _ = board_of(context, **choices)
     if pairs is not None:
         if output is not None or check or form not in (None, "rich", "json"):
             raise ConfigError("--pairs prints a table, or JSON with --format json; leave out other formats and files.")
         show_pairs(board, _chosen(board, pairs), as_json=form == "json")
         return
-    board = replace(board, notes=(*board.notes, *(left_out.note for left_out in out)))
     form = form or _of_ending(output) or ("rich" if output is None and sys.stdout.isatty() else "markdown")
+    if form == "rich" and output is not None:
+        raise ConfigError(f"--format rich is for a terminal, not for a file; choose one of {listed(FORMATS)}.")
     if form == "rich":
-        if output is not None:
-            raise ConfigError(f"--format rich is for a terminal, not for a file; choose one of {listed(FORMATS)}.")
         _print_tables(board)
-    elif output is None:
-        click.echo(publishing.render(board, form), nl=False)
+        return
+    text = publishing.render(board, form)
+    if output is None:
+        click.echo(text, nl=False)
     elif not check:
-        files.write_text(output, publishing.render(board, form))
+        files.write_text(output, text)
         click.echo(str(output))
-    elif not publishing.is_current(output, publishing.render(board, form)):
+    elif not publishing.is_current(output, text):
         raise SubmissionError(f"{output} does not match the results; run `make leaderboard` and commit it.")
 
 
@@ -137,12 +132,14 @@ def board_of(
     submissions: Path,
     no_local: bool,
     iqm: bool = False,
-) -> tuple[Board, list[LeftOut]]:
-    """Return the board for the options, and the results that it leaves out."""
+) -> tuple[Board, list[str]]:
+    """Return the board for the options, and which results it leaves out, which its notes say, too."""
     if not no_local and context.get_parameter_source("runs") is ParameterSource.COMMANDLINE and not runs.is_dir():
         raise ConfigError(f"{runs}: there is no such folder; --runs names the folder of all runs.")
     chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
-    return board_beside(suite, task_name, None if no_local else runs, submissions, chosen=chosen, iqm=iqm)
+    board, out = board_beside(suite, task_name, None if no_local else runs, submissions, chosen=chosen, iqm=iqm)
+    notes = [left_out.note for left_out in out]
+    return replace(board, notes=(*board.notes, *notes)), notes
 
 
 # --- the files of leaderboard/ ---------------------------------------------------------------------------------------
@@ -177,7 +174,7 @@ def _publish(folder: Path, submissions: Path, check: bool) -> None:
 # --- every two of several systems -------------------------------------------------------------------------------------
 
 
-def show_pairs(board: "Board", rows: "Sequence[Row]", as_json: bool) -> None:
+def show_pairs(board: Board, rows: Sequence[Row], as_json: bool) -> None:
     """Print how every two of the rows differ on the tasks that all have, and how firm their order is."""
     pairs, ranges, tasks = all_pairs(board.rows, rows), rank_ranges(rows), common_tasks(rows)
     if as_json:
@@ -234,9 +231,7 @@ def _span(low: int, high: int) -> str:
 
 
 @click.command()
-@click.argument(
-    "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), envvar="GRUE_RUNS", required=False
-)
+@click.argument("folder", type=options.FOLDER, default=Path("runs"), envvar="GRUE_RUNS", required=False)
 @options.option("--suite", help="As for `grue leaderboard`. [default: that of the runs]")
 @options.option("--task", "task_name", help="Show one task; a task of your own is named by its file.")
 @options.submissions
@@ -274,11 +269,7 @@ def _local_page(
         raise ConfigError(f"{runs}: holds no results of `grue evaluate` and no report of `grue bench`.")
     if suite is None and len(suites) > 1 and not (task_name or "").endswith(".toml"):
         raise ConfigError(f"{runs}: holds results of several suites; add --suite, one of {', '.join(suites)}.")
-    chosen = suite or suites[0]
-    board, out = board_of(
-        context, suite=chosen, task_name=task_name, runs=runs, submissions=submissions, no_local=False
-    )
-    board = replace(board, notes=(*board.notes, *(left_out.note for left_out in out)))
+    board, _ = board_of(context, suite or suites[0], task_name, runs, submissions, no_local=False)
     page = runs / board.suite / (board.tasks[0].name if task_name else "") / "board.html"
     files.write_text(page, publishing.render(board, "html"))
     return page
@@ -304,7 +295,7 @@ def _print_tables(board: Board) -> None:
         _print_lines(console, [f"{len(tables)} {many} shown with a single task: --task {tables[0].task}."])
 
 
-def _print_table(console: "Console", whole: TextTable) -> None:
+def _print_table(console: Console, whole: TextTable) -> None:
     for part in narrow(whole, console.width):
         if part.title:  # rich would wrap the title at the table's width
             console.print(Text(part.title, style="italic"))
@@ -317,6 +308,6 @@ def _print_table(console: "Console", whole: TextTable) -> None:
         _print_lines(console, part.lines)
 
 
-def _print_lines(console: "Console", lines: Iterable[str]) -> None:
+def _print_lines(console: Console, lines: Iterable[str]) -> None:
     for line in lines:
         console.print(Text(f"· {line}", style="dim"))

@@ -19,9 +19,7 @@ from grue.task_files import load_task
 )
 @options.option("--tokens", type=options.COUNT, default=64, help="The limit of an answer with --verifiers.")
 @options.suite
-@options.option(
-    "--out", "folder", type=click.Path(path_type=Path, file_okay=False), required=True, help="Gets the card."
-)
+@options.option("--out", "folder", type=options.FOLDER, required=True, help="Gets the card.")
 @options.option("--init", type=options.PATH, help="A run or a checkpoint to start from.")
 @options.option("--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:NAME.")
 @options.reward

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -11,7 +12,7 @@ from click.core import ParameterSource
 from grue import files
 from grue.api import score as api
 from grue.cli import options
-from grue.cli.console import evaluation_progress, print_json
+from grue.cli.console import evaluation_progress, print_json, warn
 from grue.cli.score import has_all
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, GrueError, SubmissionError, of_the_system, visible
@@ -74,9 +75,8 @@ def check(
     tolerance: str | None,
     junit: Path | None,
     markdown: Path | None,
-    data_dir: Path | None,
-    offline: bool,
     as_json: bool,
+    **places: Any,
 ) -> None:
     """Check that results are not worse than a baseline, a threshold or a row of the board; exit code 1 if one is.
 
@@ -95,7 +95,7 @@ def check(
     named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
     asked = (task_name, suite if named else None)
     try:
-        verdicts, lines, warnings = _check(paths, baselines, asked, at_least, at_most, tolerance, data_dir, offline)
+        verdicts, lines, warnings = _check(paths, baselines, asked, at_least, at_most, tolerance, places)
     except Exception as error:  # else the files would still show the verdicts of an earlier run
         _write_reports(junit, markdown, (), (), str(of_the_system(error) or error))
         if isinstance(error, GrueError) and error.exit_code == 1:  # 1 is for a missed bar alone
@@ -103,7 +103,7 @@ def check(
         raise
     _write_reports(junit, markdown, verdicts, warnings)
     for warning in warnings:
-        click.echo(f"Warning: {warning}", err=True)
+        warn(warning)
     if as_json:
         print_json(verdicts)
     else:
@@ -122,8 +122,7 @@ def _check(
     at_least: Sequence[str],
     at_most: Sequence[str],
     tolerance: str | None,
-    data_dir: Path | None,
-    offline: bool,
+    places: Mapping[str, Any],
 ) -> tuple[list[HeldAgainst], list[str], list[str]]:
     """Hold results and predictions against bars and baselines; `asked` are --task and --suite, where given.
 
@@ -149,10 +148,8 @@ def _check(
     if lacking := [group.task.name for group in groups if before and group.task.name not in before]:
         raise DataError(f"{name}: has no result on {', '.join(lacking)}, to compare with.")
     limits = [bars.limits(required, group.known, group.task, shipped(group.task.suite), allowed) for group in groups]
-    read = [
-        (group.read(data_dir, offline), before[group.task.name].read(data_dir, offline) if before else [])
-        for group in groups
-    ]  # so far, nothing was scored: a wrong name, and a file that cannot be used, is refused at once
+    # So far, nothing was scored: a wrong name, and a file that cannot be used, is refused at once.
+    read = [(group.read(places), before[group.task.name].read(places) if before else []) for group in groups]
     bare = [of_file.source for sides in read for side in sides for of_file in side if not of_file.has_texts]
     if before and tolerance is None and bare:
         raise ConfigError(
@@ -166,14 +163,14 @@ def _check(
         for done, (group, of_task, sides) in enumerate(zip(groups, limits, read, strict=True)):
             progress(done, len(groups))
             task = group.task
-            figures, earlier = ([_scored(of_file, task, data_dir, offline) for of_file in side] for side in sides)
+            figures, earlier = ([_scored(of_file, task, places) for of_file in side] for side in sides)
             bars.refuse_other_examples([*figures, *earlier], task, shipped(task.suite))
             warnings += _copies(figures, earlier)
             if earlier and tolerance is not None:
                 of_task = [*of_task, *bars.from_baseline(earlier, name, allowed)]
             verdicts += bars.check(figures, of_task, task)
             if earlier and tolerance is None:
-                examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
+                examples = load_examples(task, task.data.evaluation, **places).examples
                 tests += bars.axis_tests(figures, earlier, name, task, examples, np.random.default_rng(0))
     verdicts += bars.not_worse(tests)
     lines = list(_lines(groups, verdicts))
@@ -208,12 +205,10 @@ class _Group:
         figures = bars.of_result(first, self.task)
         return {name: figures.directions.get(name, "higher") for name in figures.values}
 
-    def read(self, data_dir: Path | None, offline: bool) -> list[FileFigures]:
+    def read(self, places: Mapping[str, Any]) -> list[FileFigures]:
         """Return the figures of results; of predictions, which are not scored yet, the texts alone."""
         return [
-            _texts(source, self.task, data_dir, offline)
-            if isinstance(source, Path)
-            else bars.of_result(source, self.task)
+            _texts(source, self.task, places) if isinstance(source, Path) else bars.of_result(source, self.task)
             for source in self.sources
         ]
 
@@ -222,11 +217,10 @@ def _by_task(paths: Sequence[Path], task_name: str | None, suite: str | None) ->
     """Return what files and folders hold, by task."""
     task = None if task_name is None else load_task(task_name, suite or ANY_SUITE)
     sources = [source for path in paths for source in _sources(path, task)]
-    places = [source.resolve() if isinstance(source, Path) else source.path.resolve() for source in sources]
-    if len({*places}) < len(places):
-        raise ConfigError("A file is named twice; each counts once.")
     predictions = [source for source in sources if isinstance(source, Path)]
     entries = [source for source in sources if not isinstance(source, Path)]
+    if len({path.resolve() for path in (*predictions, *(entry.path for entry in entries))}) < len(sources):
+        raise ConfigError("A file is named twice; each counts once.")
     if predictions and entries:
         raise ConfigError("Give results or predictions, not both: a run's predictions would count as another seed.")
     if predictions:
@@ -267,12 +261,13 @@ def _sources(path: Path, task: Task | None) -> list[Path] | list[Entry]:
     return [Entry(read_result(path), path, "local")]
 
 
-def _texts(path: Path, task: Task, data_dir: Path | None, offline: bool) -> FileFigures:
+def _texts(path: Path, task: Task, places: Mapping[str, Any]) -> FileFigures:
     """Read predictions, one for each example of the task's evaluation split; if they do not fit, raise a DataError."""
     predictions = read_predictions(path, DataError)
-    examples = load_examples(task, task.data.evaluation, data_dir, offline).examples
+    examples = load_examples(task, task.data.evaluation, **places).examples
     if not has_all(task, [example.id for example in examples]):
-        raise DataError(f"{data_dir}: has other examples than the task's, on which no row of the board was scored.")
+        where = places["data_dir"]
+        raise DataError(f"{where}: has other examples than the task's, on which no row of the board was scored.")
     try:
         match(examples, predictions)
     except SubmissionError as error:
@@ -280,12 +275,11 @@ def _texts(path: Path, task: Task, data_dir: Path | None, offline: bool) -> File
     return bars.FileFigures(path, {}, {}, {}, predictions)
 
 
-def _scored(of_file: FileFigures, task: Task, data_dir: Path | None, offline: bool) -> FileFigures:
+def _scored(of_file: FileFigures, task: Task, places: Mapping[str, Any]) -> FileFigures:
     """Score predictions; a result has its figures."""
     if isinstance(of_file.made, Entry):
         return of_file
-    scored = api.score(of_file.made, task, data_dir=data_dir, offline=offline)
-    return bars.measured(of_file.source, scored, of_file.made)
+    return bars.measured(of_file.source, api.score(of_file.made, task, **places), of_file.made)
 
 
 def _copies(figures: Sequence[FileFigures], baseline: Sequence[FileFigures]) -> Iterator[str]:

@@ -4,7 +4,6 @@ A completer answers a key press, so it imports no torch, and prints no errors. I
 may write instead, such as a path or module:NAME, is left to the shell.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,17 +16,18 @@ from grue.errors import GrueError
 from grue.records import BASELINES
 from grue.task_files import SUITES, task_names
 
-Names = Callable[[Context], Iterable[str]]
-"""Returns what may be chosen, by the options that stand before."""
 
+def completer(
+    names: Callable[[Context], Iterable[str]], separators: str = ""
+) -> Callable[[Context, Parameter, str], list[CompletionItem]]:
+    """Return a completer of a name, or of the last one of several that are separated by these characters.
 
-def completer(names: Names, separators: str = "") -> Callable[[Context, Parameter, str], list[CompletionItem]]:
-    """Return a completer of a name, or of the last one of several that are separated by these characters."""
-    last = re.compile(f"[^{re.escape(separators)}]*$" if separators else "^.*$", re.DOTALL)
+    Args:
+        names: Returns what may be chosen, by the options that stand before.
+    """
 
     def complete(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-        match = last.search(incomplete)
-        begin = incomplete[: match.start()] if match else ""
+        begin = incomplete[: 1 + max(map(incomplete.rfind, separators), default=-1)]
         try:
             choices = list(names(context))
         except GrueError:  # a missing suite, say; the command itself will report it
@@ -41,17 +41,9 @@ def _suite(context: Context) -> str:
     return str(context.params.get("suite") or "mini")
 
 
-def _tasks(context: Context) -> Iterable[str]:
-    return task_names(_suite(context))
-
-
 def _algorithms(context: Context) -> Iterable[str]:
     """Return the algorithms, plug-ins included, without importing one."""
     return sorted({*BUILT_IN} | {entry.name for entry in entry_points(group="grue.algorithms")})
-
-
-def _stages(context: Context) -> Iterable[str]:
-    return with_warm_starts(_algorithms(context))
 
 
 def _metrics(context: Context) -> Iterable[str]:
@@ -70,13 +62,14 @@ def _systems(context: Context) -> Iterable[str]:
     return sorted({*rows, *(folder.parent.name for folder in runs.glob("*/*/*/seed-*"))})
 
 
-TASK, ALGORITHM, METRIC, SYSTEM = map(completer, (_tasks, _algorithms, _metrics, _systems))
+TASK = completer(lambda context: task_names(_suite(context)))
+ALGORITHM, METRIC, SYSTEM = map(completer, (_algorithms, _metrics, _systems))
 OF_OPTIONS = {
     "--task": TASK,
-    "--tasks": completer(_tasks, ","),
+    "--tasks": completer(lambda context: task_names(_suite(context)), ","),
     "--suite": completer(lambda context: SUITES),
-    "--algo": completer(_stages),
-    "--algos": completer(lambda context: [*_stages(context), *BASELINES], ","),
+    "--algo": completer(lambda context: with_warm_starts(_algorithms(context))),
+    "--algos": completer(lambda context: [*with_warm_starts(_algorithms(context)), *BASELINES], ","),
     "--metrics": completer(_metrics, ","),
     "--reward": completer(_metrics, "+* "),
     "--system": SYSTEM,

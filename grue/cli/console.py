@@ -3,9 +3,8 @@
 import json
 import signal
 import sys
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -52,21 +51,22 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(files.plain(value), indent=2, ensure_ascii=False))
 
 
+def warn(message: str) -> None:
+    """Print a warning."""
+    click.echo(f"Warning: {message}", err=True)
+
+
 # --- progress --------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def evaluation_progress(title: str) -> Iterator[Moved]:
+def evaluation_progress(title: str) -> AbstractContextManager[Moved]:
     """Yield a function of (done, total) that moves a bar; silent if stderr is not a terminal."""
-    with _bar(title, MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()) as moved:
-        yield moved
+    return _bar(title, MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
 
 
-@contextmanager
-def download_progress(title: str) -> Iterator[Moved]:
-    """Yield the same for bytes; a total of 0 means unknown."""
-    with _bar(title, DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as moved:
-        yield lambda done, total: moved(done, total or None)  # type: ignore[arg-type]  # rich's unknown total
+def download_progress(title: str) -> AbstractContextManager[Moved]:
+    """Yield the same for bytes."""
+    return _bar(title, DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def _bar(title: str, *columns: ProgressColumn) -> Iterator[Moved]:
     first = TextColumn("[bold]{task.description}"), BarColumn(bar_width=24)
     with Progress(*first, *columns, console=console, disable=not console.is_terminal) as bar:
         job = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(job, completed=done, total=total)
+        yield lambda done, total: bar.update(job, completed=done, total=total or None)  # 0: unknown
 
 
 # --- Ctrl-C ----------------------------------------------------------------------------------------------------------
@@ -141,8 +141,7 @@ def clock(seconds: float) -> str:
 
 def printable(text: str) -> str:
     """Return text that cannot move the cursor: whitespace becomes a space, other control characters become �."""
-    spaced = "".join(" " if character.isspace() else character for character in text)
-    return "".join("�" if unicodedata.category(character)[0] == "C" else character for character in spaced)
+    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in text)
 
 
 def shortened(text: str, width: int) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,9 +13,9 @@ from grue import files
 from grue.cli import completion, options
 from grue.cli.check_data import check
 from grue.cli.console import download_progress, print_json
+from grue.data import export as exporting
 from grue.data.cache import mirror_folder, size_text
 from grue.data.examples import ExampleFile
-from grue.data.export import export_for
 from grue.data.load import Loaded, common_prompts, differences, is_file, load_examples
 from grue.data.places import fetch_split, places, read_uncached
 from grue.errors import ConfigError, DataError, did_you_mean
@@ -162,21 +163,18 @@ def export(
     name: str,
     suite: str,
     split: str | None,
-    data_dir: Path | None,
-    offline: bool,
     prompts_only: bool,
     trainer: str | None,
     chat: bool,
     output: Path,
     force: bool,
+    **places: Any,
 ) -> None:
     """Write a split's examples to a file: id, prompt, references and what metrics need.
 
     Any system can read the prompts and write {"id", "text"} lines, which `grue score` reads. With --format, another
     trainer reads the file; verl's prompts are conversations always.
     """
-    from grue.data.export import export
-
     if prompts_only and trainer is not None:
         raise ConfigError(
             f"--prompts-only: the rows of --format {trainer} have what their reward needs; leave one out."
@@ -188,11 +186,11 @@ def export(
     chosen = split or task.data.evaluation
     if not is_file(task, chosen):
         _splits(task, [chosen])
-    loaded = load_examples(task, chosen, data_dir, offline)
+    loaded = load_examples(task, chosen, **places)
     if trainer is None:
-        export(loaded.examples, output, prompts_only)
+        exporting.export(loaded.examples, output, prompts_only)
     else:
-        export_for(trainer, task, chosen, loaded.examples, output, chat)
+        exporting.export_for(trainer, task, chosen, loaded.examples, output, chat)
     click.echo(f"{task.suite}/{task.name} {chosen}: {len(loaded.examples):,} examples → {output}")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from grue.runs.request import RunRequest
 
 
-@click.command(cls=options.GroupedCommand, groups=options.RUN_GROUPS)
+@click.command(cls=options.RunCommand)
 @options.run("system")
 @options.option(
     "--batches", type=click.IntRange(min=4), default=16, help="Batches of rollouts; more see smaller signals."

@@ -10,7 +10,7 @@ import click
 
 from grue.api import evaluate as api
 from grue.cli import options
-from grue.cli.console import evaluation_progress, print_json
+from grue.cli.console import evaluation_progress, print_json, warn
 from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
 from grue.evaluation.endpoint import Endpoint, checked_url
@@ -154,20 +154,12 @@ def evaluate(
         evaluated, folder = prepared.system, output or prepared.folder
         decoded = evaluated.best_of or evaluated.guided
         if decoded is not None and decoded.oracle:
-            click.echo(
-                f"Warning: {decoded.pick_by} reads the references, so picking by it is an oracle: the result "
-                f"({evaluated.name}) shows what could be picked, not what a system reaches.",
-                err=True,
+            warn(
+                f"{decoded.pick_by} reads the references, so picking by it is an oracle: the result "
+                f"({evaluated.name}) shows what could be picked, not what a system reaches."
             )
         with evaluation_progress(f"{evaluated.name} on {prepared.task.suite}/{prepared.task.name}") as progress:
-            result = api.evaluate(
-                prepared,
-                output=folder,
-                search=not no_search,
-                progress=progress,
-                warn=lambda message: click.echo(f"Warning: {message}", err=True),
-                **how,
-            )
+            result = api.evaluate(prepared, output=folder, search=not no_search, progress=progress, warn=warn, **how)
         results.append(result)
         for error in result.errors:
             click.echo(f"Not scored by {error}", err=True)
@@ -208,7 +200,7 @@ def _runs_in(subject: str) -> list[str]:
     runs = [str(seed) for seed in seeds if is_checkpoint(seed)]
     for seed in seeds if runs else ():
         if str(seed) not in runs:
-            click.echo(f"Warning: {seed}: no checkpoint yet, left out.", err=True)
+            warn(f"{seed}: no checkpoint yet, left out.")
     return runs or [subject]
 
 
@@ -243,11 +235,9 @@ def summary(result: Result, folder: Path, places: Mapping[str, str]) -> str:
     scored = f"{counts['scored']} examples" + (f" × {counts['samples']} samples" if "samples" in counts else "")
     notes = f"{scored}, {counts['empty']} empty, {counts['truncated']} cut at the length limit"
     limited = "  (limited: never ranked)" if result.limited else ""
-    head = (
-        f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
-    )
+    name = f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}"
     table = score_table(result.scores, result.preference, result.naturalness, places, result.notes)
-    return f"{head}\n{table}{_searched(result)}{_usage(result)}\n→ {folder / 'result.json'}"
+    return f"{name}: {notes}{limited}\n{table}{_searched(result)}{_usage(result)}\n→ {folder / 'result.json'}"
 
 
 def _searched(result: Result) -> str:

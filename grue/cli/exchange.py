@@ -1,20 +1,14 @@
 """`grue tools push`, `grue tools export` and `grue tools import`: exchange with the hub and other harnesses."""
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import click
 
 from grue.api import exchange as api
 from grue.cli import options
+from grue.cli.console import warn
 from grue.exchange.formats import FORMATS
-
-Source = Literal["lm-eval", "inspect"]
-
-
-def _warn(message: str) -> None:
-    click.echo(f"Warning: {message}", err=True)
-
 
 _benchmark = options.option(
     "--benchmark",
@@ -29,11 +23,7 @@ _benchmark = options.option(
 @options.option("--private", is_flag=True, help="Make it private; a public one that is there is refused.")
 @options.option("--samples", is_flag=True, help="Upload the predictions, their scores and the result, too.")
 @_benchmark
-@options.option(
-    "--endpoint-url",
-    default="",
-    help="The hub's address. [default: HF_ENDPOINT, or huggingface.co]",
-)
+@options.option("--endpoint-url", default="", help="The hub's address. [default: HF_ENDPOINT, or huggingface.co]")
 @options.option("--force", is_flag=True, help="Push to a repository that holds something else.")
 @options.option("--dry-run", is_flag=True, help="List the files and upload nothing; needs no token.")
 def push(folder: Path, to: str, **arguments: Any) -> None:
@@ -43,7 +33,7 @@ def push(folder: Path, to: str, **arguments: Any) -> None:
     sends only what has changed. The card tells the scores of validation and of the evaluation, and
     .eval_results/ those that the hub shows on leaderboards.
     """
-    pushed = api.push(folder, to, warn=_warn, **arguments)
+    pushed = api.push(folder, to, warn=warn, **arguments)
     for path, size in pushed.sizes.items():
         click.echo(f"{size:>15,}  {path}")
     total = f"{len(pushed.sizes)} files, {sum(pushed.sizes.values()):,} bytes"
@@ -80,7 +70,7 @@ def export(results: tuple[Path, ...], form: str, output: Path, **arguments: Any)
 
 @click.command("import")
 @click.argument("log", type=options.PATH)
-@options.option("--from", "source", required=True, type=click.Choice(get_args(Source)), help="Whose log it is.")
+@options.option("--from", "source", required=True, type=click.Choice(get_args(api.Source)), help="Whose log it is.")
 @options.option("--task", "task_name", required=True, help="Task that was answered.")
 @options.suite
 @options.option("--split", help="Split that was answered, or a file of rows. [default: the task's evaluation split]")
@@ -89,7 +79,7 @@ def export(results: tuple[Path, ...], form: str, output: Path, **arguments: Any)
 @options.option("--epoch", type=options.COUNT, help="Which answers to take, where inspect ran several epochs.")
 @options.force
 @options.data
-def import_log(log: Path, output: Path, task_name: str, source: Source, **arguments: Any) -> None:
+def import_log(log: Path, output: Path, task_name: str, **arguments: Any) -> None:
     """Take predictions for a task from the log of another harness, to score them with `grue score`.
 
     LOG is lm-evaluation-harness's samples_*.jsonl (--log_samples), or inspect's .eval or .json. Each answer
@@ -99,6 +89,6 @@ def import_log(log: Path, output: Path, task_name: str, source: Source, **argume
     grue tools import samples_commongen_2026.jsonl --from lm-eval --task commongen -o predictions.jsonl
     grue score predictions.jsonl --task commongen
     """  # noqa: D301 (click reads the escape)
-    matched = api.import_predictions(log, output, task_name, source, warn=_warn, **arguments)
+    matched = api.import_predictions(log, output, task_name, warn=warn, **arguments)
     ways = ", ".join(f"{count} by {way}" for way, count in matched.ways.most_common())
     click.echo(f"{output}: {len(matched.predictions)} predictions, matched {ways}")

@@ -39,8 +39,5 @@ def doctor() -> None:
         click.echo(f"  {'ok ' if finding.fine else '-- '} {finding.subject:<30}{finding.state}")
         problems += not finding.fine and finding.needed
     if problems:
-        click.echo(
-            "A required part of grue is missing; `pip install --force-reinstall grue` installs it.",
-            err=True,
-        )
+        click.echo("A required part of grue is missing; `pip install --force-reinstall grue` installs it.", err=True)
         raise SystemExit(3)

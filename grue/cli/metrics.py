@@ -23,11 +23,10 @@ def list_metrics(as_json: bool) -> None:
     """List all metrics, with their ranges."""
     plugins = [name for name in METRICS.names() if name not in CARDS]
     if as_json:
-        records = [*(_record(name, card) for name, card in CARDS.items()), *({"name": name} for name in plugins)]
-        print_json(records)
+        print_json([*(_record(name, card) for name, card in CARDS.items()), *({"name": name} for name in plugins)])
         return
     for family, title in FAMILIES.items():
-        click.echo(f"{title}")
+        click.echo(title)
         for name, card in CARDS.items():
             if card.family == family:
                 click.echo(f"  {name:<32}{card.arrow} {card.bounds:<10} {card.source}")
@@ -73,12 +72,5 @@ def show(name: str, as_json: bool) -> None:
 def _record(name: str, card: Card | None) -> dict[str, object]:
     if card is None:
         return {"name": name}
-    return {
-        "name": name,
-        "family": card.family,
-        "definition": card.definition,
-        "range": [None if isinf(end) else end for end in card.range],
-        "direction": card.direction,
-        "source": card.source,
-        "needs": card.needs,
-    }
+    stated = {key: getattr(card, key) for key in ("family", "definition", "range", "direction", "source", "needs")}
+    return {"name": name, **stated, "range": [None if isinf(end) else end for end in card.range]}

@@ -17,6 +17,7 @@ from grue.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(min=1)
 
 
@@ -120,23 +121,6 @@ per_run = together(
         help="GPUs per run: 0.25 lets four runs share one. [default: one per run; with Ray none]",
     ),
 )
-settings = together(
-    option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="One setting; repeat for several. none turns it off.",
-    ),
-    option(
-        "--config", "config_path", type=PATH, help="TOML file with settings (`grue algorithms show NAME` lists them)."
-    ),
-    option(
-        "--mask",
-        type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
-        help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
-    ),
-)
 
 
 def output(explained: str, **settings: Any) -> Callable[[F], F]:
@@ -144,37 +128,33 @@ def output(explained: str, **settings: Any) -> Callable[[F], F]:
     return option("-o", "--output", type=PATH, help=explained, **settings)
 
 
+def changes(explained: str, metavar: str = "KEY=VALUE") -> Callable[[F], F]:
+    """Return --set, whose values `parse_settings` reads."""
+    return option("--set", "settings", multiple=True, metavar=metavar, help=explained)
+
+
 # --- the options of a run --------------------------------------------------------------------------------------------
 
 
-class GroupedCommand(click.Command):
-    """A command whose help lists its options by group.
-
-    Args:
-        groups: Title → names of parameters; the others come last, with --help.
-    """
-
-    def __init__(self, *args: Any, groups: Mapping[str, Sequence[str]], **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.groups = groups
+class RunCommand(click.Command):
+    """A command whose help lists the options of a run by group, and then its own."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each group."""
         records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx)) is not None}
-        for title, names in self.groups.items():
+        for title, names in _GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([records.pop(name) for name in names if name in records])
         with formatter.section("Other"):
             formatter.write_dl(list(records.values()))
 
 
-RUN_GROUPS = {
+_GROUPS = {
     "What to train": ("task_name", "suite", "algorithm", "reward", "seeds", "seed", "system"),
     "What it starts from": ("init", "backbone", "warm_start"),
     "Settings of the algorithm": ("mask", "preset", "config_path", "settings"),
     "Data and folders": ("runs", "data_dir", "offline"),
 }
-"""The options of a run in a command's help."""
 _TYPES: Mapping[Any, Mapping[str, Any]] = {
     **{Path: {"type": PATH}, Path | None: {"type": PATH}},
     **{str | None: {}, int: {"type": int}},
@@ -183,12 +163,8 @@ _TYPES: Mapping[Any, Mapping[str, Any]] = {
 """The type of a request's field → that of its option."""
 
 
-def run(*left_out: str) -> Callable[[F], Callable[..., Any]]:
-    """Add the options of a run, one for each field of `RunRequest`; the command gets the resulting `request`.
-
-    Args:
-        left_out: Fields without an option.
-    """
+def run(left_out: str) -> Callable[[F], Callable[..., Any]]:
+    """Add the options of a run, one for each field of `RunRequest` but one; the command gets the `request`."""
 
     def add(function: F) -> Callable[..., Any]:
         from grue.runs.reference import meanings
@@ -213,11 +189,27 @@ def run(*left_out: str) -> Callable[[F], Callable[..., Any]]:
                 **_TYPES[types[name]],
             )
             for name in ARGUMENTS
-            if name not in (*left_out, "offline")
+            if name not in (left_out, "offline")
         ]
-        task_option = option("--task", "task_name", required=True, help=helps["task"])
-        algorithm_option = option("--algo", "algorithm", required=True, help=helps["algorithm"])
-        return together(task_option, suite, algorithm_option, *own, offline, settings)(command)
+        return together(
+            option("--task", "task_name", required=True, help=helps["task"]),
+            suite,
+            option("--algo", "algorithm", required=True, help=helps["algorithm"]),
+            *own,
+            offline,
+            changes("One setting; repeat for several. none turns it off."),
+            option(
+                "--config",
+                "config_path",
+                type=PATH,
+                help="TOML file with settings (`grue algorithms show NAME` lists them).",
+            ),
+            option(
+                "--mask",
+                type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
+                help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
+            ),
+        )(command)
 
     return add
 
@@ -228,11 +220,7 @@ def names_of(text: str | None) -> tuple[str, ...]:
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
-    """Parse `--set key=value`; a value is JSON if it parses, else text, and `none` turns an option off.
-
-    Raises:
-        ConfigError: There is no `=`.
-    """
+    """Parse `--set key=value`; a value is JSON if it parses, else text, and `none` turns an option off."""
     parsed: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -246,11 +234,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def read_settings(path: Path | None) -> dict[str, Any]:
-    """Read the settings of a `--config FILE`; the text "none" turns an option off. Without a file there are none.
-
-    Raises:
-        ConfigError: The file cannot be read, or is not TOML.
-    """
+    """Read the settings of a `--config FILE`; the text "none" turns an option off. Without a file there are none."""
     settings = {} if path is None else files.read_toml(path)
     return {key: None if value == "none" else value for key, value in settings.items()}
 

@@ -1,8 +1,8 @@
 """`grue plot`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from grue.cli.board import board_of
 from grue.plots.curves import CURVES, logged, panels_of, read_logs
 from grue.plots.tradeoff import points_of
 from grue.task_files import is_named, load_task
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 _output = options.output("File to write: .png, .svg or .pdf.", required=True)
 _systems = options.option(
@@ -110,8 +107,8 @@ def tradeoff(
     """Draw the systems and references of the board, preference over naturalness, with 95 % intervals."""
     from grue.plots.drawing import draw_tradeoff
 
-    board, out = board_of(context, suite, task_name, **places)
-    _report(left_out.note for left_out in out)
+    board, left_out = board_of(context, suite, task_name, **places)
+    _report(left_out)
     points, notes = points_of(board, systems)
     _report(notes)
     whole_suite = f"Suite {board.suite}: mean over {len(board.tasks)} tasks"

@@ -25,9 +25,7 @@ def reward() -> None:
 @options.suite
 @options.option("--split", help="Whose prompts are answered. [default: the file's, or rl or train]")
 @options.option("--seed", type=int, default=1, help="Seed of the head's initial weights and the order of the pairs.")
-@options.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, such as epochs=2; repeat for several."
-)
+@options.changes("One setting, such as epochs=2; repeat for several.")
 @options.data
 def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str, ...], **arguments: Any) -> None:
     """Train a reward model on a file of pairs.
@@ -48,12 +46,7 @@ def train(pairs: Path, output: Path, task_name: str | None, settings: tuple[str,
 
     with stop_on_signal("Stopping after this step; press Ctrl-C again to stop at once.") as stop:
         manifest = api.train_reward(
-            pairs,
-            output,
-            task_name,
-            progress=progress,
-            stop=lambda: bool(stop),
-            **{**arguments, **chosen},
+            pairs, output, task_name, progress=progress, stop=lambda: bool(stop), **arguments, **chosen
         )
     click.echo(str(output))
     if manifest.held_out is None:

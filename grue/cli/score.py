@@ -11,10 +11,11 @@ from grue.api import score as api
 from grue.cli import options
 from grue.cli.console import evaluation_progress, print_json
 from grue.data.load import hash_ids
-from grue.errors import ConfigError, DataError
-from grue.leaderboard.neighbours import board_folder, neighbours, read_document
+from grue.errors import ConfigError
+from grue.leaderboard.neighbours import neighbours
+from grue.leaderboard.published import shipped
 from grue.metrics.registry import is_metric, metric_parameters
-from grue.records import Score
+from grue.records import SCORED, Score
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -41,13 +42,7 @@ from grue.tasks import Task
 @options.option(
     "--metrics", help="Comma-separated: any metrics, or your own module:function. [default: the task's, and diversity]"
 )
-@options.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="METRIC.OPTION=VALUE",
-    help="Option of a metric, such as bertscore.model=PATH; repeat for several.",
-)
+@options.changes("Option of a metric, such as bertscore.model=PATH; repeat for several.", metavar="METRIC.OPTION=VALUE")
 @options.option(
     "--per-example", type=options.PATH, help="Write the values of each example to this file, one JSON object per line."
 )
@@ -119,26 +114,12 @@ def has_all(task: Task, ids: Sequence[str]) -> bool:
 def places_of(
     task: Task, preference: float | None, naturalness: float | None, hashes: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return axis → the rows of the package's board next to a score of the evaluation split.
-
-    Args:
-        hashes: Of the scored examples, as in a result.
-    """
-    if preference is None and naturalness is None:
+    """Return axis → the rows of the package's board next to a score of the evaluation split."""
+    board = shipped(task.suite)
+    if board is None:
         return {}
-
-    path = board_folder() / f"{task.suite}.json"
-    if not path.is_file():
-        return {}
-    board = read_document(path)
-    try:
-        places = {
-            axis: neighbours(board, task, axis, mean, hashes)
-            for axis, mean in (("preference", preference), ("naturalness", naturalness))
-            if mean is not None
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: damaged ({type(error).__name__}: {error}); install grue again.") from error
+    means = zip(SCORED, (preference, naturalness), strict=True)
+    places = {axis: neighbours(board, task, axis, mean, hashes) for axis, mean in means if mean is not None}
     return {axis: place for axis, place in places.items() if place is not None}
 
 

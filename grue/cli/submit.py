@@ -193,13 +193,7 @@ def _report(problems: Sequence[Problem], checked: Sequence[Path], report: str, o
 )
 @options.option("--deterministic", is_flag=True, help="Its output depends on no seed: it has one seed and no rank.")
 @options.option("--regression", help="Why it is worse than the row that it replaces.")
-@options.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    default=Path("submissions"),
-    help="Folder of submissions; the pack is written into SUITE/NAME in it.",
-)
+@options.output("Folder of submissions; the pack is written into SUITE/NAME in it.", default=Path("submissions"))
 @options.option("--force", is_flag=True, help="Replace a submission of that name.")
 @options.option("--no-check", is_flag=True, help="Do not check the packed submission.")
 @options.offline

@@ -33,9 +33,7 @@ from grue.sweep.work import JobContext
     "--suite", default=None, help="mini, small, grue, a package's, or a folder of task files. [default: mini]"
 )
 @options.option("--seeds", "seed_range", help="1-5, or 1,2,7. [default: 1]")
-@options.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value of the configuration; repeat for several."
-)
+@options.changes("One value of the configuration; repeat for several.")
 @options.option(
     "--vary",
     multiple=True,

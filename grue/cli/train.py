@@ -20,7 +20,7 @@ from grue.runs.request import RunRequest, seeds_of
 from grue.task_files import SUITES
 
 
-@click.command(cls=options.GroupedCommand, groups=options.RUN_GROUPS)
+@click.command(cls=options.RunCommand)
 @options.run("seed")
 @options.seeds
 @options.option(

@@ -1,9 +1,9 @@
 """`grue submit verify` and `retrain`: run rows of the board again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +18,6 @@ from grue.submissions.trust.record import record_of
 if TYPE_CHECKING:
     from grue.submissions.trust.models import Place, Target
     from grue.submissions.trust.retrain import Retraining
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 _of_a_row = options.together(
     click.argument("submission", type=options.PATH),

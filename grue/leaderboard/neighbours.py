@@ -1,32 +1,13 @@
-"""The boards in the package, `leaderboard/<suite>.json`, as JSON, and the rows next to a score on one."""
+"""The rows next to a score on a board."""
 
 from collections.abc import Mapping
-from importlib import resources
-from pathlib import Path
-from typing import Any
 
-from grue.errors import DataError
-from grue.files import read_json
-from grue.records import BOARD_SCHEMA, other_examples
+from grue.leaderboard.board import Board
+from grue.records import ScoredAxis, other_examples
 from grue.tasks import Task
 
 
-def board_folder() -> Path:
-    """Return the folder of boards: `leaderboard/` of a checkout, or the package's own copy of it."""
-    packaged = Path(str(resources.files("grue") / "_leaderboard"))
-    return packaged if packaged.is_dir() else Path(__file__).parent.parent.parent / "leaderboard"
-
-
-def read_document(path: Path) -> dict[str, Any]:
-    """Return a board's JSON."""
-    data = read_json(path)
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != BOARD_SCHEMA:
-        raise DataError(f"{path}: not a board of schema {BOARD_SCHEMA}, which this version of grue reads: {schema}.")
-    return dict(data)
-
-
-def neighbours(board: Mapping[str, Any], task: Task, axis: str, score: float, hashes: Mapping[str, str]) -> str | None:
+def neighbours(board: Board, task: Task, axis: ScoredAxis, score: float, hashes: Mapping[str, str]) -> str | None:
     """Return which rows of a board a score is between: "between mbr 52.6 and supervised+grpo 67.2".
 
     References count. Scores that are printed alike are level. A score on other examples is not placed; this is said.
@@ -34,16 +15,14 @@ def neighbours(board: Mapping[str, Any], task: Task, axis: str, score: float, ha
     Returns:
         None if the board shows no row, or only rows of another version, on this axis of the task.
     """
-    on_board = next((t for t in board["tasks"] if (t["name"], t["hash"]) == (task.name, task.hash)), None)
+    on_board = next((t for t in board.tasks if (t.name, t.hash) == (task.name, task.hash)), None)
     if on_board is None:
         return None
-    if difference := other_examples(hashes, on_board["data"]):
+    if difference := other_examples(hashes, on_board.data):
         return f"on other examples than the board's rows ({difference})"
-    reached = sorted(
-        (row["cells"][task.name][axis]["mean"], row["system"])
-        for row in board["rows"]
-        if row["standing"] != "limited" and task.name in row["cells"] and row["cells"][task.name][axis] is not None
-    )
+    standing = [row for row in board.rows if row.standing != "limited" and task.name in row.cells]
+    estimates = [(getattr(row.cells[task.name], axis), row.system) for row in standing]
+    reached = sorted((estimate.mean, system) for estimate, system in estimates if estimate is not None)
     shown = round(score, 1)
     level = [system for mean, system in reached if round(mean, 1) == shown]
     below = [f"{system} {mean:.1f}" for mean, system in reached if round(mean, 1) < shown]

@@ -3,14 +3,21 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 from grue.errors import DataError
+from grue.files import read_json
 from grue.leaderboard.board import Board, Row
-from grue.leaderboard.neighbours import board_folder, read_document
 from grue.leaderboard.notes import UNMOVED
-from grue.records import Entry
+from grue.records import BOARD_SCHEMA, Entry
 from grue.shapes import from_dict
+
+
+def board_folder() -> Path:
+    """Return the folder of boards: `leaderboard/` of a checkout, or the package's own copy of it."""
+    packaged = Path(str(resources.files("grue") / "_leaderboard"))
+    return packaged if packaged.is_dir() else Path(__file__).parent.parent.parent / "leaderboard"
 
 
 def shipped(suite: str) -> Board | None:
@@ -40,7 +47,11 @@ def shipped_beside(submissions: Path, submitted: Iterable[Entry], suite: str) ->
 
 def read_board(path: Path) -> Board:
     """Read a board that was written as JSON."""
-    return from_dict(Board, read_document(path), str(path), DataError)
+    data = read_json(path)
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != BOARD_SCHEMA:
+        raise DataError(f"{path}: not a board of schema {BOARD_SCHEMA}, which this version of grue reads: {schema}.")
+    return from_dict(Board, data, str(path), DataError)
 
 
 # --- into a new board ------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from support.render_boards import SUITE
 
 from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
-from grue.files import plain
 from grue.leaderboard.board import Cell, Estimate
 from grue.leaderboard.neighbours import neighbours
 from grue.leaderboard.places import shared_ranks
@@ -253,7 +252,7 @@ def test_families_change_no_task_and_a_wrong_one_is_told(tmp_path, refused):
 def test_a_score_stands_between_rows(score, said):
     reached = {"null": 7.0, "nearest": 42.9, "supervised": 67.6, "twin": 67.6}
     board = rank([e for name, value in reached.items() for e in entries(STORIES, name, {1: value})], [STORIES])
-    assert neighbours(plain(board), STORIES, "preference", score, {}) == said
+    assert neighbours(board, STORIES, "preference", score, {}) == said
 
 
 def test_a_score_stands_nowhere_on_another_board():
@@ -261,7 +260,7 @@ def test_a_score_stands_nowhere_on_another_board():
     board = rank(entries(STORIES, "null", {1: 7.0}, naturalness=None), [liked])
     limited = rank(entries(STORIES, "part", {1: 7.0}, limited=True), [STORIES])
     for other in (board, rank([], [STORIES]), limited):  # another version, and no row
-        assert neighbours(plain(other), STORIES, "preference", 5.0, {}) is None
+        assert neighbours(other, STORIES, "preference", 5.0, {}) is None
 
 
 def test_scores_stand_among_the_rows_that_ship_and_the_table_says_where():

@@ -9,7 +9,6 @@ from support.paths import ROOT
 from grue.errors import ConfigError, DataError
 from grue.evaluation.scoring import example_hashes
 from grue.exchange.measured import measured_of
-from grue.files import plain
 from grue.leaderboard import bars
 from grue.leaderboard.neighbours import neighbours
 from grue.leaderboard.rank import rank
@@ -79,9 +78,9 @@ def test_figures_by_reference_state_the_references_alone():
 
 def test_a_score_on_other_data_is_placed_nowhere():
     _, board = ranked(some("null", {1: 7.0}, OURS))
-    assert neighbours(plain(board), STORIES, "preference", 5.0, OURS) == "below all, next null 7.0"
+    assert neighbours(board, STORIES, "preference", 5.0, OURS) == "below all, next null 7.0"
     said = "on other examples than the board's rows (hashes.references cccccccccccc…, not aaaaaaaaaaaa…)"
-    assert neighbours(plain(board), STORIES, "preference", 5.0, THEIRS) == said
+    assert neighbours(board, STORIES, "preference", 5.0, THEIRS) == said
 
 
 def test_seeds_on_other_data_are_neither_exported_nor_judged_as_one(refused):

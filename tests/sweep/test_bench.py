@@ -20,9 +20,8 @@ import grue
 from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError, TrainingError
-from grue.leaderboard.neighbours import board_folder
 from grue.leaderboard.pairs import all_pairs
-from grue.leaderboard.published import read_board
+from grue.leaderboard.published import board_folder, read_board
 from grue.sweep import fair
 from grue.sweep.bench import Findings
 from grue.sweep.bench_report import compared_rows
