@@ -303,7 +303,8 @@ def _print_table(console: Console, whole: TextTable) -> None:
         for column in part.columns:
             shown.add_column(Text(column.header), justify="right" if column.is_number else "left")
         for i, row in enumerate(part.rows):
-            shown.add_row(*(Text(cell, "bold" if (i, j) in part.strong else "") for j, cell in enumerate(row)))
+            strong = ["bold" if i in column.strong else "" for column in part.columns]
+            shown.add_row(*map(Text, row, strong))
         console.print(shown)
         _print_lines(console, part.lines)
 

@@ -1,7 +1,7 @@
 """`grue tools check`: whether results reach their requirements, for the CI of your own repository."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -363,10 +363,10 @@ def _markdown(verdicts: Sequence[HeldAgainst], warnings: Sequence[str], error: s
     failed = sum(not verdict.passed for verdict in verdicts)
     title = f"{failed} of {len(verdicts)} checks failed" if failed else f"All {len(verdicts)} checks passed"
     rows = [("ERROR", "", error)] if error else [("warning", "", visible(text)) for text in warnings]
-    strong = frozenset((place, 0) for place in range(len(rows) + failed))
+    strong = [(place, 0) for place in range(len(rows) + failed)]
     rows += [
         ("ok" if verdict.passed else "FAIL", verdict.task, f"{verdict.bar.figure} {sentence(verdict)}")
         for verdict in sorted(verdicts, key=lambda verdict: verdict.passed)
     ]
-    table = markdown_table(replace(plain_table(("", "task", "figure"), rows, left=(0, 1, 2)), strong=strong))
+    table = markdown_table(plain_table(("", "task", "figure"), rows, left=(0, 1, 2), strong=strong))
     return f"### grue: {'Nothing was checked' if error else title}\n\n{table}\n"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from grue.leaderboard.board import Board
 from grue.metrics.registry import DIVERSITY
-from grue.render.layout import Heading, Series, TextTable, as_table
+from grue.render.layout import Series, TextTable
 from grue.render.text import ARROWS, in_line, printable
 from grue.submissions.reported import Figure, Publication, Reported, ReportedColumn, ReportedTable
 
@@ -65,24 +65,20 @@ def _kept(table: ReportedTable, without: Sequence[str]) -> list[ReportedColumn]:
 def _table(table: ReportedTable, source: Publication, without: Sequence[str] = ()) -> TextTable:
     columns = _kept(table, without)
     deviations = list(dict.fromkeys(column.deviation for column in columns if column.deviation))
-    series = [
-        Series(
-            Heading("algorithm", is_number=False),
-            [printable(", ".join(filter(None, (row.algorithm, row.variant)))) for row in table.rows],
-        ),
-        Series(Heading("reward", is_number=False), [printable(row.reward) for row in table.rows]),
-    ]
+    algorithms = [printable(", ".join(filter(None, (row.algorithm, row.variant)))) for row in table.rows]
+    series = [Series("algorithm", algorithms, is_number=False)]
+    if any(row.reward for row in table.rows):
+        series.append(Series("reward", [printable(row.reward) for row in table.rows], is_number=False))
     for column in columns:
         footnote = _number(deviations.index(column.deviation) + 1) if column.deviation else ""
         header = f"{printable(column.name)} {ARROWS[column.direction]}".rstrip() + footnote
         figures = [row.figures.get(column.name) for row in table.rows]
-        series.append(Series(Heading(header), in_line([_digits(figure) if figure else None for figure in figures])))
-    if not any(row.reward for row in table.rows):
-        del series[1]
+        series.append(Series(header, in_line([_digits(figure) if figure else None for figure in figures])))
     seeds = "seeds not stated" if table.seeds is None else f"{table.seeds} seed{'s' if table.seeds > 1 else ''}"
     about = f"{source.key}, {table.table}, split {table.split}, {seeds}. {table.note}".rstrip()
     footnotes = (f"{_number(i)} {deviation}" for i, deviation in enumerate(deviations, start=1))
-    return as_table(f"{table.task}, as reported in {table.table}", series, tuple(map(printable, (about, *footnotes))))
+    lines = tuple(map(printable, (about, *footnotes)))
+    return TextTable(f"{table.task}, as reported in {table.table}", tuple(series), lines)
 
 
 def _number(footnote: int) -> str:

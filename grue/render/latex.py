@@ -56,18 +56,18 @@ def _caption(content: BoardPage, table: TextTable) -> str:
     """Return a caption that explains a table's numbers and signs on its own."""
     scores, spread, *optional = content.legend
     title = f"{content.title}: {table.title}." if table.title else f"{content.title}."
-    has_spread = any("±" in cell for row in table.rows for cell in row)
+    cells = [cell for column in table.columns for cell in column.cells]
     marks = (TRAINED_ON, BY_CHAT, BY_ENDPOINT)
     needed = {
         RANKS: any("rank" in column.header.lower() for column in table.columns[:1]),
-        BOLD: bool(table.strong),
+        BOLD: any(column.strong for column in table.columns),
         HELD_OUT: any("held-out" in column.header for column in table.columns),
         UNLEARNED: any(UNLEARNED in column.header for column in table.columns),
-        VARIANTS: any(" (" in cell for row in table.rows for cell in row[:2]),
-        **{mark: any(mark in cell for row in table.rows for cell in row) for mark in marks},
+        VARIANTS: any(" (" in cell for column in table.columns[:2] for cell in column.cells),
+        **{mark: any(mark in cell for cell in cells) for mark in marks},
     }
     own = [line for line in optional if any(is_needed and line.startswith(sign) for sign, is_needed in needed.items())]
-    return " ".join((title, scores, *([spread] if has_spread else []), *own))
+    return " ".join((title, scores, *([spread] if any("±" in cell for cell in cells) else []), *own))
 
 
 def _float(table: TextTable, caption: str, name: str) -> str:
@@ -86,14 +86,11 @@ def _room(text: str) -> float:
 
 def _tabular(table: TextTable) -> str:
     form = "".join("r" if column.is_number else "l" for column in table.columns)
-    body = [
-        [
-            _number(text, (i, j) in table.strong) if heading.is_number else escape(text)
-            for j, (heading, text) in enumerate(zip(table.columns, row, strict=True))
-        ]
-        for i, row in enumerate(table.rows)
+    columns = [
+        [escape(c.header), *(_number(t, i in c.strong) if c.is_number else escape(t) for i, t in enumerate(c.cells))]
+        for c in table.columns
     ]
-    header, *rows = (" & ".join(cells) + r" \\" for cells in ([escape(c.header) for c in table.columns], *body))
+    header, *rows = (" & ".join(cells) + r" \\" for cells in zip(*columns, strict=True))
     start, end = f"\\begin{{tabular}}{{@{{}}{form}@{{}}}}", "\\end{tabular}"
     return "\n".join([start, "\\toprule", header, "\\midrule", *rows, "\\bottomrule", end])
 

@@ -37,19 +37,17 @@ def _section(table: TextTable, level: str = "##") -> Iterator[str]:
 
 def markdown_table(table: TextTable) -> str:
     """Return a table with its columns padded, so that it can be read as plain text, too."""
-    cells = [[_cell(text, (i, j) in table.strong) for j, text in enumerate(row)] for i, row in enumerate(table.rows)]
-    columns = list(zip([_cell(column.header, False) for column in table.columns], *cells, strict=True))
-    widths = [max(3, *map(len, column)) for column in columns]
-    padded = [
-        [cell.rjust(width) if heading.is_number else cell.ljust(width) for cell in column]
-        for heading, column, width in zip(table.columns, columns, widths, strict=True)
+    columns = [
+        [_cell(column.header, False), *(_cell(text, i in column.strong) for i, text in enumerate(column.cells))]
+        for column in table.columns
     ]
-    rule = [
-        "-" * (width - 1) + ":" if heading.is_number else ":" + "-" * (width - 1)
-        for heading, width in zip(table.columns, widths, strict=True)
-    ]
-    header, *body = zip(*padded, strict=True)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *body))
+    padded = []
+    for column, cells in zip(table.columns, columns, strict=True):
+        width = max(3, *map(len, cells))
+        rule = "-" * (width - 1)
+        head, *rest = (cell.rjust(width) if column.is_number else cell.ljust(width) for cell in cells)
+        padded.append([head, f"{rule}:" if column.is_number else f":{rule}", *rest])
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*padded, strict=True))
 
 
 def _cell(text: str, strong: bool) -> str:

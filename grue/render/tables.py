@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
 from grue.leaderboard.lineage import starts_on
@@ -10,7 +10,7 @@ from grue.leaderboard.places import shared_ranks
 from grue.leaderboard.trained_on import held_out_names, held_out_on
 from grue.records import Axis, Direction
 from grue.render.as_reported import about_reported, reported_tables
-from grue.render.layout import Heading, Series, TextTable, as_table
+from grue.render.layout import Series, TextTable
 from grue.render.legend import legend
 from grue.render.text import ARROWS, UNKNOWN, UNLEARNED, fixed, marked, named, printable
 from grue.stats.intervals import Interval
@@ -62,17 +62,15 @@ def _how_to_begin(board: Board) -> str:
 def _of_suite(board: Board) -> Iterator[TextTable]:
     """Yield the means over tasks, then each task's preference, naturalness and ranks, and the references."""
     rows, references = _parted(board)
-    yield as_table("Mean over tasks", [*_who(rows), *_means(board, rows)])
+    yield TextTable("Mean over tasks", (*_who(rows), *_means(board, rows)))
     for axis in AXES:
         if columns := [_axis(board, rows, task, axis) for task in board.tasks if task.has(axis)]:
-            yield as_table(f"{axis.capitalize()} by task", [*_who(rows)[:2], *columns])
+            yield TextTable(f"{axis.capitalize()} by task", (*_who(rows)[:2], *columns))
     if columns := [column for task in board.tasks for column in _searched(rows, task, task.name)]:
-        yield as_table("Preference of searched answers, outside the score", [*_who(rows)[:2], *columns])
+        yield TextTable("Preference of searched answers, outside the score", (*_who(rows)[:2], *columns))
     if any(row.task_ranks for row in rows):
-        columns = [
-            Series(Heading(task.name), _ranks([row.task_ranks.get(task.name) for row in rows])) for task in board.tasks
-        ]
-        yield as_table("Rank by task", [*_who(rows)[:2], *columns])
+        columns = [Series(t.name, _ranks([row.task_ranks.get(t.name) for row in rows])) for t in board.tasks]
+        yield TextTable("Rank by task", (*_who(rows)[:2], *columns))
     yield _references(references, board.tasks)
 
 
@@ -109,15 +107,15 @@ def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
     """Return the table of references, a row for each axis: the mean over the tasks, then every task."""
     lines = [(row, axis) for row in rows for axis in AXES if any(_estimate(row, task, axis) for task in tasks)]
     means = [row.preference if axis == "preference" else row.naturalness for row, axis in lines]
-    return as_table(
+    return TextTable(
         "References",
-        [
-            Series(Heading("system", is_number=False), [named(row) for row, _ in lines]),
-            Series(Heading("axis", is_number=False), [axis for _, axis in lines]),
+        (
+            Series("system", [named(row) for row, _ in lines], is_number=False),
+            Series("axis", [axis for _, axis in lines], is_number=False),
             *_status_of_references([row for row, _ in lines]),
             _series("mean", list(map(_bare, means))),
             *(_series(task_header(task), [_bare(_estimate(row, task, axis)) for row, axis in lines]) for task in tasks),
-        ],
+        ),
     )
 
 
@@ -135,16 +133,16 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     axes = [axis for axis in AXES if task.has(axis)]
     scored = [_axis(board, rows, task, axis, f"{axis} ↑") for axis in axes]
     scored[1:1] = _held_out(board, rows, task)
-    yield as_table("", [*_who(rows), *scored, *_searched(rows, task, "searched: preference ↑"), *_iqm(rows)])
-    yield as_table("Metrics", [*_who(rows)[:2], *_metrics(board, rows, task, AXES)])
+    yield TextTable("", (*_who(rows), *scored, *_searched(rows, task, "searched: preference ↑"), *_iqm(rows)))
+    yield TextTable("Metrics", (*_who(rows)[:2], *_metrics(board, rows, task, AXES)))
     if task.has("diversity"):
-        yield as_table("Diversity, outside the score", [*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))])
+        yield TextTable("Diversity, outside the score", (*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))))
     names = [*_who(references)[1:2], *_status_of_references(references)]
     means = [_series(f"{axis} ↑", [_bare(_estimate(row, task, axis)) for row in references]) for axis in axes]
     means[1:1] = _held_out(None, references, task)
-    yield as_table("References", [*names, *means, *_metrics(None, references, task, AXES)])
+    yield TextTable("References", (*names, *means, *_metrics(None, references, task, AXES)))
     if task.has("diversity"):
-        yield as_table("References, diversity", [*names, *_metrics(None, references, task, ("diversity",))])
+        yield TextTable("References, diversity", (*names, *_metrics(None, references, task, ("diversity",))))
 
 
 def _held_out(board: Board | None, rows: Sequence[Row], task: BoardTask) -> list[Series]:
@@ -166,21 +164,19 @@ def _metrics(board: Board | None, rows: Sequence[Row], task: BoardTask, axes: Se
         header = column.metric if column.axis == "diversity" else f"{column.metric} {ARROWS[column.direction]}"
         series = _estimates(header, board, rows, task, estimates, _decimals(estimates), column)
         marks = [cell is not None and column.metric in cell.rewards for cell in cells]
-        yield Series(series.heading, marked(series.cells, marks), series.strong)
+        yield replace(series, cells=marked(series.cells, marks))
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------
 
 
 def _who(rows: Sequence[Row]) -> list[Series]:
+    statuses = [row.status if row.standing == "ranked" else f"{row.status}, {row.standing}" for row in rows]
     return [
-        Series(Heading("rank"), _ranks([row.rank for row in rows])),
-        Series(Heading("system", is_number=False), [named(row) for row in rows]),
-        Series(
-            Heading("status", is_number=False),
-            [row.status if row.standing == "ranked" else f"{row.status}, {row.standing}" for row in rows],
-        ),
-        Series(Heading("seeds"), [_seeds(row) for row in rows]),
+        Series("rank", _ranks([row.rank for row in rows])),
+        Series("system", [named(row) for row in rows], is_number=False),
+        Series("status", statuses, is_number=False),
+        Series("seeds", [_seeds(row) for row in rows]),
     ]
 
 
@@ -188,7 +184,7 @@ def _status_of_references(references: Sequence[Row]) -> list[Series]:
     """Return the status of references, if some are the user's own and others the board's."""
     if len({row.status == "local" for row in references}) < 2:
         return []
-    return [Series(Heading("status", is_number=False), [row.status for row in references])]
+    return [Series("status", [row.status for row in references], is_number=False)]
 
 
 def _ranks(ranks: Sequence[int | None]) -> list[str]:
@@ -273,7 +269,7 @@ def _first(ranks: Sequence[int | None]) -> frozenset[int]:
 
 
 def _series(header: str, pairs: Sequence[Pair], best: frozenset[int] = frozenset(), decimals: int = 1) -> Series:
-    return Series(Heading(header), fixed(pairs, decimals), best)
+    return Series(header, fixed(pairs, decimals), best)
 
 
 def _half(mean: float | None, interval: Interval | None) -> Pair:

@@ -1,7 +1,6 @@
 """What `grue bench` found: verdicts, scores, every two systems, what is not decided and what would decide it."""
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from grue.leaderboard.board import Board, Estimate, Row
@@ -165,8 +164,8 @@ def _pairs(pairs: Sequence[SystemPair], tasks: Sequence[str]) -> TextTable:
         )
         for pair in pairs
     ]
-    decided = frozenset((i, j) for i, pair in enumerate(pairs) if pair.is_decided for j in (2, len(head) - 1))
-    return replace(plain_table(head, rows, left=(0, 1)), strong=decided)
+    decided = [(i, j) for i, pair in enumerate(pairs) if pair.is_decided for j in (2, len(head) - 1)]
+    return plain_table(head, rows, left=(0, 1), strong=decided)
 
 
 def _tests(pairs: Sequence[SystemPair]) -> Iterator[str]:

@@ -26,7 +26,7 @@ from support.page_boards import (
 from grue.leaderboard.rank import rank
 from grue.records import About
 from grue.render import as_examples, html
-from grue.render.layout import Heading, TextTable
+from grue.render.layout import plain_table
 from grue.render.page import source
 from grue.render.report import DrawnDifference, Part, as_page
 from grue.render.web.embed import quantiles
@@ -585,7 +585,7 @@ def test_the_report_of_a_comparison_shows_every_column_where_there_is_room(brows
     names = ("supervised-mymodel+best-of-8", "supervised+rank_grpo-mymodel")
     heads = ("A", "B", "A − B", "95 % interval", "test", "p", "p, signs", "Holm p", "decided")
     row = (*names, "+12.3", "[+10.3, +14.3]", "paired", "0.001", "0.250", "0.014", "yes")
-    table = TextTable("", tuple(Heading(head, place > 1) for place, head in enumerate(heads)), (row,) * 3)
+    table = plain_table(heads, [row] * 3, left=(0, 1))
     drawn = [DrawnDifference(12.3, Interval(10.3, 14.3), True)] * 3
     parts = [Part(items=("better " * 40,), lines=("word " * 80,)), Part("Every two", table=table, drawn=drawn)]
     path = folder / "report.html"
