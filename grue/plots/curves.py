@@ -41,14 +41,6 @@ class Curve:
     high: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePanel:
-    """A figure's curves, one for each system that logged it."""
-
-    figure: str
-    curves: tuple[Curve, ...]
-
-
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
@@ -123,8 +115,8 @@ def logged(logs: Sequence[Log]) -> list[str]:
 # --- averaging -------------------------------------------------------------------------------------------------------
 
 
-def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePanel], list[str]]:
-    """Return a panel for each figure, and notes on missing data.
+def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[dict[str, list[Curve]], list[str]]:
+    """Return the curves of each figure, one for each system that logged it, and notes on missing data.
 
     Args:
         logs: Grouped by system, as `read_logs` returns them.
@@ -136,16 +128,12 @@ def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePa
             close = did_you_mean(figure, names)
             raise UnknownName(f"No run has logged {figure!r}.{close} Logged: {', '.join(names) or 'nothing'}.")
     systems = {system: list(group) for system, group in groupby(logs, key=lambda log: log.system)}
-    panels = []
-    for figure in figures:
-        having = {
-            system: {log.seed: log.figures[figure] for log in runs if figure in log.figures}
-            for system, runs in systems.items()
-        }
-        curves = tuple(_curve(system, by_seed) for system, by_seed in having.items() if by_seed)
-        panels.append(CurvePanel(figure, curves))
-    notes = [note for system, runs in systems.items() for note in _gaps(system, runs, figures)]
-    return panels, notes
+    panels: dict[str, list[Curve]] = {figure: [] for figure in figures}
+    for figure, curves in panels.items():
+        for system, runs in systems.items():
+            if by_seed := {log.seed: log.figures[figure] for log in runs if figure in log.figures}:
+                curves.append(_curve(system, by_seed))
+    return panels, [note for system, runs in systems.items() for note in _gaps(system, runs, figures)]
 
 
 def _curve(system: str, by_seed: Mapping[int, Mapping[int, float]]) -> Curve:

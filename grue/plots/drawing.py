@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from grue.errors import ConfigError, DataError, Unavailable
-from grue.plots.curves import CurvePanel
+from grue.plots.curves import Curve
 from grue.plots.tradeoff import TradeoffPoint
 from grue.render.text import printable
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -71,11 +70,11 @@ FORMS: Mapping[str, Mapping[str, Any] | None] = {
 FEW = 12  # a curve with at most so many points has markers
 
 
-def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str, path: Path) -> None:
+def draw_curves(panels: Mapping[str, Sequence[Curve]], systems: Sequence[str], title: str, path: Path) -> None:
     """Draw panels side by side: a line for the mean over seeds, a band from the lowest to the highest seed.
 
     Args:
-        panels: At least one.
+        panels: Figure → its curves; at least one.
         systems: In the order of colours and legend; some may have no curve.
 
     Raises as `canvas`; a ConfigError also says that there are more systems than styles.
@@ -85,14 +84,14 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
     with canvas(path, title, 0.9 + 2.3 * rows) as figure:
         from matplotlib.ticker import MaxNLocator
 
-        curves = {curve.system: curve for panel in panels for curve in panel.curves}
+        curves = {curve.system: curve for drawn_here in panels.values() for curve in drawn_here}
         drawn = [name for name in systems if name in curves]
         looks = _looks(drawn)
-        for position, panel in enumerate(panels, start=1):
+        for position, (logged, drawn_here) in enumerate(panels.items(), start=1):
             axes = figure.add_subplot(rows, columns, position)
-            name, unit = FIGURES.get(panel.figure, (panel.figure, ""))
+            name, unit = FIGURES.get(logged, (logged, ""))
             axes.set(title=name, ylabel=unit, xlabel="update")
-            for curve in panel.curves:
+            for curve in drawn_here:
                 colour, dashes = looks[curve.system]
                 line = coloured_line(colour, dashes, marker="o" if len(curve.updates) <= FEW else "")
                 line.set_data(curve.updates, curve.mean)
@@ -142,7 +141,16 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
         axes.set_ylabel("naturalness (score, 0–100)")
         marks = _marks(points)
         for point in points:
-            _draw_point(axes, point, *marks[point.label])
+            colour, marker = marks[point.label]
+            x, y = point.preference, point.naturalness
+            if (across := point.preference_interval) is not None:
+                axes.plot([across.low, across.high], [y, y], color=colour)
+            if (up := point.naturalness_interval) is not None:
+                axes.plot([x, x], [up.low, up.high], color=colour)
+            mark = _mark(colour, marker)
+            mark.set_data([x], [y])
+            axes.add_line(mark)
+        axes.autoscale_view()
         has_bars = any(point.preference_interval or point.naturalness_interval for point in points)
         lines = {printable(label): _mark(*mark) for label, mark in marks.items()}
         write_legend(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", lines)
@@ -156,18 +164,6 @@ def _marks(points: Sequence[TradeoffPoint]) -> dict[str, tuple[str, str]]:
         raise ConfigError(f"{len(points)} rows are too many to be drawn apart; choose some with --system.")
     marks = {label: (COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]) for i, label in enumerate(systems)}
     return marks | {label: (GREY, MARKERS[i]) for i, label in enumerate(references)}
-
-
-def _draw_point(axes: "Axes", point: TradeoffPoint, colour: str, marker: str) -> None:
-    x, y = point.preference, point.naturalness
-    if point.preference_interval is not None:
-        axes.plot([point.preference_interval.low, point.preference_interval.high], [y, y], color=colour)
-    if point.naturalness_interval is not None:
-        axes.plot([x, x], [point.naturalness_interval.low, point.naturalness_interval.high], color=colour)
-    mark = _mark(colour, marker)
-    mark.set_data([x], [y])
-    axes.add_line(mark)
-    axes.autoscale_view()
 
 
 def _mark(colour: str, marker: str) -> "Line2D":

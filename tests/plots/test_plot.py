@@ -14,7 +14,7 @@ from support.late import late
 from grue import files
 from grue.errors import ConfigError, DataError, Unavailable, UnknownName
 from grue.leaderboard.rank import rank
-from grue.plots.curves import Curve, CurvePanel, panels_of, read_figures, read_logs
+from grue.plots.curves import Curve, panels_of, read_figures, read_logs
 from grue.plots.tradeoff import TradeoffPoint, points_of
 from grue.stats.intervals import Interval
 
@@ -66,10 +66,10 @@ def drawn(path):
 def test_a_curve_is_the_mean_of_its_seeds_with_the_lowest_and_the_highest(runs):
     logs, notes = read_logs(runs / "mini/commongen", ["ppo"])
     panels, gaps = panels_of(logs, [REWARD, PREFERENCE])
-    assert panels == [
-        CurvePanel(REWARD, (Curve("ppo", (1, 2), (1, 2, 3), (2.0, 4.0, 4.0), (1.0, 2.0, 4.0), (3.0, 6.0, 4.0)),)),
-        CurvePanel(PREFERENCE, (Curve("ppo", (1, 2), (0, 3), (10.0, 45.0), (10.0, 40.0), (10.0, 50.0)),)),
-    ]
+    assert panels == {
+        REWARD: [Curve("ppo", (1, 2), (1, 2, 3), (2.0, 4.0, 4.0), (1.0, 2.0, 4.0), (3.0, 6.0, 4.0))],
+        PREFERENCE: [Curve("ppo", (1, 2), (0, 3), (10.0, 45.0), (10.0, 40.0), (10.0, 50.0))],
+    }
     assert notes == gaps == []
 
 
@@ -79,8 +79,8 @@ def test_a_curve_ends_where_its_shortest_seed_ends_and_seeds_stand_in_the_order_
         write_run(tmp_path, "ppo", seed, a_log([5.0, 5.0])[:-2])
     logs, _ = read_logs(tmp_path)
     assert [log.seed for log in logs] == [1, 9, 10]
-    (panel,), notes = panels_of(logs, [REWARD])
-    assert (panel.curves[0].updates, panel.curves[0].mean) == ((1, 2), (11 / 3, 11 / 3))
+    panels, notes = panels_of(logs, [REWARD])
+    assert (panels[REWARD][0].updates, panels[REWARD][0].mean) == ((1, 2), (11 / 3, 11 / 3))
     assert notes == [
         "ppo: drawn up to the last update that all its seeds reached (seed 1 to 4, seed 9 to 2, seed 10 to 2)."
     ]
@@ -107,9 +107,9 @@ def test_what_is_missing_is_told(tmp_path):
         "ppo, seed 8: has no objective/reward, validation/kl.",
         "supervised: has no objective/reward, validation/kl.",
     ]
-    assert [(curve.system, curve.seeds) for curve in panels[0].curves] == [("ppo", (2,)), ("torn", (1,))]
-    assert panels[0].curves[1].updates == (1, 2)
-    assert [(c.system, c.seeds) for c in panels[2].curves] == [("ppo", (2, 8)), ("supervised", (8,)), ("torn", (1,))]
+    assert [(curve.system, curve.seeds) for curve in panels[REWARD]] == [("ppo", (2,)), ("torn", (1,))]
+    assert panels[REWARD][1].updates == (1, 2)
+    assert [(c.system, c.seeds) for c in panels[PREFERENCE]] == [("ppo", (2, 8)), ("supervised", (8,)), ("torn", (1,))]
 
 
 def test_a_mask_that_closes_nothing_or_is_the_samplers_own_is_none(runs, tmp_path):
@@ -194,19 +194,18 @@ def a_curve(system):
 
 def test_names_are_drawn_as_they_are_and_systems_without_a_curve_are_not_counted(tmp_path, refused):
     name, others = "a_$x^2$<&\x07", [f"s{i}" for i in range(22)]
-    panel = CurvePanel("mine/own", (a_curve(name),))
-    drawing.draw_curves([panel], [*others, name], "A title", tmp_path / "x.svg")
+    drawing.draw_curves({"mine/own": [a_curve(name)]}, [*others, name], "A title", tmp_path / "x.svg")
     texts = drawn(tmp_path / "x.svg")
     assert {"mine/own", "A title"} <= set(texts) and texts[-1] == "a_$x^2$&lt;&amp;� (1 seed)"
     assert drawing.COLOURS[0] in (tmp_path / "x.svg").read_text()
     with refused(ConfigError):
-        drawing.draw_curves([CurvePanel(REWARD, tuple(map(a_curve, others)))], others, "A title", tmp_path / "y.svg")
+        drawing.draw_curves({REWARD: [*map(a_curve, others)]}, others, "A title", tmp_path / "y.svg")
     assert not (tmp_path / "y.svg").exists()
 
 
 def test_what_cannot_be_written_or_drawn_is_named(runs, tmp_path, refused, monkeypatch):
     (tmp_path / "file").write_text("")
-    curves = [CurvePanel(REWARD, (a_curve("a"),))], ["a"], "A title"
+    curves = {REWARD: [a_curve("a")]}, ["a"], "A title"
     with refused(DataError):
         drawing.draw_curves(*curves, tmp_path / "file" / "x.svg")
     with refused(ConfigError):
@@ -220,7 +219,7 @@ def test_what_cannot_be_written_or_drawn_is_named(runs, tmp_path, refused, monke
 
 
 def test_a_png_is_one_of_1200_pixels_and_a_pdf_holds_letters(tmp_path):
-    drawing.draw_curves([CurvePanel(REWARD, (a_curve("a"),))], ["a"], "A title", tmp_path / "a.PNG")
+    drawing.draw_curves({REWARD: [a_curve("a")]}, ["a"], "A title", tmp_path / "a.PNG")
     content = (tmp_path / "a.PNG").read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">I", content[16:20]) == (1200,)
     point = TradeoffPoint("ppo", 50.0, 60.0, Interval(49.0, 51.0), Interval(59.0, 61.0), False)
