@@ -22,9 +22,7 @@ OF_ONE = ("name", "algorithm", "backbone", "budget", "regression")
 SHOWN = 10  # runs in a message
 
 
-def pack_sweep(
-    runs: Path, system: str | None, details: Mapping[str, Any], versions: Mapping[str, Any]
-) -> list[tuple[list[PackedRun], Submission]]:
+def pack_sweep(runs: Path, system: str | None, details: Mapping[str, Any]) -> list[tuple[list[PackedRun], Submission]]:
     """Return the runs and the submission.toml of every evaluated system of a sweep, or of the one of a name.
 
     A system on two suites is two. Suites without a board are left out, with a message on stderr. A DataError lists runs
@@ -32,7 +30,6 @@ def pack_sweep(
 
     Args:
         details: Of the submissions; what is of one system is refused for several.
-        versions: The versions that the result of a failed run records.
     """
     record = Record(runs.absolute())
     evaluated = [(suite, name, jobs) for (suite, name), jobs in systems(record.jobs()).items()]
@@ -49,7 +46,7 @@ def pack_sweep(
     shared = [key for key in OF_ONE if details.get(key)]
     if shared and len(packed) > 1:
         raise ConfigError(f"--{shared[0]} applies to one system, and the sweep has {len(packed)}; add --system NAME.")
-    return [_described(name, _runs(record, jobs, versions), details) for name, jobs in packed]
+    return [_described(name, _runs(record, jobs), details) for name, jobs in packed]
 
 
 def _refuse_lacking(record: Record, jobs: Sequence[Job]) -> None:
@@ -80,7 +77,7 @@ def _shortened(lines: Sequence[str]) -> list[str]:
     return [*lines[:SHOWN], *([f"… and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]
 
 
-def _runs(record: Record, jobs: Sequence[Job], versions: Mapping[str, Any]) -> list[PackedRun]:
+def _runs(record: Record, jobs: Sequence[Job]) -> list[PackedRun]:
     """Read the runs of one system."""
     runs = [read_run(record.runs / job.id) for job in jobs if record.finished(job)]
     results = [run.result for run in runs]
@@ -88,11 +85,7 @@ def _runs(record: Record, jobs: Sequence[Job], versions: Mapping[str, Any]) -> l
         task, last = load_task(job.source, job.suite), record.last(job)
         backbone = getattr(job.entry, "backbone", None) or task.backbone.model
         system = {"name": job.system, "algorithm": job.algorithm, "backbone": backbone}
-        runs.append(
-            failed_beside(results, task, job.seed, versions)
-            if results
-            else failed_run(task, job.seed, system, versions)
-        )
+        runs.append(failed_beside(results, task, job.seed) if results else failed_run(task, job.seed, system))
         click.echo(f"Declared failed: {job.id}: {last.message if last else ''}", err=True)
     return runs
 

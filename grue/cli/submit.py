@@ -12,7 +12,6 @@ from grue.cli.console import error_console, evaluation_progress
 from grue.cli.pack_sweep import pack_sweep
 from grue.cli.trust import retrain, verify
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable
-from grue.provenance import code_version, package_versions
 from grue.records import check_system_name
 from grue.render.problems import REPORTS, summary
 from grue.submissions.checks.changes import (
@@ -231,7 +230,7 @@ def pack_runs(
     if sweep is not None:
         if failed:
             raise ConfigError(f"--failed {failed[0]}: the sweep records which of its runs failed; leave it out.")
-        packed = pack_sweep(sweep, system, details, _made())
+        packed = pack_sweep(sweep, system, details)
     else:
         if predictions is not None:
             collected = _score(predictions, suite, details, offline)
@@ -292,7 +291,7 @@ def _score(folder: Path, suite: str, details: Mapping[str, Any], offline: bool) 
     with evaluation_progress("Scoring") as progress:
         for done, (task, seed, path) in enumerate(files_found):
             progress(done, len(files_found))
-            scored.append(score_run(task, seed, path, system, _made(), offline))
+            scored.append(score_run(task, seed, path, system, offline))
             for problem in scored[-1].result.errors:
                 click.echo(f"Not scored by {problem}", err=True)
         progress(len(files_found), len(files_found))
@@ -304,12 +303,7 @@ def _failed(failed: Sequence[str], finished: Sequence[PackedRun]) -> list[Packed
     if not finished:
         raise ConfigError("Every run failed: there is no result to submit.")
     results = [run.result for run in finished]
-    return [failed_beside(results, *parse_failed(text, results[0].suite), _made()) for text in failed]
-
-
-def _made() -> dict[str, Any]:
-    """Return the versions that a result records."""
-    return {"grue": code_version(), "packages": package_versions()}
+    return [failed_beside(results, *parse_failed(text, results[0].suite)) for text in failed]
 
 
 submit.add_command(verify)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from support.factories import a_result
 
-from grue import files
+from grue import __version__, files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Example, Prediction
 from grue.submissions.folder import read_result, read_submission, systems
@@ -23,7 +23,6 @@ from grue.submissions.packing.pack import describe, refusals
 from grue.task_files import load_task
 
 COMMONGEN, IMDB = load_task("commongen"), load_task("imdb")
-MADE = {"grue": {"version": "0", "commit": "c", "dirty": False}, "packages": {"python": "3"}}
 GIVEN = {"authors": ["A. Author"], "licence": "CC0", "training_data": "none", "budget": "1 hour"}
 SYSTEM = {"name": "ours", "algorithm": "ppo", "backbone": "mini:seq2seq"}
 
@@ -173,12 +172,12 @@ def test_what_could_never_pass_is_refused_with_every_reason(tmp_path, refused, r
 
 
 def test_a_failed_run_is_a_result_without_scores(tmp_path):
-    runs = [a_run(), a_run(IMDB), a_run(seed=2), failed_run(IMDB, 2, SYSTEM, MADE)]
+    runs = [a_run(), a_run(IMDB), a_run(seed=2), failed_run(IMDB, 2, SYSTEM)]
     folder = pack(runs, tmp_path)
     assert not (folder / "imdb/seed-2.predictions.jsonl.gz").exists()
     result = read_result(folder / "imdb/seed-2.result.json")
     assert (result.status, result.scores, result.preference, result.task_hash) == ("failed", (), None, IMDB.hash)
-    assert (result.grue, result.packages, result.system) == (MADE["grue"], MADE["packages"], SYSTEM)
+    assert (result.grue["version"], result.system) == (__version__, SYSTEM) and "python" in result.packages
     assert not list(refusals([a_run(), a_run(IMDB)], deterministic=True))
     assert not list(refusals(SAME)), "the check tells whether they are one run"
 
@@ -186,14 +185,14 @@ def test_a_failed_run_is_a_result_without_scores(tmp_path):
 def test_a_failed_run_of_another_task_is_of_that_task():
     """What a task brings itself, its backbone and its chat prompt, is not taken from a run of another one."""
     trained = a_run(system=SYSTEM | {"backbone": COMMONGEN.backbone.model}).result
-    failed = failed_beside([trained], IMDB, 2, MADE).result
+    failed = failed_beside([trained], IMDB, 2).result
     assert (failed.task, failed.system["backbone"]) == ("imdb", IMDB.backbone.model)
     own = a_run(IMDB, system=SYSTEM | {"backbone": "a/model"}).result
-    assert failed_beside([trained, own], IMDB, 2, MADE).result.system["backbone"] == "a/model"
+    assert failed_beside([trained, own], IMDB, 2).result.system["backbone"] == "a/model"
     asked = {"prompting": {"kind": "chat", "version": 1, "hash": COMMONGEN.chat_hash, "shots": ["train-1"]}}
     chat = a_run(system=SYSTEM | {"backbone": "a/model"}, generation=asked).result
-    assert failed_beside([chat], COMMONGEN, 2, MADE).result.generation == asked
-    other = failed_beside([chat], IMDB, 2, MADE).result
+    assert failed_beside([chat], COMMONGEN, 2).result.generation == asked
+    other = failed_beside([chat], IMDB, 2).result
     assert other.system["backbone"] == "a/model"
     assert other.generation == {
         "prompting": {"kind": "chat", "version": IMDB.prompt.chat.version, "hash": IMDB.chat_hash}
@@ -267,7 +266,7 @@ def test_predictions_made_elsewhere_are_scored(tmp_path, monkeypatch, refused):
     monkeypatch.setattr(collect, "load_examples", lambda task, split, data_dir, offline: loaded)
     path = tmp_path / "seed-3.jsonl"
     path.write_text('{"id": "b", "text": "no"}\n{"text": "this is a", "id": "a", "truncated": true}\n')
-    run = collect.score_run(COMMONGEN, 3, path, SYSTEM, MADE)
+    run = collect.score_run(COMMONGEN, 3, path, SYSTEM)
     result = run.result
     coverage = next(score for score in result.scores if score.metric == "coverage")
     assert (coverage.value, coverage.n) == (0.5, 2)
@@ -280,7 +279,7 @@ def test_predictions_made_elsewhere_are_scored(tmp_path, monkeypatch, refused):
     assert json.loads((folder / "commongen/seed-3.result.json").read_text())["preference"] == result.preference
     path.write_text('{"id": "a", "text": "x"}\n')
     with refused(SubmissionError):
-        collect.score_run(COMMONGEN, 3, path, SYSTEM, MADE)
+        collect.score_run(COMMONGEN, 3, path, SYSTEM)
 
 
 def test_the_results_say_algorithm_backbones_seeds_and_budget_and_what_is_not_known_is_asked_for(refused):
@@ -292,7 +291,7 @@ def test_the_results_say_algorithm_backbones_seeds_and_budget_and_what_is_not_kn
         a_run(seed=2, system=trained("b", 2e6)),
     ]
     given = {key: value for key, value in GIVEN.items() if key != "budget"}
-    described = describe([*runs, failed_run(IMDB, 2, SYSTEM, MADE)], given)
+    described = describe([*runs, failed_run(IMDB, 2, SYSTEM)], given)
     assert (described.algorithm, described.backbone, described.seeds) == ("ppo", "a, b, mini:seq2seq", (1, 2))
     assert described.budget == "2.00 M tokens a run, 3.0 hours for all 3 runs (2 tasks)"
     assert describe(runs, GIVEN).budget == "1 hour"

@@ -11,6 +11,7 @@ from grue.evaluation.predictions import read_predictions
 from grue.evaluation.prompting import chat_of
 from grue.evaluation.scoring import score_predictions
 from grue.lm.checkpoint import seeds_in
+from grue.provenance import code_version, package_versions
 from grue.records import LARGEST_SEED, SCHEMA_VERSION, UNFINISHED, Prediction, Result, is_seed
 from grue.submissions.configuration import Configuration
 from grue.submissions.folder import read_result
@@ -92,14 +93,11 @@ def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
     return predictions
 
 
-def score_run(
-    task: Task, seed: int, path: Path, system: Mapping[str, Any], made: Mapping[str, Any], offline: bool = False
-) -> PackedRun:
+def score_run(task: Task, seed: int, path: Path, system: Mapping[str, Any], offline: bool = False) -> PackedRun:
     """Score predictions made elsewhere, one for each example of the task's evaluation split.
 
     Args:
         system: The system of the result: name, algorithm, backbone.
-        made: The result's `grue` and `packages`: the code that scored it.
     """
     predictions = read_predictions(path)
     loaded = load_examples(task, task.data.evaluation, None, offline)
@@ -108,17 +106,13 @@ def score_run(
     except SubmissionError as error:
         raise SubmissionError(f"{path}: {error}") from error
     of_texts = {key: getattr(scored, key) for key in OF_TEXTS}
-    empty = failed_run(task, seed, system, made).result
+    empty = failed_run(task, seed, system).result
     result = replace(empty, status="complete", data=loaded.provenance(), **of_texts)
     return PackedRun(result, tuple(predictions), str(path))
 
 
 def failed_run(
-    task: Task,
-    seed: int,
-    system: Mapping[str, Any],
-    made: Mapping[str, Any],
-    generation: Mapping[str, Any] | None = None,
+    task: Task, seed: int, system: Mapping[str, Any], generation: Mapping[str, Any] | None = None
 ) -> PackedRun:
     """Return the result of a failed run, which has no scores and counts as 0."""
     nothing: dict[str, Any] = {key: {} for key in ("data", "determinism", "hashes", "counts", "timing")}
@@ -137,13 +131,14 @@ def failed_run(
         preference=None,
         naturalness=None,
         limited=False,
-        **made,
+        grue=code_version(),
+        packages=package_versions(),
         **nothing,
     )
     return PackedRun(result, None, f"--failed {task.name}:{seed}")
 
 
-def failed_beside(results: Sequence[Result], task: Task, seed: int, made: Mapping[str, Any]) -> PackedRun:
+def failed_beside(results: Sequence[Result], task: Task, seed: int) -> PackedRun:
     """Return the result of a failed run of the system that `results`, at least one, are of, asked as they were.
 
     One of the same task says how; else the task's own backbone and chat prompt stand for those of the other's task.
@@ -156,7 +151,7 @@ def failed_beside(results: Sequence[Result], task: Task, seed: int, made: Mappin
             system["backbone"] = task.backbone.model
         if (prompting := chat_of(sibling)) is not None and (chat := task.prompt.chat) is not None:
             generation = {"prompting": {"kind": prompting["kind"], "version": chat.version, "hash": task.chat_hash}}
-    return failed_run(task, seed, system, made, generation)
+    return failed_run(task, seed, system, generation)
 
 
 def parse_failed(text: str, suite: str) -> tuple[Task, int]:
