@@ -1,6 +1,5 @@
 """Find the example of a trainer's prompt, by its id or else by its text."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -87,14 +86,14 @@ class Lookup:
         It is a TrainingError if there is none in these splits, or several have this prompt.
         """
         text = text_of(prompt, "user")
-        if self._counts[text] > 1:
-            raise TrainingError(
-                f"{self._counts[text]} examples of {self._title} have the prompt '{escaped(text, 80)}', which does "
-                "not say whose references count; keep the ids that `grue data export` writes."
-            )
         if text not in self._prompts:
             raise self._unknown(f"The prompt '{escaped(text, 80)}'")
-        split, row = self._prompts[text]
+        split, row, ids = self._prompts[text]
+        if len(ids) > 1:
+            raise TrainingError(
+                f"{len(ids)} examples of {self._title} have the prompt '{escaped(text, 80)}', which does not say whose "
+                "references count; keep the ids that `grue data export` writes."
+            )
         return self._files[split][row]
 
     @cached_property
@@ -103,19 +102,15 @@ class Lookup:
         return [{value: row for row, value in enumerate(_column(file, "id"))} for file in self._files]
 
     @cached_property
-    def _prompts(self) -> dict[str, tuple[int, int]]:
-        """Prompt → split and row."""
-        return {
-            value: (n, row) for n, file in enumerate(self._files) for row, value in enumerate(_column(file, "prompt"))
-        }
-
-    @cached_property
-    def _counts(self) -> Counter[str]:
-        """How many examples have each prompt; examples with the same id count once."""
-        pairs = {
-            pair for file in self._files for pair in zip(_column(file, "id"), _column(file, "prompt"), strict=True)
-        }
-        return Counter(prompt for _, prompt in pairs)
+    def _prompts(self) -> dict[str, tuple[int, int, set[str]]]:
+        """Prompt → split, row, and the ids of all examples that have it."""
+        found: dict[str, tuple[int, int, set[str]]] = {}
+        for n, file in enumerate(self._files):
+            for row, (identity, prompt) in enumerate(zip(_column(file, "id"), _column(file, "prompt"), strict=True)):
+                ids = found[prompt][2] if prompt in found else set()
+                ids.add(identity)
+                found[prompt] = n, row, ids
+        return found
 
     @property
     def _title(self) -> str:

@@ -28,7 +28,6 @@ class Curve:
     """A figure of a system over training.
 
     Attributes:
-        seeds: The averaged seeds.
         updates: Updates that every seed has logged, ascending.
         mean: Mean over the seeds at each update. `low` and `high` are the lowest and the highest seed.
     """
@@ -48,7 +47,6 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
     """Read the logs of a task's runs, `<folder>/<system>/seed-<n>/train.jsonl`.
 
     Args:
-        folder: `runs/<suite>/<task>`.
         systems: Names, in drawing order. [default: all, sorted]
 
     Returns:
@@ -120,7 +118,6 @@ def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[dict[str, li
 
     Args:
         logs: Grouped by system, as `read_logs` returns them.
-        figures: Names, in drawing order.
     """
     names, figures = logged(logs), list(dict.fromkeys(figures))
     for figure in figures:

@@ -22,12 +22,7 @@ class TradeoffPoint:
 
 
 def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[TradeoffPoint], list[str]]:
-    """Return a point for each row of a board, in its order, and notes on the rows without one.
-
-    Args:
-        board: A board of a suite, for the means over its tasks, or of one task.
-        systems: The systems to draw. [default: all]
-    """
+    """Return a point for each row of a board, in its order, and notes on the rows without one."""
     names = [row.system for row in board.rows]
     for name in systems:
         if name not in names:

@@ -18,7 +18,6 @@ from grue.study.differences import Anova, PairOfSystems, one_way, pairs_of_syste
 from grue.study.key import Key
 from grue.study.template import Kind, Question, points
 
-DRAWS = 2000
 LEVELS: tuple[Literal["ordinal", "interval"], ...] = ("ordinal", "interval")
 PREFERENCES = (-1.0, 0.0, 1.0)
 DIGITS = 9  # decimals to which means are rounded, so that equal ones tie
@@ -151,8 +150,6 @@ class StudyAnalysis:
     """The analysis of a study.
 
     Attributes:
-        draws: Of the bootstraps and of the tests.
-        seed: Of those draws.
         scales: Empty for pairs.
         pairs: None for scales.
         synthetic: Annotators that are programs.
@@ -175,15 +172,8 @@ class StudyAnalysis:
     notes: tuple[str, ...]
 
 
-def analyse(
-    key: Key, opinions: Opinions, *, draws: int = DRAWS, seed: int = 0, complete: bool = False
-) -> StudyAnalysis:
-    """Return the analysis of the answers; equal answers and seeds give equal numbers.
-
-    Args:
-        draws: Of each bootstrap and test.
-        complete: Refuse incomplete answers.
-    """
+def analyse(key: Key, opinions: Opinions, *, draws: int, seed: int = 0, complete: bool = False) -> StudyAnalysis:
+    """Return the analysis of the answers; equal answers and seeds give equal numbers."""
     names = {question.name for question in key.template.questions}
     annotators = tuple(
         Answered(

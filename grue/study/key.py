@@ -32,7 +32,6 @@ class Item:
     """An example of the study.
 
     Attributes:
-        id: The example's.
         texts: One by each system, in the key's order.
         seeds: The seeds of the texts, as in `StudySystem.files`.
         scores: Metric → the values of the texts.

@@ -24,7 +24,6 @@ class Question:
 
     Attributes:
         name: Its name in the analysis, such as "coherence".
-        text: The question itself.
         anchors: The meaning of each point of the scale, the worst first; for a pair, the labels of its three answers.
     """
 
@@ -42,10 +41,7 @@ class Template:
         kind: Whether one text is rated on scales, or two are compared.
         tasks: The tasks that it is made for; none for any.
         source: The origin and author of the questions.
-        title: The heading.
         instructions: The text before the questions; an empty line ends a paragraph.
-        prompt_label: The label of the prompt.
-        text_label: The label of a system's text.
         questions: At least one; for pairs exactly one.
     """
 
