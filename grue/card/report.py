@@ -6,7 +6,7 @@ from grue.card.measure import BEST, FIGURES, GREEDY, LATE, ORACLE, PICKED, SAMPL
 from grue.evaluation.watch import HELD_OUT, REWARD
 from grue.render.figures import UNKNOWN, ends, figure
 from grue.render.layout import plain_table
-from grue.render.report import DrawnDifference, Part
+from grue.render.report import DrawnDifference, Part, as_page
 from grue.runs.remarks import MANY_FLAT
 from grue.stats.frontier import reward_at
 from grue.stats.intervals import Interval
@@ -135,16 +135,12 @@ def _against(card: TaskCard, lazy: str, name: str) -> str:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def title_of(card: TaskCard) -> str:
-    """Return the page's title."""
-    return f"{card.signal.suite}/{card.signal.task}: can it be learnt, can it be hacked?"
-
-
-def parts_of(card: TaskCard) -> list[Part]:
-    """Return the page."""
+def page_of(card: TaskCard) -> str:
+    """Return the card as a page."""
     missing = [Part("Not computed on this machine", items=card.missing)] if card.missing else []
     first = Part(items=tuple(verdict(card)))
-    return [first, _answers(card), _pushed(card), _frontier(card), _signal(card), _about(card), *missing]
+    parts = [first, _answers(card), _pushed(card), _frontier(card), _signal(card), _about(card), *missing]
+    return as_page(f"{card.signal.suite}/{card.signal.task}: can it be learnt, can it be hacked?", parts)
 
 
 def _answers(card: TaskCard) -> Part:

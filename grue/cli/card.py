@@ -8,7 +8,6 @@ import click
 from grue import files
 from grue.cli import options
 from grue.cli.console import evaluation_progress, print_json
-from grue.render.report import as_page
 from grue.task_files import load_task
 
 
@@ -48,7 +47,7 @@ def card(
     grue tools card --verifiers reverse-text --backbone Qwen/Qwen3-0.6B --out card
     """  # noqa: D301 (click reads the escape)
     from grue.card.measure import measure
-    from grue.card.report import parts_of, title_of, verdict
+    from grue.card.report import page_of, verdict
     from grue.interop.environment import task_of_environment
 
     if (task_name is None) == (verifiers is None):
@@ -63,7 +62,7 @@ def card(
     measured = measure(task, stage=lambda title: evaluation_progress(f"{task.name}: {title}"), **arguments)
     record = {**files.plain(measured), "verdict": verdict(measured)}
     files.write_json(folder / "card.json", record)
-    files.write_text(folder / "card.html", as_page(title_of(measured), parts_of(measured)))
+    files.write_text(folder / "card.html", page_of(measured))
     if as_json:
         print_json(record)
         return

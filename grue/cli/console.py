@@ -31,14 +31,12 @@ Moved = Callable[[int, int], None]
 """Moves a bar; called with (done, total)."""
 
 
-def error_console() -> Console:
-    """Return the console for everything but data; rich honours NO_COLOR and detects a terminal."""
-    return Console(stderr=True, highlight=False)
+def error_console(quiet: bool = False) -> Console:
+    """Return the console for everything but data; rich honours NO_COLOR and detects a terminal.
 
-
-def no_console() -> Console:
-    """Return a silent console, for all but the main one of several processes."""
-    return Console(quiet=True, force_terminal=False)
+    It is `quiet` in all but the main one of several processes.
+    """
+    return Console(stderr=True, highlight=False, quiet=quiet, force_terminal=False if quiet else None)
 
 
 def data_console() -> Console:

@@ -10,7 +10,7 @@ import click
 from grue import files
 from grue.api import train as api
 from grue.cli import options
-from grue.cli.console import error_console, no_console, stop_on_signal
+from grue.cli.console import error_console, stop_on_signal
 from grue.cli.progress import TrainingProgress
 from grue.lm.checkpoint import is_checkpoint
 from grue.rl.settings import KL_UNITS, RolloutConfig
@@ -53,7 +53,7 @@ def train(request: RunRequest, seeds: tuple[str, ...], trackers: tuple[str, ...]
     beside = "" if request.task.suite in SUITES else f" {shlex.join(own)}"
     with stop_on_signal() as stop, ExitStack() as at_end:
         at_end.callback(leave_processes)
-        console = error_console() if join_processes().is_main else no_console()
+        console = error_console(quiet=not join_processes().is_main)
         with TrainingProgress(console, lambda plan: click.echo(str(plan.checkpoint)), beside=beside) as progress:
             for each in requests:
                 api.train(each, trackers=trackers, observer=progress, stop=lambda: bool(stop))

@@ -12,6 +12,7 @@ from grue.evaluation.by_endpoint import SAMPLED
 from grue.evaluation.prompting import is_by_endpoint
 from grue.exchange.measured import LEVEL, Described, Measure, Measured
 from grue.records import EXTERNAL
+from grue.stats.intervals import sd
 
 SCHEMA_VERSION = "0.3.0"
 NOT_OURS = (EXTERNAL, "zero-shot", "few-shot")
@@ -72,8 +73,9 @@ def _result(measured: Measured, measure: Measure) -> dict[str, Any]:
     }
     if (interval := measure.interval) is not None:
         bounds_of_mean = {"lower": interval.low, "upper": interval.high, "confidence_level": LEVEL}
+        error = (sd(measure.values) or 0.0) / len(measure.values) ** 0.5
         details["uncertainty"] = {
-            "standard_error": {"value": measure.standard_error, "method": "standard deviation over seeds / √seeds"},
+            "standard_error": {"value": error, "method": "standard deviation over seeds / √seeds"},
             "confidence_interval": {**bounds_of_mean, "method": "Student's t over seeds"},
             "num_samples": len(measure.values),
         }

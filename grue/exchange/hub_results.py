@@ -6,6 +6,7 @@ model card's front matter is older, and the hub still shows it.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from grue import files
@@ -39,7 +40,7 @@ def _entry(measured: Measured, axis: Measure, dataset: str, revision: str, sourc
         "dataset": {"id": dataset, "task_id": f"{first.suite}_{first.task}_{axis.name}"}
         | ({"revision": revision} if revision else {}),
         "value": round(axis.mean, 4),
-        "date": measured.date,
+        "date": datetime.fromtimestamp(measured.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **({"source": {"url": source_url, "name": name}} if source_url else {}),
         "notes": f"{axis.name} on 0 to 100, {name}, {task}, {measured.seeds}{spread}",
     }

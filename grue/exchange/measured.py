@@ -3,14 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError, escaped
 from grue.evaluation.folder import CLAIM, RESULT, fault_of
 from grue.records import UNFINISHED, Direction, Result, other_examples
-from grue.stats.intervals import Interval, mean, satterthwaite_interval, sd
+from grue.stats.intervals import Interval, mean, satterthwaite_interval
 from grue.submissions.folder import read_result
 from grue.task_files import is_named, load_task, task_names
 
@@ -43,12 +42,6 @@ class Measure:
     def interval(self) -> Interval | None:
         """The 95 % interval of the mean over seeds; None for a single seed."""
         return satterthwaite_interval({self.name: self.values}, LEVEL)
-
-    @property
-    def standard_error(self) -> float | None:
-        """The standard error of the mean over seeds; None for a single seed."""
-        spread = sd(self.values)
-        return None if spread is None else spread / len(self.values) ** 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +84,6 @@ class Measured:
         return ", ".join(sorted({str(result.grue.get("version", "unknown")) for result in self.results}))
 
     @property
-    def date(self) -> str:
-        """When the last of the results was written, in ISO 8601."""
-        return datetime.fromtimestamp(self.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    @property
     def hub_data(self) -> tuple[str, str] | None:
         """The data set on the hub that was read, and its commit; None if it was read from elsewhere."""
         source, revision = str(self.first.data.get("source", "")), str(self.first.data.get("revision", ""))
@@ -130,12 +118,8 @@ class Described:
 
 
 def read_measured(paths: Sequence[Path]) -> list[Measured]:
-    """Read the results of one system, grouped by task.
-
-    Args:
-        paths: Files `result.json`, or folders with such files, at any depth.
-    """
-    results = [(_read(path), path) for path in result_files(paths)]
+    """Read the results of one system, of which there is one at least, grouped by task."""
+    results = [(_read(path), path) for path in paths]
     systems = sorted({str(result.system["name"]) for result, _ in results})
     if len(systems) > 1:
         listed = escaped(", ".join(systems))

@@ -5,7 +5,7 @@ scripts beside it: the files of examples (`grue.render.as_examples`), which the 
 """
 
 from collections.abc import Collection, Mapping
-from functools import cache
+from functools import cache, partial
 
 from jinja2 import Environment
 
@@ -13,6 +13,7 @@ from grue.leaderboard import trained_on
 from grue.leaderboard.board import Board
 from grue.records import Example
 from grue.render import legend
+from grue.render.figures import figure
 from grue.render.page import environment, filled
 from grue.render.text import ARROWS, named, variants
 from grue.render.web import papers, view, words
@@ -66,7 +67,8 @@ def render(
 @cache
 def _environment() -> Environment:
     templates = environment().overlay()
-    filters = {"number": number, "named": named, "variants": variants, "score": view.score, "spread": view.spread}
+    score = partial(figure, form="z.1f")
+    filters = {"number": number, "named": named, "variants": variants, "score": score, "spread": view.spread}
     modules = {"legend": legend, "papers": papers, "trained_on": trained_on, "view": view, "words": words}
     templates.filters = {**templates.filters, **filters}
     templates.globals = {**templates.globals, **modules}

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from grue import files
-from grue.cli.console import no_console, printable, shortened
+from grue.cli.console import error_console, printable, shortened
 from grue.cli.progress import TrainingProgress
 from grue.records import Example
 
@@ -94,7 +94,7 @@ def test_the_next_commands_are_said_and_name_the_file_of_a_task_of_ones_own(tmp_
 
 
 def test_the_other_processes_say_nothing(tmp_path, capfd):
-    with TrainingProgress(no_console()) as progress:
+    with TrainingProgress(error_console(quiet=True)) as progress:
         progress.planned(plan(tmp_path))
         progress.started(plan(tmp_path), 0, 2)
         progress.updated(1, 2, LINE)

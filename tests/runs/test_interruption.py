@@ -15,7 +15,7 @@ from support.paths import ROOT
 
 from grue import files
 from grue.errors import DataError
-from grue.exchange.measured import read_measured
+from grue.exchange.measured import read_measured, result_files
 from grue.lm.checkpoint import read_manifest
 from grue.runs.folder import finished
 from grue.runs.plan import stages_of
@@ -145,7 +145,7 @@ def test_an_evaluation_of_a_run_in_progress_stands_for_nothing_and_is_made_anew(
     with pytest.raises(DataError, match="was evaluated while its run was not finished; finish it"):
         read_run(folder)
     with pytest.raises(DataError, match="made while the run was not finished"):
-        read_measured([folder])
+        read_measured(result_files([folder]))
     assert "evaluating anew" not in commands.here(*command).stderr  # the same look again
     (folder / "run_id").unlink()
     late_one = commands.here(*command)

@@ -8,7 +8,8 @@ from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
 from grue.leaderboard.trained_on import held_out_on
-from grue.render.text import UNKNOWN, listed, named, printable
+from grue.render.figures import UNKNOWN, figure
+from grue.render.text import listed, named, printable
 from grue.render.web.axes import Axis, axis_over, number, whisker, within
 from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
 from grue.render.web.words import family_of
@@ -284,7 +285,7 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
             shade = f"h{round((SHADES - 1) * (within_scale - low) / max(high - low, LEAST_SPAN))}"
         is_best = contested and row.task_ranks.get(task.name) == 1
         cell = row.cells.get(task.name)
-        shades.append(Shade(score(value), shade, is_best, unmoved=cell is not None and _is_unmoved(cell)))
+        shades.append(Shade(figure(value, "z.1f"), shade, is_best, unmoved=cell is not None and _is_unmoved(cell)))
     return shades
 
 
@@ -308,11 +309,6 @@ def _mean(estimate: Estimate | None) -> float | None:
 
 
 # --- for the templates -----------------------------------------------------------------------------------------------
-
-
-def score(value: float | None) -> str:
-    """Return a score with one decimal."""
-    return UNKNOWN if value is None else f"{value:z.1f}"
 
 
 def spread(interval: Interval | None) -> str:
