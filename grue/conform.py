@@ -360,7 +360,6 @@ def _rows(tokenizer: "PreTrainedTokenizerBase", batch: "FixedBatch") -> list[dic
 
 
 def _curves(runs: Iterable[Path], figure: str) -> dict[str, Curve]:
-    """Return run → its curve of a figure."""
     curves: dict[str, Curve] = {}
     for run in runs:
         is_ours = not (run / STATE).exists()

@@ -78,7 +78,6 @@ def _pushing(card: TaskCard) -> Iterator[str]:
 
 
 def _learning(card: TaskCard) -> str:
-    """Return whether there is something to learn from."""
     gain, groups, gradient = card.answers[PUSHED].gains[REWARD], card.signal.rewards, card.signal.gradient
     flat = f"{groups.flat:.0%} of the groups are flat at {groups.samples} samples"
     reasons = [] if gain.low > 0 else [f"{PUSHED} gains no reward beyond chance ({_gain(REWARD, gain)})"]
@@ -153,7 +152,6 @@ def _answers(card: TaskCard) -> Part:
 
 
 def _pushed(card: TaskCard) -> Part:
-    """Return the over-optimisation probe."""
     rows, drawn = [], []
     for n in PICKED:
         gains = card.answers[BEST.format(n)].gains

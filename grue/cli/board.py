@@ -21,8 +21,8 @@ from grue.leaderboard.local import board_beside
 from grue.leaderboard.pairs import POWER, all_pairs, common_tasks, rank_ranges
 from grue.render import publish as publishing
 from grue.render.figures import UNKNOWN, ends, p_value
-from grue.render.formats import FORMATS
 from grue.render.layout import TextTable, narrow
+from grue.render.publish import FORMATS
 from grue.render.tables import page
 from grue.render.text import listed
 

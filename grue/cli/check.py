@@ -296,7 +296,6 @@ def _copies(figures: Sequence[FileFigures], baseline: Sequence[FileFigures]) -> 
 
 
 def _lines(groups: Sequence[_Group], verdicts: Sequence[HeldAgainst]) -> Iterator[str]:
-    """Yield the verdicts as lines, by task."""
     for group in groups:
         count = len(group.sources)
         yield f"{group.task.suite}/{group.task.name}, {count} file{'s' if count > 1 else ''}"

@@ -130,7 +130,6 @@ def _sentences(step: "StepCompared") -> Iterator[str]:
 
 
 def _parts(step: "StepCompared | None", curves: Sequence[CurvesCompared]) -> Iterator[Part]:
-    """Yield the report."""
     if step is not None:
         yield Part(items=tuple(_sentences(step)), table=plain_table(HEAD, _cells(step), left=(0, len(HEAD) - 1)))
     for each in curves:

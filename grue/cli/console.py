@@ -9,18 +9,8 @@ from types import FrameType
 from typing import Any
 
 import click
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
@@ -59,19 +49,25 @@ def warn(message: str) -> None:
 
 def evaluation_progress(title: str) -> AbstractContextManager[Moved]:
     """Yield a function of (done, total) that moves a bar; silent if stderr is not a terminal."""
-    return _bar(title, MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    return _bar(
+        title,
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
+    )
 
 
 def download_progress(title: str) -> AbstractContextManager[Moved]:
     """Yield the same for bytes."""
-    return _bar(title, DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    return _bar(title, progress.DownloadColumn(), progress.TransferSpeedColumn(), progress.TimeRemainingColumn())
 
 
 @contextmanager
-def _bar(title: str, *columns: ProgressColumn) -> Iterator[Moved]:
+def _bar(title: str, *columns: progress.ProgressColumn) -> Iterator[Moved]:
     console = error_console()
-    first = TextColumn("[bold]{task.description}"), BarColumn(bar_width=24)
-    with Progress(*first, *columns, console=console, disable=not console.is_terminal) as bar:
+    first = progress.TextColumn("[bold]{task.description}"), progress.BarColumn(bar_width=24)
+    with progress.Progress(*first, *columns, console=console, disable=not console.is_terminal) as bar:
         job = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(job, completed=done, total=total or None)  # 0: unknown
 

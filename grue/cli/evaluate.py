@@ -184,7 +184,6 @@ def evaluate(
 
 
 def _parse_best_of(text: str | None) -> dict[str, Any]:
-    """Read `--best-of N[:BY]`."""
     if text is None:
         return {}
     n, colon, pick_by = text.partition(":")

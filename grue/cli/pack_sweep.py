@@ -78,7 +78,6 @@ def _shortened(lines: Sequence[str]) -> list[str]:
 
 
 def _runs(record: Record, jobs: Sequence[Job]) -> list[PackedRun]:
-    """Read the runs of one system."""
     runs = [read_run(record.runs / job.id) for job in jobs if record.finished(job)]
     results = [run.result for run in runs]
     for job in (job for job in jobs if not record.finished(job)):

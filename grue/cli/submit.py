@@ -14,26 +14,10 @@ from grue.cli.trust import retrain, verify
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable
 from grue.records import check_system_name
 from grue.render.problems import REPORTS, summary
-from grue.submissions.checks.changes import (
-    changed_since,
-    check_authors,
-    check_paths,
-    check_regression,
-    rows_at,
-    systems_in,
-)
+from grue.submissions.checks import changes
 from grue.submissions.checks.check import check
 from grue.submissions.folder import SUBMISSION, Submission, place_of, systems
-from grue.submissions.packing.collect import (
-    PackedRun,
-    failed_beside,
-    find_predictions,
-    find_runs,
-    parse_failed,
-    read_run,
-    runs_of,
-    score_run,
-)
+from grue.submissions.packing import collect
 from grue.submissions.packing.pack import configurations, describe, pack
 from grue.submissions.problems import Problem
 from grue.task_files import SUITES
@@ -103,7 +87,6 @@ def _spelled_out(path: Path) -> Path:
 def _check(
     paths: Sequence[Path], before: Path | None = None, sample: str | None = None
 ) -> tuple[list[Path], list[Problem]]:
-    """Check the submissions in some folders; return their folders, and the problems."""
     checked = list(dict.fromkeys(system for path in paths for system in systems(path)))
     if not checked:
         return [], []
@@ -116,19 +99,19 @@ def _check_against(paths: Sequence[Path], ref: str, maintainer: bool) -> tuple[l
     import numpy as np
 
     home = _home(paths[0]) if paths else Path("submissions")
-    changed = changed_since(home, ref)
-    problems = [] if maintainer else check_paths(home, changed)
-    folders = paths or [home / name for name in systems_in(changed) if (home / name).is_dir()]
-    with rows_at(home, ref) as before:
+    changed = changes.changed_since(home, ref)
+    problems = [] if maintainer else changes.check_paths(home, changed)
+    folders = paths or [home / name for name in changes.systems_in(changed) if (home / name).is_dir()]
+    with changes.rows_at(home, ref) as before:
         checked, faults = _check(folders, before=before)
         problems += faults
         for system in checked:
             row = before.joinpath(*place_of(system).parts[-2:])
             broken = any(p.severity == "error" and Path(p.path).is_relative_to(system) for p in faults)
             if row.is_dir() and not broken:
-                problems += () if maintainer else check_authors(system, row)
+                problems += () if maintainer else changes.check_authors(system, row)
                 with error_console().status("Comparing with the row on the board …"):
-                    problems += check_regression(system, row, np.random.default_rng(SEED))
+                    problems += changes.check_regression(system, row, np.random.default_rng(SEED))
     return checked, sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
 
 
@@ -244,8 +227,7 @@ def pack_runs(
         _report(problems, checked, "text", None)
 
 
-def _write(packed: Sequence[tuple[list[PackedRun], Submission]], output: Path, force: bool) -> list[Path]:
-    """Write submissions, and print the size of each."""
+def _write(packed: Sequence[tuple[list[collect.PackedRun], Submission]], output: Path, force: bool) -> list[Path]:
     folders = []
     for runs, submission in packed:
         folder = pack(runs, submission, output, force)
@@ -259,7 +241,7 @@ def _write(packed: Sequence[tuple[list[PackedRun], Submission]], output: Path, f
     return folders
 
 
-def _print_withheld(runs: Sequence[PackedRun]) -> None:
+def _print_withheld(runs: Sequence[collect.PackedRun]) -> None:
     """Print which trained tasks are submitted without a configuration."""
     for task, configuration in configurations(runs).items():
         why = [run.withheld for run in runs if run.result.task == task and run.withheld]
@@ -271,39 +253,40 @@ def _print_withheld(runs: Sequence[PackedRun]) -> None:
 
 def _collect(
     paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]
-) -> list[PackedRun]:
+) -> list[collect.PackedRun]:
     """Read runs; a run that is declared failed need not have a result."""
-    folders = find_runs(paths) if system is None else runs_of(system, runs, suite)
+    folders = collect.find_runs(paths) if system is None else collect.runs_of(system, runs, suite)
     declared = {folder: f"{folder.parent.parent.name}:{folder.name.removeprefix('seed-')}" for folder in folders}
     return [
-        read_run(folder) for folder in folders if declared[folder] not in failed or (folder / "result.json").exists()
+        collect.read_run(folder)
+        for folder in folders
+        if declared[folder] not in failed or (folder / "result.json").exists()
     ]
 
 
-def _score(folder: Path, suite: str, details: Mapping[str, Any], offline: bool) -> list[PackedRun]:
-    """Score predictions made elsewhere."""
+def _score(folder: Path, suite: str, details: Mapping[str, Any], offline: bool) -> list[collect.PackedRun]:
     missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not details[key]]
     if missing:
         raise ConfigError(f"--predictions: name the system that wrote them: {', '.join(missing)}.")
     system = {key: details[key] for key in ("name", "algorithm", "backbone")}
-    files_found = find_predictions(folder, suite)
+    files_found = collect.find_predictions(folder, suite)
     scored = []
     with evaluation_progress("Scoring") as progress:
         for done, (task, seed, path) in enumerate(files_found):
             progress(done, len(files_found))
-            scored.append(score_run(task, seed, path, system, offline))
+            scored.append(collect.score_run(task, seed, path, system, offline))
             for problem in scored[-1].result.errors:
                 click.echo(f"Not scored by {problem}", err=True)
         progress(len(files_found), len(files_found))
     return scored
 
 
-def _failed(failed: Sequence[str], finished: Sequence[PackedRun]) -> list[PackedRun]:
+def _failed(failed: Sequence[str], finished: Sequence[collect.PackedRun]) -> list[collect.PackedRun]:
     """Return the results of failed runs, of the same system as the other runs, of which there must be one."""
     if not finished:
         raise ConfigError("Every run failed: there is no result to submit.")
     results = [run.result for run in finished]
-    return [failed_beside(results, *parse_failed(text, results[0].suite)) for text in failed]
+    return [collect.failed_beside(results, *collect.parse_failed(text, results[0].suite)) for text in failed]
 
 
 submit.add_command(verify)

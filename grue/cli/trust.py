@@ -123,7 +123,6 @@ def verify(
 
 
 def _trained(picked: "Sequence[Target]", runs: Path, download: bool, at_most: int | None) -> "list[Place]":
-    """Train runs again, and return their checkpoints."""
     from grue.submissions.trust.retrain import MOST_TEXTS, plan_retraining
 
     planned = [plan_retraining(target, runs, download, at_most or MOST_TEXTS) for target in picked]

@@ -173,7 +173,6 @@ def read_curves(place: Path, figure: str) -> dict[str, Curve]:
 
 
 def _logs(place: Path) -> list[list[Path]]:
-    """Return the logs of each kind that is there."""
     if place.is_dir():
         kinds = [found for name in LOGS if (found := _latest(place.rglob(name)))]
         if kinds:

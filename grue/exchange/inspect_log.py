@@ -59,7 +59,6 @@ def read_answers(
 
 
 def _note(log: Any, path: Path, warn: Callable[[str], None]) -> None:
-    """Warn if the evaluation of a log did not succeed."""
     status = log.get("status", ENDED) if isinstance(log, dict) else ENDED
     if status != ENDED:
         warn(f"{path}: its evaluation has the status '{escaped(status)}'; the answers in it are taken as they are.")

@@ -109,7 +109,6 @@ def draw_curves(panels: Mapping[str, Sequence[Curve]], systems: Sequence[str], t
 
 
 def _looks(systems: Sequence[str]) -> dict[str, tuple[str, Dashes]]:
-    """Return each system's colour and dashes."""
     most = len(COLOURS) * len(DASHES)
     if len(systems) > most:
         raise ConfigError(f"{len(systems)} systems are too many, {most} can be drawn apart; choose some with --system.")

@@ -53,7 +53,6 @@ def _has_runs(board: Board) -> bool:
 
 
 def _of(board: Board) -> Iterator[tuple[Reported, ReportedTable]]:
-    """Yield the tables on the board's tasks."""
     names = {task.name for task in board.tasks}
     yield from ((reported, table) for reported in board.reported for table in reported.tables if table.task in names)
 

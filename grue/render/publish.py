@@ -11,7 +11,6 @@ from grue.leaderboard.examples import illustration, task_examples
 from grue.leaderboard.rank import rank
 from grue.records import Entry, Example
 from grue.render import as_examples, html
-from grue.render.formats import FORMATS
 from grue.submissions.entries import recomputed, results
 from grue.submissions.reported import read_reported
 from grue.task_files import SUITES, load_task, task_names
@@ -20,6 +19,8 @@ from grue.tasks import Task
 README = "README.md"
 """The file of the folder that is written by hand."""
 
+FORMATS = {"markdown": "md", "json": "json", "csv": "csv", "latex": "tex", "html": "html"}
+"""Format of a board → ending of its files."""
 _MODULES = {"json": "as_json", "csv": "as_csv"}
 
 

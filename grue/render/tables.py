@@ -75,14 +75,11 @@ def _of_suite(board: Board) -> Iterator[TextTable]:
 
 
 def _parted(board: Board) -> tuple[list[Row], list[Row]]:
-    """Return the systems and the references."""
     rows = [row for row in board.rows if row.standing != "reference"]
     return rows, [row for row in board.rows if row.standing == "reference"]
 
 
 def _means(board: Board, rows: Sequence[Row]) -> Iterator[Series]:
-    """Yield the means over tasks with their intervals."""
-
     def best(axis: Axis, tasks: Sequence[BoardTask]) -> frozenset[int]:
         reached = {task.name: [_estimate(row, task, axis) for row in rows] for task in tasks if task.has(axis)}
         return _best(board, rows, reached, [row.rank is not None for row in rows])
