@@ -66,6 +66,7 @@ ANY_SUITE = "mini"  # default of --suite for predictions
 @click.pass_context
 def check(
     context: click.Context,
+    /,
     paths: tuple[Path, ...],
     task_name: str | None,
     suite: str,

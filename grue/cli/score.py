@@ -126,17 +126,15 @@ def places_of(
 def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Read `--set metric.option=value` into metric → option → value."""
     parsed: dict[str, dict[str, Any]] = {}
-    for key, value in options.parse_settings(tuple(settings)).items():
-        metric, dot, option = key.rpartition(".")
-        if not dot or not metric or not option:
-            raise ConfigError(f"--set {key}: write METRIC.OPTION=VALUE, such as --set bertscore.layer=17.")
-        parsed.setdefault(metric, {})[option] = value
-    for setting in settings:  # the value of a string option stays a string where it looks like a number or none
-        key, _, text = setting.partition("=")
+    for setting in settings:
+        ((key, value),) = options.parse_settings([setting]).items()
         metric, _, option = key.rpartition(".")
+        if not metric or not option:
+            raise ConfigError(f"--set {key}: write METRIC.OPTION=VALUE, such as --set bertscore.layer=17.")
         parameter = metric_parameters(metric).get(option) if is_metric(metric) else None
-        if parameter is not None and parameter.annotation is str and not isinstance(parsed[metric][option], str):
-            parsed[metric][option] = text
+        if parameter is not None and parameter.annotation is str and not isinstance(value, str):
+            value = setting.partition("=")[2]  # a text that looks like a number or none
+        parsed.setdefault(metric, {})[option] = value
     return parsed
 
 
