@@ -102,11 +102,8 @@ def watch(
     """
     from grue.evaluation.watch import Watch, optimised_by
 
-    examples, batch_size, seed = (
-        check_number("examples", examples),
-        check_number("batch_size", batch_size),
-        check_seed(seed),
-    )
+    examples, batch_size = check_number("examples", examples), check_number("batch_size", batch_size)
+    seed = check_seed(seed)
     of_task, place = as_task(task, suite), None if data_dir is None else Path(data_dir)
     chosen = of_task.reward if reward is None else give_name(reward) if callable(reward) else reward
     answered = few_of(load_examples(of_task, split, place, offline).examples, examples)

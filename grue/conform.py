@@ -87,11 +87,6 @@ def conform_step(task: Task, stated: Stated, seed: int = 1, loss: str = "") -> "
     Args:
         task: A task with a causal backbone. Rollouts are plain samples at the task's temperature.
         loss: "module:function" of (model, batch), a `grue.rl.fixed_batch.FixedBatch`, that returns a scalar tensor.
-
-    Raises:
-        ConfigError: The method or the task cannot be compared, or the loss has no scalar or no gradient.
-        DataError: The models differ in their parameters.
-        Unavailable: TRL is not installed.
     """
     from grue.algorithms.cards.grpo import GRPOConfig
     from grue.metrics.own import attribute_of, import_from
@@ -153,11 +148,6 @@ def conform_curves(
 
     Returns:
         The curves of `CURVES`, theirs as "new", ours as "old".
-
-    Raises:
-        ConfigError: The method, the seeds or the task cannot be compared.
-        DataError: The folder has runs of other settings, or the logs do not fit.
-        Unavailable: TRL is not installed.
     """
     from grue.api.train import train
 

@@ -114,11 +114,6 @@ def measure(
         examples: Of the validation split, drawn by the hashes of their ids; at least 2.
         samples: To each of them, at least 16.
         arguments: Of `RunRequest`: init, backbone, reward, seed, data_dir, offline.
-
-    Raises:
-        ConfigError, UnknownName: An argument is out of bounds or cannot be read.
-        DataError: The task has no validation split or cannot be scored, or the reward does not apply to an answer.
-        TrainingError: A reward is not a number.
     """
     if samples < max(PICKED) or examples < 2:
         raise ConfigError(

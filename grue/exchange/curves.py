@@ -99,9 +99,6 @@ def compare_curves(
         old: Log → its curve. Likewise `new`.
         lower: Whether less is better, as of a loss.
         paired: Whether the n-th logs of both began from the same weights, with the same seed.
-
-    Raises:
-        DataError: A side has a single seed, the logs have other steps, or pairs have unequal numbers.
     """
     for side, logs in (("old", old), ("new", new)):
         if len(logs) < 2:
@@ -148,10 +145,6 @@ def read_curves(place: Path, figure: str) -> dict[str, Curve]:
 
     Args:
         place: "runs/old", "old/seed-1.csv" or "old/*.jsonl".
-
-    Raises:
-        DataError: There is no log, one cannot be read, or has the figure twice at a step.
-        UnknownName: A log does not have the figure.
     """
     found: dict[Path, Curve] = {}
     unknown: UnknownName | None = None

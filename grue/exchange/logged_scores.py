@@ -86,11 +86,6 @@ def compare_logs(
         scores: Which to compare. [default: those that both logs have]
         cluster: The key of an example's metadata (lm-eval: of its document) that examples of one cluster share.
         common: Leave out the examples that only one log has.
-
-    Raises:
-        DataError: A log cannot be read, or the logs have other examples or fewer than two.
-        UnknownName: A log has no such score, or an example no such key.
-        ConfigError: The logs have no score in common.
     """
     of_a, of_b = read_scores(a), read_scores(b)
     if other := next((key for key, text in of_a.asked.items() if of_b.asked.get(key, text) != text), None):

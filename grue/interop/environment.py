@@ -31,10 +31,6 @@ def task_of_environment(environment: str, folder: Path, model: str, tokens: int)
         folder: It gets rows.jsonl.
         model: The backbone.
         tokens: The limit of an answer.
-
-    Raises:
-        Unavailable: verifiers is not installed.
-        ConfigError: It cannot be loaded, or needs more than a text for a reward: tools, turns, a runtime.
     """
     vf = verifiers()
     loaders, types = import_module("verifiers.v1.utils.loaders"), import_module("verifiers.v1.types")

@@ -118,9 +118,6 @@ def make_scorer(
     """Return the reward of a task for the examples of some splits; None is the task's own.
 
     Metrics are prepared on the split that `grue train` takes prompts from, or without it on the first of `splits`.
-
-    Raises:
-        UnknownName, ConfigError, DataError: As `make_reward` and `load_examples`.
     """
     chosen = task.reward if reward is None else reward
     prepared_on = task.data.reward_split if task.data.reward_split in task.data.splits else splits[0]
@@ -135,11 +132,7 @@ def make_scorer(
 
 
 def make_scorer_of_references(reward: str | RewardFunction | None) -> Scorer:
-    """Return a reward for examples of no task, which have references alone.
-
-    Raises:
-        ConfigError: It is not a weighted sum of metrics that need nothing else.
-    """
+    """Return a reward, of metrics that need nothing else, for examples of no task, which have references alone."""
     if not isinstance(reward, str):
         raise ConfigError("Without a task, name metrics as the reward, such as 'meteor'; or name the task with task=….")
     terms = parse_reward(reward)

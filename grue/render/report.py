@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from grue.render.layout import TextTable
 from grue.render.markdown import escape, markdown_table
@@ -61,9 +60,8 @@ def as_page(title: str, parts: Sequence[Part], board: str = "") -> str:
     Args:
         board: The page of the board beside it, with all metrics; empty for none.
     """
-    spans = {id(part): _spans(part.drawn) for part in parts}
-    values: dict[str, Any] = {"title": title, "parts": parts, "board": board, "spans": spans, "identity": id}
-    return filled(environment(), "report.html", "report.css", **values)
+    shown = [(part, _spans(part.drawn)) for part in parts]
+    return filled(environment(), "report.html", "report.css", title=title, parts=shown, board=board)
 
 
 def _spans(drawn: Sequence[DrawnDifference]) -> list[tuple[float, float, float, float] | None]:

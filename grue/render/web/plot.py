@@ -1,7 +1,7 @@
 """The plot of preference against naturalness: positions of points, whiskers and labels."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grue.render.web.axes import Axis, axis_over, within
@@ -129,8 +129,8 @@ def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -
     if not points:
         return None
     inside = _near(points) if zoomed else list(points)
-    x = axis_over(_ends(inside, "x"), LEFT, WIDTH - RIGHT, 6)
-    y = axis_over(_ends(inside, "y"), HEIGHT - BOTTOM, TOP, 5)
+    x = axis_over((end for p in inside for end in _ends(p.x, p.x_interval)), LEFT, WIDTH - RIGHT, 6)
+    y = axis_over((end for p in inside for end in _ends(p.y, p.y_interval)), HEIGHT - BOTTOM, TOP, 5)
     shown = [point for point in points if x.holds(point.x) and y.holds(point.y)]
     beyond = [point for point in points if not (x.holds(point.x) and y.holds(point.y))]
     summary = "; ".join(f"{point.name} {point.x:.1f}, {point.y:.1f}" for point in points[:NAMED])
@@ -167,12 +167,8 @@ def _near(points: Sequence[PlotPoint]) -> list[PlotPoint]:
     return [point for point in points if near(point.x, xs) and near(point.y, ys)]
 
 
-def _ends(points: Iterable[PlotPoint], axis: str) -> list[float]:
-    ends = []
-    for point in points:
-        value, interval = (point.x, point.x_interval) if axis == "x" else (point.y, point.y_interval)
-        ends += [value] if interval is None else [value, *within(interval)]
-    return ends
+def _ends(value: float, interval: Interval | None) -> list[float]:
+    return [value] if interval is None else [value, *within(interval)]
 
 
 def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
