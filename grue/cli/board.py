@@ -20,7 +20,7 @@ from grue.leaderboard.board import Board, Row
 from grue.leaderboard.local import board_beside
 from grue.leaderboard.pairs import POWER, all_pairs, common_tasks, rank_ranges
 from grue.render import publish as publishing
-from grue.render.figures import UNKNOWN, ends, p_value
+from grue.render.figures import ends, figure, p_value
 from grue.render.layout import TextTable, narrow
 from grue.render.publish import FORMATS
 from grue.render.tables import page
@@ -186,45 +186,31 @@ def show_pairs(board: Board, rows: Sequence[Row], as_json: bool) -> None:
     console.print()
     shown = table("A", "B", "A − B", "95% interval", "p", "p, signs", "Holm p", "seeds to decide", left=(0, 1))
     for pair in pairs:
-        shown.add_row(
-            printable(pair.a),
-            printable(pair.b),
-            f"{pair.value:+.1f}",
-            ends(pair.interval, "+.1f"),
-            p_value(pair.p),
-            UNKNOWN if pair.p_signs is None else p_value(pair.p_signs),
-            p_value(pair.p_holm),
-            UNKNOWN if pair.seeds is None else str(pair.seeds),
-            style="bold" if pair.is_decided else "",
-        )
+        names, difference = (printable(pair.a), printable(pair.b)), (f"{pair.value:+.1f}", ends(pair.interval, "+.1f"))
+        p = map(p_value, (pair.p, pair.p_signs, pair.p_holm))
+        shown.add_row(*names, *difference, *p, figure(pair.seeds, ""), style="bold" if pair.is_decided else "")
     console.print(shown)
     console.print()
-    if len(tasks) > 1:
-        shown = table("system", "mean", "rank by mean", "without one task", "with other tasks", left=(0,))
-        for place in sorted(ranges, key=lambda each: each.rank):
-            without = sorted(place.without.values())
-            shown.add_row(
-                printable(place.system),
-                f"{place.mean:.1f}",
-                str(place.rank),
-                _span(without[0], without[-1]),
-                UNKNOWN if place.low is None or place.high is None else _span(place.low, place.high),
-            )
-        console.print(shown)
-        console.print()
     decided = sum(pair.is_decided for pair in pairs)
-    for line in (
+    lines = [
         f"{decided} of {len(pairs)} pairs are decided (bold): Holm p, corrected for all of them, is below .05.",
         "p: Student's t over seeds, the examples as given. p, signs: the exact sign-flip test where seeds are pairs.",
         f"Seeds to decide: with so many, a true difference of this size is decided {POWER:.0%} of the time.",
-    ):
-        console.print(Text(f"· {line}", style="dim"))
+    ]
     if len(tasks) > 1:
-        console.print(Text("· With other tasks: in 95% of draws of as many tasks, with replacement.", style="dim"))
+        shown = table("system", "mean", "rank by mean", "without one task", "with other tasks", left=(0,))
+        for place in sorted(ranges, key=lambda each: each.rank):
+            without = _span(min(place.without.values()), max(place.without.values()))
+            mean = f"{place.mean:.1f}"
+            shown.add_row(printable(place.system), mean, str(place.rank), without, _span(place.low, place.high))
+        console.print(shown)
+        console.print()
+        lines.append("With other tasks: in 95% of draws of as many tasks, with replacement.")
+    _print_lines(console, lines)
 
 
-def _span(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low}–{high}"
+def _span(low: int | None, high: int | None) -> str:
+    return figure(low, "") if low == high else f"{low}–{high}"
 
 
 # --- a page in a browser ---------------------------------------------------------------------------------------------
