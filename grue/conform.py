@@ -197,9 +197,6 @@ def _claim(folder: Path, task: Task, stated: Stated) -> None:
     files.write_json(path, content)
 
 
-# --- grue ------------------------------------------------------------------------------------------------------------
-
-
 def settings_of_grue(stated: Stated) -> dict[str, Any]:
     """Return the settings of grue's run."""
     return {
@@ -218,9 +215,6 @@ def settings_of_grue(stated: Stated) -> dict[str, Any]:
         "validate_on": "decoding",
         "keep": "last",
     }
-
-
-# --- TRL -------------------------------------------------------------------------------------------------------------
 
 
 def settings_of_trl(task: Task, stated: Stated) -> dict[str, Any]:

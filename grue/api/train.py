@@ -92,11 +92,9 @@ def train(
 
     refuse_text(trackers=trackers)
     beside = "trackers, observer and stop"
-    if seeds is None:
-        runs = [plan.stages_of(_request(task, algorithm, suite, arguments, beside))]
-    else:  # a wrong one is refused before any starts
-        drawn = several_seeds(seeds, arguments)
-        runs = [plan.stages_of(_request(task, algorithm, suite, {**arguments, "seed": n}, beside)) for n in drawn]
+    asked = [arguments] if seeds is None else [{**arguments, "seed": n} for n in several_seeds(seeds, arguments)]
+    # A wrong one is refused before any starts.
+    runs = [plan.stages_of(_request(task, algorithm, suite, each, beside)) for each in asked]
     distributed = join_processes()
     atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
     atexit.register(leave_processes)

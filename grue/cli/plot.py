@@ -24,9 +24,6 @@ def plot() -> None:
     """Draw learning curves, the frontier and the board (needs matplotlib: pip install 'grue[plot]')."""
 
 
-# --- curves ----------------------------------------------------------------------------------------------------------
-
-
 @plot.command(short_help="Learning curves of a task's runs.")
 @options.option("--task", "task_name", required=True, help="Name of the task, or the path of its file.")
 @options.suite
@@ -64,9 +61,6 @@ def _report(notes: Iterable[str]) -> None:
         click.echo(note, err=True)
 
 
-# --- the frontier ----------------------------------------------------------------------------------------------------
-
-
 @plot.command(short_help="What could be gained at each KL, and what runs gained.")
 @click.argument("frontier", type=options.PATH)
 @options.option("--run", "runs", multiple=True, type=options.PATH, help="A run from this start; repeat for several.")
@@ -81,9 +75,6 @@ def frontier(frontier: Path, runs: tuple[Path, ...], output: Path) -> None:
     title = f"{name}: the frontier of {measured.prompts} prompts, {measured.samples} samples"
     draw_frontier(measured, [place(measured, run) for run in runs], title, output)
     click.echo(str(output))
-
-
-# --- preference and naturalness --------------------------------------------------------------------------------------
 
 
 @plot.command(short_help="Preference against naturalness of the board's systems.")

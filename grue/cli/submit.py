@@ -30,9 +30,6 @@ def submit() -> None:
     """Pack runs into a submission, and check submissions."""
 
 
-# --- check -----------------------------------------------------------------------------------------------------------
-
-
 @submit.command("check", short_help="Check submissions: recompute every score from the predictions.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=options.PATH)
 @options.option(
@@ -135,9 +132,6 @@ def _report(problems: Sequence[Problem], checked: Sequence[Path], report: str, o
         raise SubmissionError(f"{errors} error{'s' if errors > 1 else ''} to fix before this can be merged.")
     if any(problem.id == "GRUE-S039" for problem in problems):
         raise Unavailable("This machine could not check everything; see GRUE-S039 in the report.")
-
-
-# --- pack ------------------------------------------------------------------------------------------------------------
 
 
 @submit.command("pack", short_help="Pack runs, or predictions made elsewhere, into a submission.")
