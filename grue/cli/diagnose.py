@@ -1,7 +1,5 @@
 """`grue tools diagnose`."""
 
-from typing import TYPE_CHECKING
-
 import click
 from rich.text import Text
 
@@ -9,9 +7,7 @@ from grue import files
 from grue.api import train as api
 from grue.cli import options
 from grue.cli.console import data_console, evaluation_progress, print_json
-
-if TYPE_CHECKING:
-    from grue.runs.request import RunRequest
+from grue.runs.request import RunRequest
 
 
 @click.command(cls=options.RunCommand)
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
 )
 @options.threads
 @options.as_json
-def diagnose(request: "RunRequest", batches: int, as_json: bool) -> None:
+def diagnose(request: RunRequest, batches: int, as_json: bool) -> None:
     """Measure before a run whether there is a signal to learn from.
 
     It takes the rollouts of some updates, with the settings that `grue train` would use, without changing the policy:

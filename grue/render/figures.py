@@ -1,9 +1,6 @@
 """Single figures as text: a dash for what is unknown, intervals by their ends, p values."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from grue.stats.intervals import Interval
+from grue.stats.intervals import Interval
 
 UNKNOWN = "–"
 
@@ -13,7 +10,7 @@ def figure(value: float | None, form: str) -> str:
     return UNKNOWN if value is None else f"{value:{form}}"
 
 
-def ends(interval: "Interval | None", form: str) -> str:
+def ends(interval: Interval | None, form: str) -> str:
     """Return an interval by its ends."""
     return UNKNOWN if interval is None else f"[{interval.low:{form}}, {interval.high:{form}}]"
 
