@@ -137,7 +137,7 @@ def show_comparison(compared: Comparison, console: Console) -> None:
 
 def _differences(compared: Comparison, width: int) -> Table:
     headers = ("task", "A", "B", "A − B", f"{compared.level:.0%} interval", "p", "Holm p", "verdict")
-    rows = table(*headers, left=(0, len(headers) - 1), close=width < ROOMY, wrap=width < ROOMY)
+    rows = table(*headers, left=(0, len(headers) - 1), close=width < ROOMY)
     for task in compared.tasks:
         style = "bold" if task.verdict in ("A better", "B better", "equal") else ""
         rows.add_row(task.task, *_figures(task.difference), p_value(task.p_holm), Text(task.verdict, style))
@@ -157,7 +157,7 @@ def _figures(difference: Difference | MeanDifference) -> Iterator[str]:
 
 def _errors(tasks: Sequence[TaskComparison], width: int) -> Table:
     headers = ("task", "seeds A", "seeds B", "sd A", "sd B", "error: seeds", "error: examples", "examples")
-    rows = table(*headers, close=width < ROOMY, wrap=width < ROOMY)
+    rows = table(*headers, close=width < ROOMY)
     for task in tasks:
         of_task = task.difference
         spreads = (of_task.sd_a, of_task.sd_b, of_task.seed_error, of_task.test_set_error)

@@ -103,23 +103,18 @@ def stop_on_signal(
 
 
 def table(
-    *headers: str,
-    rows: Iterable[Sequence[str | Text]] = (),
-    left: Collection[int] = (0,),
-    close: bool = False,
-    wrap: bool = True,
+    *headers: str, rows: Iterable[Sequence[str | Text]] = (), left: Collection[int] = (0,), close: bool = False
 ) -> Table:
     """Return a table without lines.
 
     Args:
         left: Places of the columns that are left-aligned; the others hold figures.
         close: One space between columns instead of two.
-        wrap: Whether cells may be folded.
     """
     made = Table(box=None, padding=(0, 1 if close else 2, 0, 0), pad_edge=False, header_style="dim")
     for place, header in enumerate(headers):
         justify = "left" if place in left else "right"
-        made.add_column(Text(header), justify=justify, overflow="fold", no_wrap=not wrap)  # type: ignore[arg-type]
+        made.add_column(Text(header), justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
         made.add_row(*row)
     return made

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from grue.errors import ConfigError, DataError, escaped
 from grue.evaluation.folder import CLAIM, RESULT, fault_of
-from grue.records import UNFINISHED, Direction, Result, other_examples
+from grue.records import SCORED, UNFINISHED, Direction, Result, other_examples
 from grue.stats.intervals import Interval, mean, satterthwaite_interval
 from grue.submissions.folder import read_result
 from grue.task_files import is_named, load_task, task_names
 
 LEVEL = 0.95
-AXES = ("preference", "naturalness")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -152,7 +151,7 @@ def measured_of(pairs: Sequence[tuple[Result, Path]]) -> Measured:
         for name in dict.fromkeys(score.metric for score in scores)
         if (same := [score for score in scores if score.metric == name])
     ]
-    by_axis = {axis: [value for r in results if (value := getattr(r, axis)) is not None] for axis in AXES}
+    by_axis = {axis: [value for r in results if (value := getattr(r, axis)) is not None] for axis in SCORED}
     axes = [Measure(axis, tuple(values)) for axis, values in by_axis.items() if values]
     for measure in (*metrics, *axes):
         if (count := len(measure.values)) != len(pairs):

@@ -8,7 +8,7 @@ from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
 from grue.leaderboard.lineage import starts_on
 from grue.leaderboard.places import shared_ranks
 from grue.leaderboard.trained_on import held_out_names, held_out_on
-from grue.records import Axis, Direction
+from grue.records import SCORED, Axis, Direction
 from grue.render.as_reported import about_reported, reported_tables
 from grue.render.layout import Series, TextTable
 from grue.render.legend import legend
@@ -16,7 +16,6 @@ from grue.render.text import ARROWS, UNKNOWN, UNLEARNED, fixed, marked, named, p
 from grue.stats.intervals import Interval
 from grue.task_files import is_named
 
-AXES: tuple[Axis, Axis] = ("preference", "naturalness")
 Pair = tuple[float, float | None] | None
 """A value and what stands behind its ±."""
 
@@ -63,7 +62,7 @@ def _of_suite(board: Board) -> Iterator[TextTable]:
     """Yield the means over tasks, then each task's preference, naturalness and ranks, and the references."""
     rows, references = _parted(board)
     yield TextTable("Mean over tasks", (*_who(rows), *_means(board, rows)))
-    for axis in AXES:
+    for axis in SCORED:
         if columns := [_axis(board, rows, task, axis) for task in board.tasks if task.has(axis)]:
             yield TextTable(f"{axis.capitalize()} by task", (*_who(rows)[:2], *columns))
     if columns := [column for task in board.tasks for column in _searched(rows, task, task.name)]:
@@ -102,7 +101,7 @@ def _iqm(rows: Sequence[Row]) -> Iterator[Series]:
 
 def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
     """Return the table of references, a row for each axis: the mean over the tasks, then every task."""
-    lines = [(row, axis) for row in rows for axis in AXES if any(_estimate(row, task, axis) for task in tasks)]
+    lines = [(row, axis) for row in rows for axis in SCORED if any(_estimate(row, task, axis) for task in tasks)]
     means = [row.preference if axis == "preference" else row.naturalness for row, axis in lines]
     return TextTable(
         "References",
@@ -127,17 +126,17 @@ def task_header(task: BoardTask) -> str:
 def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     """Yield the task's axes with the raw metrics behind them and the diversity: of the systems, of the references."""
     rows, references = _parted(board)
-    axes = [axis for axis in AXES if task.has(axis)]
+    axes = [axis for axis in SCORED if task.has(axis)]
     scored = [_axis(board, rows, task, axis, f"{axis} ↑") for axis in axes]
     scored[1:1] = _held_out(board, rows, task)
     yield TextTable("", (*_who(rows), *scored, *_searched(rows, task, "searched: preference ↑"), *_iqm(rows)))
-    yield TextTable("Metrics", (*_who(rows)[:2], *_metrics(board, rows, task, AXES)))
+    yield TextTable("Metrics", (*_who(rows)[:2], *_metrics(board, rows, task, SCORED)))
     if task.has("diversity"):
         yield TextTable("Diversity, outside the score", (*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))))
     names = [*_who(references)[1:2], *_status_of_references(references)]
     means = [_series(f"{axis} ↑", [_bare(_estimate(row, task, axis)) for row in references]) for axis in axes]
     means[1:1] = _held_out(None, references, task)
-    yield TextTable("References", (*names, *means, *_metrics(None, references, task, AXES)))
+    yield TextTable("References", (*names, *means, *_metrics(None, references, task, SCORED)))
     if task.has("diversity"):
         yield TextTable("References, diversity", (*names, *_metrics(None, references, task, ("diversity",))))
 
