@@ -99,7 +99,14 @@ def train(
     atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
     atexit.register(leave_processes)
     watching = [observer] if observer is not None else []
-    with open_trackers(trackers if distributed.is_main else ["none"], _warner(watching)) as opened:
+
+    def warn(done: int, message: str) -> None:
+        for each in watching:
+            each.warned(done, message)
+        if not watching:
+            warnings.warn(message, stacklevel=2)
+
+    with open_trackers(trackers if distributed.is_main else ["none"], warn) as opened:
         # A tracker that asks for a login does so before a progress bar is drawn.
         trained = []
         for stages in runs:
@@ -200,15 +207,3 @@ def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:
     name = name_algorithm(algorithm)
     default = algorithm.settings.__name__.removesuffix("Config").lower() if name.startswith("__main__:") else None
     return name, system or default
-
-
-def _warner(observers: Sequence[Observer]) -> Callable[[int, str], None]:
-    """Return a function that reports a tracker's warning to the observers, or without any as a Python warning."""
-
-    def warn(done: int, message: str) -> None:
-        for observer in observers:
-            observer.warned(done, message)
-        if not observers:
-            warnings.warn(message, stacklevel=2)
-
-    return warn
