@@ -49,8 +49,7 @@ def train(request: RunRequest, seeds: tuple[str, ...], trackers: tuple[str, ...]
     from grue.lm.distributed import join_processes, leave_processes
 
     task, suite = (click.get_current_context().params[name] for name in ("task_name", "suite"))
-    own = ["--task", task] if task.endswith(".toml") else ["--task", task, "--suite", suite]
-    beside = "" if request.task.suite in SUITES else f" {shlex.join(own)}"
+    beside = evaluated_on(task, suite, request.task.suite)
     with stop_on_signal() as stop, ExitStack() as at_end:
         at_end.callback(leave_processes)
         console = error_console(quiet=not join_processes().is_main)
@@ -58,6 +57,13 @@ def train(request: RunRequest, seeds: tuple[str, ...], trackers: tuple[str, ...]
             for each in requests:
                 api.train(each, trackers=trackers, observer=progress, stop=lambda: bool(stop))
             progress.suggest()
+
+
+def evaluated_on(task: str, suite: str, of_task: str) -> str:
+    """Return the options that evaluate a checkpoint on its own task, a space before them: a file may say any suite."""
+    if task.endswith(".toml"):
+        return f" --task {shlex.quote(task)}"
+    return "" if of_task in SUITES else f" --task {shlex.quote(task)} --suite {shlex.quote(suite)}"
 
 
 def _check(stages: Sequence[Plan]) -> None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from grue import files
 from grue.cli.console import error_console, printable, shortened
 from grue.cli.progress import TrainingProgress
+from grue.cli.train import evaluated_on
 from grue.records import Example
 
 LINE = {
@@ -91,6 +92,18 @@ def test_the_next_commands_are_said_and_name_the_file_of_a_task_of_ones_own(tmp_
         progress.finished(one)
     progress.suggest()
     refused.message(page.file.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("task", "suite", "of_task", "options"),
+    [
+        ("my tasks/imdb.toml", "mini", "mini", " --task 'my tasks/imdb.toml'"),  # a copy of a task that ships
+        ("haiku", "acme", "acme", " --task haiku --suite acme"),
+        ("imdb", "mini", "mini", ""),
+    ],
+)
+def test_the_next_command_evaluates_on_the_task_that_was_trained_on(task, suite, of_task, options):
+    assert evaluated_on(task, suite, of_task) == options
 
 
 def test_the_other_processes_say_nothing(tmp_path, capfd):
