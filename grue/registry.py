@@ -58,7 +58,7 @@ class Registry(Generic[T]):
 
         Raises:
             UnknownName: There is none; the message has the nearest.
-            ConfigError: Two installed packages offer a thing of that name.
+            ConfigError: Two installed packages offer a thing of that name, or one offers what cannot be loaded.
         """
         if name in self._things:
             return self._things[name]
@@ -74,7 +74,13 @@ class Registry(Generic[T]):
         plugins = self._plugins()
         if name not in plugins:
             raise UnknownName(f"There is no {self.noun} {name!r}.{instead(name, self.names(), self.listed_by)}")
-        self._things[name] = plugins[name].load()
+        try:
+            self._things[name] = plugins[name].load()
+        except Exception as error:
+            raise ConfigError(
+                f"The {self.noun} {name!r} is {plugins[name].value} of an installed package, which cannot be loaded: "
+                f"{type(error).__name__}: {error}. Mend or uninstall the package."
+            ) from error
         return self._things[name]
 
     def _plugins(self) -> "dict[str, EntryPoint]":

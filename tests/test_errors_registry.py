@@ -87,6 +87,14 @@ def test_plug_ins_are_searched_at_the_first_miss_and_two_cannot_offer_the_same_n
         Registry("thing", entry_points="grue.things")["tau"]
 
 
+@pytest.mark.parametrize("place", ["math:tauu", "no_such_module_at_all:tau"])
+def test_a_plug_in_that_cannot_be_loaded_is_named_with_its_place(tmp_path, monkeypatch, place):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    task_package.install(tmp_path, f"[grue.things]\nbroken = {place}\n", "broken")
+    with pytest.raises(ConfigError, match=rf"^The thing 'broken' is {place} of an installed package, which cannot be"):
+        Registry("thing", entry_points="grue.things")["broken"]
+
+
 def test_what_is_installed_is_read_once(monkeypatch):
     read = []
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: read.append(group) or EntryPoints())
