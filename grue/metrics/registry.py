@@ -6,7 +6,7 @@ The module is imported when the metric is looked up; a metric that uses a model 
 
 import inspect
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -20,6 +20,9 @@ from grue.tasks import MetricSpec
 
 DIVERSITY = tuple("msttr distinct1 distinct2 entropy1 entropy2 unique1 unique2 vocabulary mean_length".split())
 """The set that describes every system's texts; reported with each result, outside the score."""
+
+PARTS = ("direction", "signature", "prepare", "statistics", "per_example", "corpus")
+"""What a metric has."""
 
 _KINDS: Mapping[Any, tuple[str, type | tuple[type, ...]]] = {
     str: ("a string", str),
@@ -147,4 +150,20 @@ def _factory(name: str, folder: str) -> MetricFactory:
         from grue.metrics.own import function_metric
 
         return function_metric(name, [Path(folder)] if folder else [], suggestions=METRICS.names())
-    return METRICS[name]
+    return METRICS[name] if name in CARDS else _offered(name, METRICS[name])
+
+
+def _offered(name: str, offered: MetricFactory) -> MetricFactory:
+    """Return what an installed package offers as a metric, where what it makes is checked to be one."""
+    rule = f"The metric {name!r} must be a function of its options that returns a grue.metrics.metric.Metric"
+    if not callable(offered):
+        raise ConfigError(f"{rule}, found {type(offered).__name__}.")
+
+    @wraps(offered)
+    def make(**options: Any) -> Metric:
+        made = offered(**options)
+        if lacking := [part for part in PARTS if not hasattr(made, part)]:
+            raise ConfigError(f"{rule}; what it returned has no {', '.join(lacking)}.")
+        return made
+
+    return make

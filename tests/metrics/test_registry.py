@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support import task_package
 from support.factories import a_task
 from support.metric_texts import LEXICAL
 from support.paths import ROOT
@@ -19,7 +20,7 @@ from grue.evaluation.needed_models import needed_models
 from grue.evaluation.rewards import make_reward
 from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
 from grue.metrics.card import CARDS, FAMILIES
-from grue.metrics.registry import METRICS, make_metric, metric_factory
+from grue.metrics.registry import METRICS, make_metric, metric_factory, metric_parameters
 from grue.records import Example, Prediction
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import MetricSpec
@@ -28,6 +29,34 @@ ROOM = ROOT / "grue" / "metrics"
 EXAMPLES = [Example("a", "", ("yes",)), Example("b", "", ("no",))]
 PREDICTIONS = [Prediction("a", "yes please"), Prediction("b", "no")]
 POLITE = "MARK = 'please'\n\ndef politeness(examples, texts):\n    return [float(MARK in text) for text in texts]\n"
+
+
+OFFERED = """
+from grue.metrics.metric import Average
+def polite(word="please"):
+    return Average(f"polite|{word}", lambda examples, texts: [float(word in text) for text in texts])
+made = polite()
+def function():
+    return lambda examples, texts: [1.0]
+"""
+
+
+def test_what_a_package_offers_as_a_metric_is_one(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(METRICS, "_things", dict(METRICS._things))
+    (tmp_path / "offered_metrics.py").write_text(OFFERED)
+    names = "\n".join(f"offered_{name} = offered_metrics:{name}" for name in ("polite", "made", "function"))
+    task_package.install(tmp_path, f"[grue.metrics]\n{names}\n", "offered_metrics")
+    assert list(metric_parameters("offered_polite")) == ["word"]
+    assert make_metric("offered_polite", word="thanks").signature == "polite|thanks"
+    for name, found in (
+        ("made", r", found Average\."),
+        ("function", "; what it returned has no direction, signature,"),
+    ):
+        with pytest.raises(
+            ConfigError, match=f"^The metric 'offered_{name}' must be a function of its options .*{found}"
+        ):
+            make_metric(f"offered_{name}")
 
 
 # --- built-in metrics ------------------------------------------------------------------------------------------------
