@@ -48,7 +48,9 @@ def show(name: str, as_json: bool) -> None:
     parameters = [
         {
             "name": option,
-            "type": inspect.formatannotation(parameter.annotation),
+            "type": "any"
+            if parameter.annotation is parameter.empty
+            else inspect.formatannotation(parameter.annotation),
             **({} if parameter.default is parameter.empty else {"default": parameter.default}),
         }
         for option, parameter in metric_parameters(name).items()
