@@ -111,8 +111,8 @@ def clear_leavings(folder: Path) -> None:
 
 
 def remove(*paths: Path) -> None:
-    """Remove files if they exist."""
-    for path in paths:
+    """Remove files if they exist; a read-only disk refuses to unlink even what is not there."""
+    for path in filter(os.path.lexists, paths):
         path.unlink(missing_ok=True)
 
 

@@ -157,6 +157,15 @@ def untouched(folder):
     assert newest(folder)[0] == 1
 
 
+def test_what_is_not_there_is_not_removed_since_a_read_only_disk_refuses_that(tmp_path, monkeypatch):
+    """As a finished run's id; that is all that a second call would write."""
+    (tmp_path / "there").touch()
+    unlinked = []
+    monkeypatch.setattr("pathlib.Path.unlink", lambda path, missing_ok=False: unlinked.append(path.name))
+    states.remove(tmp_path / "there", tmp_path / "run_id")
+    assert unlinked == ["there"]
+
+
 def test_a_full_disk_leaves_the_states_before(tmp_path, monkeypatch, refused):
     """Also by a real refusal of the system, early, late and at the very end: torch hides it behind its own error."""
 
