@@ -89,7 +89,7 @@ def bench(
     if dry_run:
         return
     if not yes:
-        click.confirm("Begin?", abort=True, err=True)
+        click.confirm("Begin? --yes begins without asking", abort=True, err=True)
     finished = planned.carry_out(lambda grid, place: run_grid(grid, place, jobs=jobs, gpus=gpus))
     if finished is None:
         context.exit(1)

@@ -246,7 +246,7 @@ def test_the_whole_road(tmp_path, monkeypatch):
     assert planned.exit_code == 0 and "Trials: 3 runs" in planned.stdout and "supervised_x2" in planned.stdout
     asked = CliRunner().invoke(main, arguments, input="n\n")
     assert asked.exit_code == 1, asked.output
-    assert "Trials: 3 runs" in asked.stderr
+    assert "Trials: 3 runs" in asked.stderr and "--yes" in asked.stderr, "in a batch job nobody answers"
     assert not (tmp_path / "out").exists()
     done = CliRunner().invoke(main, [*arguments, "--yes"])
     assert done.exit_code == 0, done.output
