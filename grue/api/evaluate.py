@@ -217,7 +217,7 @@ def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini"
         manifest = read_manifest(checkpoint := find_checkpoint(folder))
         return as_task(task or manifest.task, suite if task else manifest.suite), checkpoint
     if task is None and (seeds := seeds_in(folder)):
-        raise ConfigError(f"{what}: holds the runs of {len(seeds)} seeds; give one of them, such as {seeds[0]}.")
+        raise ConfigError(f"{what}: holds runs, one a seed; give one of them, such as {seeds[0]}.")
     if task is None:
         raise ConfigError(
             f"{what}: not a checkpoint of grue, as `grue train` writes. For a model or a baseline, name the task to "

@@ -121,7 +121,10 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
             append_nothing(tokenizer)
     tokenizer.padding_side = "left" if family == "causal" else "right"
     if tokenizer.eos_token_id is None:
-        raise DataError(f"{name}: its tokenizer has no end-of-text token, so a generation could not end.")
+        raise DataError(
+            f"{name}: its tokenizer has no end-of-text token, so a generation could not end; set `eos_token` in its "
+            "tokenizer_config.json."
+        )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id

@@ -146,5 +146,5 @@ def test_a_model_is_evaluated_and_compared_by_its_folder(tmp_path):
         with pytest.raises(ConfigError, match="found an object of Model"):
             call(Model(), "imdb")
     (tmp_path / "seed-1").mkdir()
-    with pytest.raises(ConfigError, match="holds the runs of 1 seeds; give one of them, such as .*seed-1"):
+    with pytest.raises(ConfigError, match="holds runs, one a seed; give one of them, such as .*seed-1"):
         grue.evaluate(tmp_path)
