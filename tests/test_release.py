@@ -73,3 +73,8 @@ def test_images_install_by_make_and_constraints_pin_one_version_of_each():
     assert json.loads(container)["postCreateCommand"] == f"make install TORCH_INDEX={CPU}"
     pinned = [line.split("==")[0].lower().replace("_", "-") for line in lines("constraints.txt") if "==" in line]
     assert "torch" in pinned and "zensical" in pinned and len(pinned) == len(set(pinned))
+
+
+def test_a_checkout_of_git_for_windows_has_the_line_ends_that_were_hashed():
+    """Its default, `core.autocrlf`, changed them: no row was verified, and every submission seemed tampered with."""
+    assert lines(".gitattributes")[-1] == "* -text"
