@@ -206,7 +206,7 @@ def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini"
     """Return the task to evaluate on, and the checkpoint if `what` is one of GRUE; no model is loaded.
 
     Raises:
-        ConfigError: Neither the arguments nor a checkpoint name the task.
+        ConfigError: Neither the arguments nor a checkpoint name the task, or a checkpoint names another version of it.
         DataError: The checkpoint is damaged.
     """
     refuse_model("what", None if isinstance(what, Trained) else what)
@@ -215,7 +215,13 @@ def locate(what: Trained | str | Path, task: AnyTask | None, suite: str = "mini"
     folder = Path(what)
     if is_checkpoint(folder):
         manifest = read_manifest(checkpoint := find_checkpoint(folder))
-        return as_task(task or manifest.task, suite if task else manifest.suite), checkpoint
+        of_task = as_task(task or manifest.task, suite if task else manifest.suite)
+        if task is None and of_task.hash != manifest.task_hash:
+            raise ConfigError(
+                f"{what}: was trained on another version of {of_task.suite}/{of_task.name} than the one here, or on a "
+                f"changed copy. Name the task: the file that it was trained on, or {of_task.name} as it is here."
+            )
+        return of_task, checkpoint
     if task is None and (seeds := seeds_in(folder)):
         raise ConfigError(f"{what}: holds runs, one a seed; give one of them, such as {seeds[0]}.")
     if task is None:

@@ -31,6 +31,10 @@ def choose_guided(task: Task, text: str) -> Guided:
     """
     name, _, rest = text.partition(":")
     decoder = DECODERS[name]
+    if not isinstance(decoder, Decoder):
+        raise ConfigError(
+            f"The decoder {name!r} must be a grue.evaluation.guided.Decoder, found {type(decoder).__name__}."
+        )
     default = {field.name: field.default for field in fields(decoder.settings)}
     values: dict[str, Any] = {}
     for pair in filter(None, rest.split(",")):

@@ -100,10 +100,13 @@ def _executed(module: ModuleType) -> ModuleType:
 
 
 def _refuse_namesake(path: str, noun: str, searched: Sequence[str]) -> None:
-    """Raise a ConfigError if this process has imported another module of that name, say of another task."""
+    """Raise a ConfigError if two modules have that name: in the searched folders, or imported, say of another task."""
     package = path.partition(":")[0].partition(".")[0]
-    places = [folder for folder in sys.path if folder not in ADDED] + [*searched]
-    expected = getattr(PathFinder.find_spec(package, places), "origin", None)
+    installed = [folder for folder in sys.path if folder not in ADDED]
+    found = [origin for each in searched if (origin := getattr(PathFinder.find_spec(package, [each]), "origin", None))]
+    if len(found) > 1 and PathFinder.find_spec(package, installed) is None:
+        raise ConfigError(f"The {noun} {path!r}: is it of {found[0]} or of {found[1]}? Rename one of the files.")
+    expected = getattr(PathFinder.find_spec(package, [*installed, *searched]), "origin", None)
     imported = getattr(sys.modules.get(package), "__file__", None)
     if expected and imported and Path(expected).resolve() != Path(imported).resolve():
         raise ConfigError(

@@ -9,8 +9,9 @@ from support.commands import grue, printed_json
 from support.late import late
 
 from grue import files
+from grue.api.evaluate import locate
 from grue.data.load import load_examples
-from grue.errors import DataError
+from grue.errors import ConfigError, DataError
 from grue.leaderboard.rank import rank
 from grue.lm.checkpoint import CheckpointManifest
 from grue.lookups import find
@@ -180,3 +181,14 @@ def test_a_checkpoint_beside_another_run_does_not_take_its_reward(beside, tmp_pa
     files.write_json(tmp_path / beside / "grue.json", MANIFEST)
     assert systems._trained_on(tmp_path / "copied", MANIFEST).get("reward") == "rouge1"
     assert "reward" not in systems._trained_on(tmp_path / "copied", replace(MANIFEST, config_sha256="2"))
+
+
+def test_a_checkpoint_of_a_changed_copy_of_a_task_is_not_evaluated_on_what_ships(tmp_path, refused):
+    manifest = replace(MANIFEST, suite="mini", task="commongen")
+    files.write_json(tmp_path / "grue.json", manifest)
+    with refused(ConfigError):
+        locate(tmp_path, None)
+    shipped = load_task("commongen")
+    assert locate(tmp_path, "commongen") == (shipped, tmp_path), "who names the task means it"
+    files.write_json(tmp_path / "grue.json", replace(manifest, task_hash=shipped.hash))
+    assert locate(tmp_path, None) == (shipped, tmp_path)

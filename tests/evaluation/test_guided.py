@@ -253,13 +253,16 @@ def test_what_cannot_guide_is_refused(text, message):
     assert message in str(error.value)
 
 
-def test_names_settings_and_labels(tmp_path):
+def test_names_settings_and_labels(tmp_path, monkeypatch):
     (tmp_path / "reward.json").write_text("{}")
     with pytest.raises(ConfigError, match="the next token must have a value"):
         place_of("causal", tiny.examples(2)).model(str(tmp_path))
     task = tiny.task("causal")
     with pytest.raises(UnknownName, match="Did you mean 'deal'"):
         decoding.choose_guided(task, "dael")
+    monkeypatch.setitem(decoding.DECODERS._things, "of a package", 7)
+    with pytest.raises(ConfigError, match="must be a grue.evaluation.guided.Decoder, found int"):
+        decoding.choose_guided(task, "of a package")
     plain, wide = (decoding.choose_guided(task, f"deal:reward={COUNT}{more}") for more in ("", ",top_k=8"))
     assert (plain.name, wide.name) == ("deal-by-support.rewards-count_the", "deal-top_k-8-by-support.rewards-count_the")
     assert not plain.oracle and decoding.choose_guided(task, "deal:reward=rouge2").oracle

@@ -122,3 +122,16 @@ def test_two_tasks_whose_modules_have_one_name_are_not_given_the_same_code(here)
     assert f"has imported {here / 'one' / 'judging.py'} as 'judging'" in str(caught.value)
     assert f"cannot import {here / 'two' / 'judging.py'}. Rename one" in str(caught.value)
     assert imported_reward("judging:judged", [here / "one"])([EXAMPLE], ["x"]) == [1.0]
+
+
+def test_code_does_not_depend_on_where_one_stands(here):
+    """A file beside the task and another of its name in the working directory: neither is meant more than the other."""
+    (here / "one").mkdir()
+    for folder, value in ((here, 1), (here / "one", 2)):
+        (folder / "weighing.py").write_text(REWARD.format(name="weighed", value=value))
+    (here / "one" / "counting.py").write_text(REWARD.format(name="counted", value=3))
+    (here / "counting").mkdir()  # no module
+    with pytest.raises(ConfigError) as caught:
+        imported_reward("weighing:weighed", [here / "one"])
+    assert f"is it of {here / 'weighing.py'} or of {here / 'one' / 'weighing.py'}? Rename" in str(caught.value)
+    assert imported_reward("counting:counted", [here / "one"])([EXAMPLE], ["x"]) == [3.0]
