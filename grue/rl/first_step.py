@@ -207,15 +207,12 @@ class StepCompared:
 def compare_step(
     theirs: FirstStep, method: Method, model: PreTrainedModel, reference: PreTrainedModel | None, config: Common
 ) -> StepCompared:
-    """Compare a first step with grue's.
+    """Compare a first step with grue's; a ConfigError if the models have other parameters.
 
     Args:
         model: Its weights are replaced by those that the other trainer started from.
         reference: π₀; None if the other was given its log-probabilities.
         config: Settings of the optimiser.
-
-    Raises:
-        ConfigError: The models have other parameters.
     """
     shapes = {name: p.shape for name, p in model.named_parameters()}
     other_shapes = {name: p.shape for name, p in theirs.start.items()}

@@ -62,7 +62,7 @@ def fixed_batch(
     temperature: float,
     **more: Any,
 ) -> FixedBatch:
-    """Return a batch of the tokens that a trainer holds.
+    """Return a batch of the tokens that a trainer holds; a ConfigError if a response has no reward.
 
     What is to be learned is read off the ids, up to the first end token, and not off the trainer's mask, which is to be
     checked. Where a response has no end, the mask says how long it is.
@@ -70,9 +70,6 @@ def fixed_batch(
     Args:
         ends: The ids that end a response.
         more: `group_size`, `penalty`, `max_new_tokens`.
-
-    Raises:
-        ConfigError: A response has no reward.
     """
     if rewards.isnan().any():
         raise ConfigError("The reward applies to some responses alone; first steps need a reward of every response.")

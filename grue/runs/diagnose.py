@@ -328,11 +328,7 @@ def inner_products(gradients: Sequence[Tensor]) -> FloatArray:
 
 
 def mean_of(lines: Sequence[Mapping[str, float]], name: str) -> float:
-    """Return the mean of a figure.
-
-    Raises:
-        TrainingError: The algorithm does not log it.
-    """
+    """Return the mean of a figure; a TrainingError if the algorithm does not log it."""
     if any(name not in line for line in lines):
         raise TrainingError(
             f"The algorithm's update logs no {name}; let it return what grue.rl.experience.describe does."

@@ -108,11 +108,7 @@ class Plan:
 
     @property
     def reward_label(self) -> str:
-        """`learned_reward` in words.
-
-        Raises:
-            DataError: The file cannot be read.
-        """
+        """`learned_reward` in words; a DataError if the file cannot be read."""
         return learned.reward_label(self.learned_reward)
 
     def record(self) -> dict[str, Any]:

@@ -65,11 +65,7 @@ class AlgorithmReference:
 
 
 def describe_algorithm(name: str) -> AlgorithmReference:
-    """Describe an algorithm.
-
-    Raises:
-        UnknownName: There is no such algorithm.
-    """
+    """Describe an algorithm; an UnknownName if there is no such algorithm."""
     card = find_card(name)
     classes = [cls for cls in card.settings.__mro__ if cls is not object]
     settings = {setting.name: setting for setting in _settings(card.settings, _paper_values(name))}

@@ -92,11 +92,7 @@ def newest_state(folder: Path, owner: Owner, warn: Callable[[str], None]) -> tup
 
 
 def discard_states(folder: Path) -> None:
-    """Remove the states of a finished run.
-
-    Raises:
-        DataError: They cannot be removed.
-    """
+    """Remove the states of a finished run; a DataError if they cannot be removed."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:

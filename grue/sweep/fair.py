@@ -153,11 +153,7 @@ class TunedRate:
 
 
 def chosen_rates(trials: SweepGrid, runs: Path) -> list[TunedRate]:
-    """Return what the trials reached, from their logs.
-
-    Raises:
-        DataError: A trial's log cannot be read.
-    """
+    """Return what the trials reached, from their logs; a DataError if a trial's log cannot be read."""
     reached: dict[tuple[str, str], dict[float, float]] = {}
     for job in plan_jobs(trials):
         assert isinstance(job.entry, GridEntry)

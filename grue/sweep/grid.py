@@ -191,11 +191,7 @@ def read_grid(path: Path) -> SweepGrid:
 
 
 def write_grid(path: Path, grid: SweepGrid) -> None:
-    """Write a grid as TOML for `read_grid`.
-
-    Raises:
-        DataError: The file cannot be written.
-    """
+    """Write a grid as TOML for `read_grid`; a DataError if the file cannot be written."""
     plain = files.plain(grid)
     for table in (plain, *plain["systems"]):
         table |= {key: _replaced(table[key], None, "none") for key in ("set", "vary") if key in table}

@@ -65,21 +65,13 @@ class Record:
         write_grid(self.grid_path, grid)
 
     def jobs(self) -> list[Job]:
-        """Return the jobs of the last grid.
-
-        Raises:
-            DataError: No sweep has run in this folder.
-        """
+        """Return the jobs of the last grid; a DataError if no sweep has run in this folder."""
         if not self.grid_path.exists():
             raise DataError(f"{self.runs}: no sweep has run here ({self.grid_path} is missing).")
         return plan_jobs(read_grid(self.grid_path))
 
     def add(self, job: Job, state: State, **fields: Any) -> SweepEvent:
-        """Record an event.
-
-        Raises:
-            DataError: It cannot be written, for example because the disk is full.
-        """
+        """Record an event; a DataError if it cannot be written, for example because the disk is full."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         event = SweepEvent(job=job.id, identity=job.identity, state=state, time=now, **fields)
         stated = {key: value for key, value in files.plain(event).items() if value is not None}
@@ -136,11 +128,7 @@ class Record:
         return [event for events in self.events.values() for event in events if event.seconds is not None]
 
     def held(self) -> bool:
-        """Whether a sweep is running in the folder.
-
-        Raises:
-            DataError: The file system does not support locks.
-        """
+        """Whether a sweep is running in the folder; a DataError if the file system does not support locks."""
         return claims.is_held(self.folder)
 
     @contextmanager

@@ -43,11 +43,7 @@ class JobContext:
 
 
 def redirect_output(log: Path) -> None:
-    """Append the output of this process to a file from here on.
-
-    Raises:
-        DataError: It cannot be written.
-    """
+    """Append the output of this process to a file from here on; a DataError if it cannot be written."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
