@@ -27,10 +27,10 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from grue.algorithms.cards.es import CARD, ESConfig
 from grue.errors import ConfigError, TrainingError
+from grue.lm.distributed import rows_of
 from grue.lm.forward import encode
 from grue.lm.model import eos_id
 from grue.lm.sampling import Rollout, sample_responses
@@ -42,7 +42,6 @@ from grue.rl.optimize import step
 from grue.rl.responses import (
     Responses,
     Sampled,
-    Side,
     by_rows,
     describe_responses,
     draw_positions,
@@ -162,12 +161,7 @@ def draw_noise(trainer: Trainer, n: int, pair: int) -> Iterator[Tensor]:
 
 def joined(rollouts: Sequence[Rollout]) -> Rollout:
     """Return the answers of several members to the same prompts as one rollout, without supports."""
-
-    def stack(*parts: Tensor, side: Side) -> Tensor:
-        width = max(part.shape[-1] for part in parts)
-        return torch.cat([pad(part, (0, width - part.shape[-1])) if part.ndim > 1 else part for part in parts])
-
-    return by_rows(stack, "right", *(replace(rollout, support=None, encoded=None) for rollout in rollouts))
+    return by_rows(rows_of, "right", *(replace(rollout, support=None, encoded=None) for rollout in rollouts))
 
 
 # --- fitness ---------------------------------------------------------------------------------------------------------

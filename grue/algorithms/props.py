@@ -30,6 +30,7 @@ from torch import Tensor
 from grue.algorithms import ppo
 from grue.algorithms.cards.props import CARD, PROPSConfig
 from grue.errors import ConfigError
+from grue.lm.distributed import Side
 from grue.lm.sampling import KeptScores, Mask
 from grue.lm.seeds import derived_seed
 from grue.rl import functional as rl
@@ -38,7 +39,6 @@ from grue.rl.experience import Experience, Reading, collect_valued, score_all, s
 from grue.rl.optimize import importance_weights, micro_batches, optimize, rows_that_count
 from grue.rl.responses import (
     Sampled,
-    Side,
     by_rows,
     completed,
     draw_rows,

@@ -19,11 +19,13 @@ from typing import Any, Literal, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.functional import pad
 
 from grue.errors import ConfigError, TrainingError
 from grue.lm.device import scoring_device
 
 T = TypeVar("T")
+Side = Literal["left", "right"]
 
 CPU = torch.device("cpu")
 LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -61,32 +63,12 @@ class DistributedContext:
             dist.all_gather_object(parts, list(objects))
         return [item for part in parts for item in part]
 
-    def gather_rows(self, tensor: Tensor, fill: float = 0, side: Literal["left", "right"] = "right") -> Tensor:
-        """Return the rows of all processes, [B, ...], in the order of ranks, on the device of `tensor`.
-
-        Args:
-            tensor: [b, ...] of any dtype; processes may differ only in b, which may be 0, and in the second dimension.
-            fill: Value of the columns that a process lacks.
-            side: Where narrower rows are padded: "left" for left-padded rows.
-        """
+    def gather_rows(self, tensor: Tensor, side: Side = "right") -> Tensor:
+        """Return the rows of all processes, in the order of ranks, as `rows_of` on the device of `tensor`, [b, ...]."""
         if self.size == 1:
             return tensor
-        shapes = self.gather([(tuple(tensor.shape), tensor.dtype)])
-        if len({(shape[2:], len(shape), dtype) for shape, dtype in shapes}) > 1:
-            raise ValueError(f"rows to gather differ in more than their number and width: {shapes}")
-        rows, rest = [shape[0] for shape, _ in shapes], shapes[0][0][2:]
-        width = () if tensor.ndim == 1 else (max(shape[1] for shape, _ in shapes),)
-        padded = tensor.new_full((max(rows), *width, *rest), fill)
-        present = tensor.shape[1] if width else 0
-        columns = slice(padded.shape[1] - present, None) if width and side == "left" else slice(present)
-        padded[(slice(len(tensor)), columns) if width else slice(len(tensor))] = tensor
-        # Sent as bytes: gloo and NCCL support few dtypes, and nothing is rounded.
-        sent = padded.flatten().view(torch.uint8).to(self.wire)
-        received = [torch.empty_like(sent) for _ in range(self.size)]
-        with _explained(self, "gather rows"):
-            dist.all_gather(received, sent)
-        parts = [buffer.to(tensor.device).view(tensor.dtype).view(padded.shape) for buffer in received]
-        return torch.cat([part[:count] for part, count in zip(parts, rows, strict=True)])
+        # Pickled with its whole storage, of which a copy has no more than it needs.
+        return rows_of(*self.gather([tensor.detach().to("cpu", copy=True)]), side=side).to(tensor.device)
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of the processes' tensors, which have one shape."""
@@ -131,6 +113,23 @@ class DistributedContext:
         with _explained(self, "reduce"):
             dist.all_reduce(result, operation)
         return result.to(tensor.device)
+
+
+def rows_of(*parts: Tensor, side: Side = "right") -> Tensor:
+    """Return the rows of all parts, [B, ...]; parts, [b, ...], may differ only in b and in the second dimension.
+
+    Args:
+        side: Where narrower rows are padded with 0.
+    """
+    if parts[0].ndim == 1:
+        return torch.cat(parts)
+    widest = max(part.shape[1] for part in parts)
+
+    def wide(part: Tensor) -> Tensor:
+        missing = widest - part.shape[1]
+        return pad(part, (0, 0) * (part.ndim - 2) + ((missing, 0) if side == "left" else (0, missing)))
+
+    return torch.cat([wide(part) for part in parts])
 
 
 def join_processes() -> DistributedContext:

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from grue.data.scored import ScoredBudget, ScoredData, read_scored
 from grue.data.scored_lines import ScoredResponse
 from grue.errors import DataError
+from grue.lm.distributed import rows_of
 from grue.lm.forward import encode
 from grue.lm.log_probs import token_log_probs
 from grue.lm.model import is_seq2seq
@@ -26,7 +27,7 @@ from grue.lm.tokens import Tokens, encode_prompts, encode_responses, length_batc
 from grue.records import Example
 from grue.rl import trainer as base
 from grue.rl.optimize import epochs, micro_batches, optimize, rows_that_count
-from grue.rl.responses import Responses, describe_responses, draw, draw_positions, replace_rows
+from grue.rl.responses import Responses, describe_responses, draw, draw_positions
 from grue.rl.scored_settings import ScoredConfig
 from grue.rl.settings import RewardedConfig
 from grue.rl.trainer import Trainer, TrainState
@@ -294,14 +295,10 @@ def with_references(trainer: Trainer, groups: Groups, n: int) -> Groups:
     new = encode_responses(trainer.policy, trainer.tokenizer, texts, trainer.task.rollout.max_new_tokens)
     present = torch.tensor([bool(choices) for choices in references], device=new.ids.device)
     count, size = groups.scores.shape
-    rows = torch.arange(count * (size + 1)).view(count, -1)
-    old, last = rows[:, :-1].flatten(), rows[:, -1]
-
-    def append(values: Tensor, more: Tensor) -> Tensor:
-        return replace_rows(replace_rows(values.new_zeros(count * (size + 1), 1), old, values), last, more)
-
-    ids, mask = (append(getattr(groups.responses, key), getattr(new, key)) for key in ("ids", "mask"))
-    mask[last] &= present.unsqueeze(1)
+    own = torch.arange(count * size, device=new.ids.device).view(count, size)
+    order = torch.cat([own, count * size + torch.arange(count, device=new.ids.device).unsqueeze(1)], 1).flatten()
+    ids = rows_of(groups.responses.ids, new.ids)[order]
+    mask = rows_of(groups.responses.mask, new.mask & present.unsqueeze(1))[order]
     return replace(
         groups,
         responses=Tokens(ids, mask),

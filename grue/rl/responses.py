@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
 from grue.lm import distributions
-from grue.lm.distributed import DistributedContext
+from grue.lm.distributed import DistributedContext, Side, rows_of
 from grue.lm.forward import encode
 from grue.lm.model import cast_once, eos_id, is_seq2seq
 from grue.lm.sampling import KeptScores, Mask, Rollout, sample_responses
@@ -33,7 +33,6 @@ from grue.rl.settings import ActorCriticConfig, RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
 
 R = TypeVar("R")
-Side = Literal["left", "right"]
 
 
 # --- scores: the terms of the reward, added up, scaled and clipped ----------------------------------------------------
@@ -126,30 +125,22 @@ def mask_of_update(trainer: Trainer, state: TrainState, config: RewardedConfig) 
     Ramamurthy et al. (2023), §4 and Algorithm 1: the masking policy is a copy of the policy, refreshed every μ updates;
     RL4LMs' code never refreshed it (`mask_source = "frozen"`).
     """
-    if config.mask is None:
-        return None
     if config.mask_source == "periodic" and state.mask_model is not None and state.mask_age >= config.mask_updates:
         state.mask_model.load_state_dict(whole(state.policy.state_dict()))
         state.mask_age = 0
     # A masking policy that was just refreshed equals the policy, so it need not be run.
-    return _mask(trainer, config, None if not state.mask_age else state.mask_model)
+    return own_mask(trainer, config, None if not state.mask_age else state.mask_model)
 
 
-def mask_of_start(trainer: Trainer, config: RewardedConfig) -> Mask | None:
-    """Return the mask with which the initial policy is sampled, as its own masking policy; None without a mask."""
-    return None if config.mask is None else _mask(trainer, config, None)
-
-
-def _mask(trainer: Trainer, config: RewardedConfig, masking: PreTrainedModel | None) -> Mask:
-    always_open = tuple(trainer.tokenizer.all_special_ids) if config.always_open == "special" else ()
-    return Mask(masking, mask_rule(config), always_open)
-
-
-def mask_rule(config: RewardedConfig) -> Callable[[Tensor], Tensor]:
-    """Return the rule that maps logits [B, V] to the open tokens, [B, V] bool."""
+def own_mask(trainer: Trainer, config: RewardedConfig, masking: PreTrainedModel | None = None) -> Mask | None:
+    """Return the mask of a policy that is its own masking policy, if there is no other; None without a mask."""
+    if config.mask is None:
+        return None
     if config.mask == "learned_top_p":
-        return partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
-    return partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
+        rule = partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
+    else:
+        rule = partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
+    return Mask(masking, rule, tuple(trainer.tokenizer.all_special_ids) if config.always_open == "special" else ())
 
 
 # --- calibrated rewards -----------------------------------------------------------------------------------------------
@@ -259,7 +250,7 @@ def draw(
     Args:
         policy: The initial policy, to sample from it, masked by itself; None samples the policy that learns.
     """
-    mask = mask_of_update(trainer, state, config) if policy is None else mask_of_start(trainer, config)
+    mask = mask_of_update(trainer, state, config) if policy is None else own_mask(trainer, config)
     with gathered(trainer.sharded):
         sampled = sample(trainer, state, config, n, mask, policy)
     return score(trainer, state, config, n, gather(trainer, sampled))
@@ -478,32 +469,20 @@ def _padded(policy: PreTrainedModel) -> Side:
 
 def replaced(sampled: Sampled, rows: Tensor, new: Sampled, policy: PreTrainedModel) -> Sampled:
     """Return `sampled` with some rows replaced by those of `new`; their costs are added up."""
+    total = len(sampled.positions)
+    order = torch.arange(total).index_copy(0, rows, total + torch.arange(len(rows)))
 
-    def put(old: Tensor, by: Tensor, side: Side) -> Tensor:
-        return replace_rows(old, rows, by, side)
+    def put(old: Tensor, by: Tensor, side: Side = "right") -> Tensor:
+        return rows_of(old, by, side=side)[order.to(old.device)]
 
     rewarded = by_rows(put, "right", sampled.rewarded, new.rewarded)
     return Sampled(
-        replace_rows(sampled.positions, rows, new.positions),
+        put(sampled.positions, new.positions),
         by_rows(put, _padded(policy), sampled.rollout, new.rollout),
         rewarded,
         rewarded.sums,
         sampled.spent + new.spent,
     )
-
-
-def replace_rows(old: Tensor, rows: Tensor, by: Tensor, side: Side = "right") -> Tensor:
-    """Return [B, ...] with `rows` replaced by [b, ...]; the one narrower in the second dimension is padded with 0."""
-    if old.ndim == 1:
-        return old.index_copy(0, rows.to(old.device), by)
-    width = max(old.shape[1], by.shape[1])
-
-    def wide(values: Tensor) -> Tensor:
-        out = values.new_zeros(len(values), width, *values.shape[2:])
-        out[:, width - values.shape[1] if side == "left" else 0 :][:, : values.shape[1]] = values
-        return out
-
-    return wide(old).index_copy(0, rows.to(old.device), wide(by))
 
 
 def describe_responses(responses: Responses) -> dict[str, float]:

@@ -24,7 +24,7 @@ from grue.lm.seeds import derived_seed, example_uniforms, generator
 from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.records import COSTS
-from grue.rl.responses import mask_of_start, reward_responses
+from grue.rl.responses import own_mask, reward_responses
 from grue.rl.settings import RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer
 from grue.runs import impact
@@ -155,7 +155,7 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
     An answer depends only on the run's seed and the example; a greedy one, on no seed.
     """
     policy, tokenizer, settings = trainer.policy, trainer.tokenizer, rollout_settings(trainer.task, config)
-    mask, eos, seed = mask_of_start(trainer, config), eos_id(policy, tokenizer), derived_seed(trainer.seed, "select")
+    mask, eos, seed = own_mask(trainer, config), eos_id(policy, tokenizer), derived_seed(trainer.seed, "select")
     stops = find_stops(tokenizer, settings.stop)
     mine = trainer.examples[trainer.distributed.share(len(trainer.examples))]
     rewards: list[float] = []

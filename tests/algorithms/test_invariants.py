@@ -260,7 +260,8 @@ def test_the_mask_is_refreshed_every_mu_updates_and_only_then(tmp_path, monkeypa
 
 def test_a_mask_of_top_k_follows_the_policy_itself(tmp_path, monkeypatch):
     seen = masking_logits(monkeypatch, tmp_path, 3, mask="top_k", top_k=5)
-    rule = responses.mask_rule(NLPOConfig(mask="top_k", top_k=5))
+    trainer = tiny.run("causal", "nlpo", tmp_path).trainer
+    rule = responses.own_mask(trainer, NLPOConfig(mask="top_k", top_k=5)).rule
     assert all((rule(logits).sum(-1) == 5).all() for logits in seen)
     assert not torch.equal(seen[0], seen[-1])
 
