@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from grue import files
-from grue.errors import DataError, escaped
+from grue.errors import DataError
 from grue.files import reason, sha256_json
-from grue.lm.folder import CONFIG, read_object
-from grue.lm.gguf import sha256_of
+from grue.lm.folder import CONFIG, check_listed, contents, read_object
 from grue.records import LAST
 from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
@@ -53,7 +52,7 @@ class CheckpointManifest:
         start: `weights` of the checkpoint that training started from; empty if it started from another model.
         kept: Why it was saved: as the run's checkpoint, the "best" on validation or the "last" validated, or as the
             "final" one beside the best.
-        machine: The kind of machine that saved it; empty in older manifests.
+        machine: The kind of machine that saved it.
     """
 
     suite: str
@@ -103,7 +102,7 @@ def save_checkpoint(
     try:
         with files.replacing_folder(folder) as new:
             _write_model(new, model, tokenizer, decoding)
-            sums = {name: files.sha256_file(new / name) for name in sorted(_contents(new))}
+            sums = {name: files.sha256_file(new / name) for name in sorted(contents(new))}
             files.write_json(new / MANIFEST, dataclasses.replace(manifest, files=sums))
             files.write_text(new / README, readme)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -223,40 +222,13 @@ def read_manifest(folder: Path) -> CheckpointManifest:
             f"{folder}: not a checkpoint of grue: it has no {MANIFEST}. Give the `checkpoint` folder of a run; "
             "for a model trained elsewhere, add --task NAME."
         )
-    held = _contents(folder)
     manifest = files.load_json(path, CheckpointManifest)
     if manifest.schema != SCHEMA_VERSION:
         raise DataError(
             f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {manifest.schema}; upgrade grue."
         )
-    strangers = sorted(name for name in held - {MANIFEST, README, *manifest.files} if not INERT.fullmatch(name))
-    if strangers:
-        named = ", ".join(map(escaped, strangers[:3])) + (f" and {len(strangers) - 3} more" if strangers[3:] else "")
-        raise DataError(
-            f"{folder}: damaged: it holds {named}, which {MANIFEST} does not list: it could change what is loaded. "
-            "Remove what does not belong there, or copy the whole folder again."
-        )
-    for name, expected in manifest.files.items():
-        if name not in held:
-            raise DataError(f"{folder}: damaged: {escaped(name)} is missing. Train again, or copy the whole folder.")
-        if sha256_of(folder / name) != expected:
-            raise DataError(
-                f"{folder}: damaged: {name} differs from the saved file. Train again, or copy the whole folder."
-            )
+    check_listed(folder, manifest.files, MANIFEST, lambda name: name in (MANIFEST, README) or INERT.fullmatch(name))
     return manifest
-
-
-def _contents(folder: Path) -> set[str]:
-    """Return the names of a checkpoint's files, those of its folders included; a DataError for a link, say."""
-    names = set()
-    for path in folder.rglob("*"):
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise DataError(
-                f"{escaped(path)}: a link or a special file, which a checkpoint must not have; replace it by a file."
-            )
-        if path.is_file():
-            names.add(path.relative_to(folder).as_posix())
-    return names
 
 
 def last_of_run(folder: Path, manifest: CheckpointManifest) -> CheckpointManifest | None:

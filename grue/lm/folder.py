@@ -5,7 +5,7 @@ weights, unpickle weights and fetch kernels. Such folders are refused here. Only
 read. How much memory and time a model takes is not checked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -119,6 +119,44 @@ def check_folder(name: str, folder: Path) -> None:
     for path in (folder / file for file in JSON):
         if path.exists():
             _check_configuration(path, read_object(path))
+
+
+def contents(folder: Path) -> set[str]:
+    """Return the names of a model's files, those of its folders included; a DataError for a link, say."""
+    names = set()
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise DataError(f"{escaped(path)}: a link or a special file, which is not read; replace it by a file.")
+        if path.is_file():
+            names.add(path.relative_to(folder).as_posix())
+    return names
+
+
+def check_listed(folder: Path, listed: Mapping[str, str], manifest: str, inert: Callable[[str], object]) -> None:
+    """Refuse a folder whose files are not those that its manifest lists, name → sha256.
+
+    Args:
+        inert: Whether a file of this name may be there without being listed.
+    """
+    held = contents(folder)
+    strangers = sorted(name for name in held - listed.keys() if not inert(name))
+    if strangers:
+        raise DataError(
+            f"{folder}: damaged: it holds {named(strangers)}, which {manifest} does not list: it could change what is "
+            "loaded. Remove what does not belong there, or copy the whole folder again."
+        )
+    for name, expected in listed.items():
+        fault = "" if name in held else "is missing"
+        if fault or gguf.sha256_of(folder / name) != expected:
+            raise DataError(
+                f"{folder}: damaged: {escaped(name)} {fault or 'differs from the saved file'}. Train again, or copy "
+                "the whole folder."
+            )
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first few names, for a message."""
+    return escaped(", ".join(names[:3])) + (f" and {len(names) - 3} more" if names[3:] else "")
 
 
 def read_object(path: Path) -> dict[str, Any]:

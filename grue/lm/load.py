@@ -46,6 +46,7 @@ from grue.lm.folder import (
     Shapes,
     check_folder,
     locate_model,
+    named,
     no_safetensors,
     read_object,
     source_sha256,
@@ -242,7 +243,7 @@ def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str,
         absent = [key for key in absent if not key.startswith("pooler.")]
     if absent:
         raise DataError(
-            f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({_some(absent)}); give a model that "
+            f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({named(absent)}); give a model that "
             "was saved as one."
         )
     kinds = {_without_numbers(key) for key in model.state_dict()}
@@ -250,7 +251,7 @@ def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str,
     further = [key for key in unread if _without_numbers(key) in kinds] or (unread if 2 * len(unread) > held else [])
     if further:
         raise DataError(
-            f"{name}: its files hold weights that {CONFIG} does not describe ({_some(further)}); give the {CONFIG} "
+            f"{name}: its files hold weights that {CONFIG} does not describe ({named(further)}); give the {CONFIG} "
             "that they were saved with."
         )
 
@@ -273,10 +274,6 @@ def require_finite(name: str, key: str, weight: torch.Tensor) -> None:
             f"{name}: {int(broken.sum()):,} of {weight.numel():,} numbers in its weight {key} are NaN or infinite: the "
             "file is damaged, or training had diverged when it was saved. Use another copy or an earlier checkpoint."
         )
-
-
-def _some(names: Sequence[str]) -> str:
-    return escaped(", ".join(names[:3])) + (", …" if len(names) > 3 else "")
 
 
 def _without_numbers(key: str) -> str:

@@ -38,12 +38,26 @@ class TokenLogProbs:
         restricted: log π renormalised over the support.
         entropy: Of the restricted distribution, in nats; None unless requested.
         states: Last hidden states [B, T, H], for a critic that shares the trunk; None unless requested.
+        values: A critic's; None until one has given them.
     """
 
     plain: Tensor | None
     restricted: Tensor
     entropy: Tensor | None
-    states: Tensor | None
+    states: Tensor | None = None
+    values: Tensor | None = None
+
+    @property
+    def log_mass(self) -> Tensor:
+        """The log of the probability inside the support, which renormalising subtracts."""
+        return self.over("vocabulary") - self.restricted
+
+    def over(self, domain: str) -> Tensor:
+        """Return the log-probabilities over the "support" or the "vocabulary"."""
+        if domain == "support":
+            return self.restricted
+        assert self.plain is not None, "log-probabilities over the vocabulary were not requested"
+        return self.plain
 
     def part(self, rows: Tensor, length: int) -> "TokenLogProbs":
         """Return the scores of some rows and the first `length` tokens."""

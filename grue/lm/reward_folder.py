@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from grue import files
 from grue.errors import ConfigError, DataError, escaped
+from grue.lm.folder import check_listed
 from grue.shapes import from_dict, shown
 from grue.tasks import Task
 
@@ -154,22 +155,8 @@ def read_reward_manifest(folder: Path) -> RewardManifest:
         raise DataError(f"{escaped(error, 600)} {cure}") from error
     if manifest.fingerprint != manifest.sha256:
         raise DataError(f"{path}: damaged: its content does not match its sha256. {cure}")
-    _verify(folder, manifest, cure)
+    check_listed(folder, manifest.files, REWARD, (REWARD, README).__contains__)
     return manifest
-
-
-def _verify(folder: Path, manifest: RewardManifest, cure: str) -> None:
-    held = {path.name: path for path in folder.iterdir()}
-    strangers = sorted(held.keys() - {REWARD, README, *manifest.files})
-    if strangers:
-        raise DataError(f"{folder}: damaged: it holds {escaped(strangers[0])}, which {REWARD} does not list. {cure}")
-    for name, expected in manifest.files.items():
-        if name not in held:
-            raise DataError(f"{folder}: damaged: {escaped(name)} is missing. {cure}")
-        if held[name].is_symlink() or not held[name].is_file():
-            raise DataError(f"{folder}: damaged: {escaped(name)} is a link or not a file. {cure}")
-        if files.sha256_file(held[name]) != expected:
-            raise DataError(f"{folder}: damaged: {escaped(name)} differs from the saved file. {cure}")
 
 
 def check_reward_task(manifest: RewardManifest, folder: Path, task: Task) -> None:

@@ -14,9 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedModel
 
-from grue.errors import ConfigError, Unavailable
 from grue.lm.distributed import DistributedContext
-from grue.lm.settings import ModelSettings
 
 T = TypeVar("T")
 
@@ -34,31 +32,6 @@ class ShardedWeights(nn.Module):
         Its backward pass sums the gradients over the processes and shards the weights again.
         """
         return compute()
-
-
-def check_sharding(settings: ModelSettings, distributed: DistributedContext) -> None:
-    """Refuse settings with which the weights cannot be sharded: a ConfigError, or Unavailable if torch is too old."""
-    if not settings.sharded:
-        return
-    if settings.lora_rank:
-        raise ConfigError(
-            "sharded: low-rank adapters leave little to shard, and the weights under them stay whole; set "
-            "sharded = false or lora_rank = 0."
-        )
-    if distributed.device.type != distributed.wire.type:
-        raise ConfigError(
-            "sharded: every process needs its own GPU, but GRUE_DEVICE puts several on one; unset GRUE_DEVICE."
-        )
-    if distributed.size > 1 and not _can_shard():
-        raise Unavailable(f"sharded: torch {torch.__version__} cannot shard weights this way; upgrade torch.")
-
-
-def _can_shard() -> bool:
-    try:
-        from torch.distributed.fsdp import FSDPModule
-    except ImportError:
-        return False
-    return hasattr(FSDPModule, "set_force_sum_reduction_for_comms")
 
 
 def shard(

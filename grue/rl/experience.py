@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from grue.lm.critic import Critic, ridge
 from grue.lm.forward import trunk_states
-from grue.lm.log_probs import token_log_probs
+from grue.lm.log_probs import TokenLogProbs, token_log_probs
 from grue.lm.sampling import KeptScores, Rollout
 from grue.lm.sharding import gathered
 from grue.lm.tokens import length_batches
@@ -24,35 +24,6 @@ from grue.rl.optimize import epochs, importance_weights, micro_batches, rows_tha
 from grue.rl.responses import Responses, Sampled, describe_responses, gather, mask_of_update, sample, score
 from grue.rl.settings import ActorCriticConfig, RolloutConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredTokens:
-    """A model's scores of drawn tokens, each [B, T], 0 where no token counts.
-
-    Attributes:
-        plain: log π over the whole vocabulary; None unless requested.
-        restricted: log π renormalised over the support.
-        entropy: Of the restricted distribution; None unless requested.
-        values: The critic's; None without one.
-    """
-
-    plain: Tensor | None
-    restricted: Tensor
-    entropy: Tensor | None
-    values: Tensor | None
-
-    @property
-    def log_mass(self) -> Tensor:
-        """The log of the probability inside the support, which renormalising subtracts."""
-        return self.over("vocabulary") - self.restricted
-
-    def over(self, domain: str) -> Tensor:
-        """Return the log-probabilities over the "support" or the "vocabulary"."""
-        if domain == "support":
-            return self.restricted
-        assert self.plain is not None, "log-probabilities over the vocabulary were not requested"
-        return self.plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +47,7 @@ class Experience:
     """
 
     responses: Responses
-    policy: ScoredTokens
+    policy: TokenLogProbs
     log_probs: Tensor
     drawn: Tensor
     weights: Tensor
@@ -94,11 +65,6 @@ class Experience:
     def scores(self) -> Tensor:
         """The responses' scores, [B]."""
         return self.responses.scores
-
-    @property
-    def raw_scores(self) -> Tensor:
-        """The responses' rewards, [B]."""
-        return self.responses.raw_scores
 
     @property
     def scored(self) -> Tensor:
@@ -123,7 +89,7 @@ class Minibatch:
     """
 
     rows: Tensor
-    current: ScoredTokens
+    current: TokenLogProbs
     new: Tensor
     old: Tensor
     drawn: Tensor
@@ -273,7 +239,7 @@ def score_tokens(
     config: RolloutConfig,
     entropy: bool = False,
     plain: bool = True,
-) -> ScoredTokens:
+) -> TokenLogProbs:
     """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled.
 
     Without a policy, the scores are those that the sampler kept.
@@ -297,7 +263,7 @@ def score_tokens(
             encoded=encoded,
         )
     values = None if critic is None else critic(prompts, responses, scores.states, encoded) * responses.mask
-    return ScoredTokens(scores.plain, scores.restricted, scores.entropy, values)
+    return replace(scores, states=None, values=values)
 
 
 @torch.no_grad()
@@ -308,20 +274,20 @@ def score_all(
     temperature: float,
     config: RolloutConfig,
     entropy: bool = False,
-) -> ScoredTokens:
+) -> TokenLogProbs:
     """Run `score_tokens` over each rank's batches of a rollout; return the scores of all ranks, padded to [B, T]."""
     rollout = reading.rollout
     size, width = rollout.responses.ids.shape
     parts: dict[str, Tensor] = {}
     for rows in reading.batches:
         scored = score_tokens(policy, critic, rollout, rows, temperature, config, entropy)
-        for name in ScoredTokens.__slots__:
+        for name in TokenLogProbs.__slots__:
             part = getattr(scored, name)
             if part is not None:
                 whole = parts.setdefault(name, torch.zeros(size, width, device=part.device))
                 whole[rows.to(part.device), : part.shape[1]] = part.float()
-    joined = {name: reading.join(parts[name]) if name in parts else None for name in ScoredTokens.__slots__}
-    return ScoredTokens(**joined)  # type: ignore[arg-type]
+    joined = {name: reading.join(parts[name]) if name in parts else None for name in TokenLogProbs.__slots__}
+    return TokenLogProbs(**joined)  # type: ignore[arg-type]
 
 
 def advantages_and_returns(experience: Experience, config: ActorCriticConfig) -> tuple[Tensor, Tensor]:
@@ -369,7 +335,7 @@ def describe(experience: Experience, state: TrainState) -> dict[str, float]:
     }
 
 
-def regularised(loss: Tensor, current: ScoredTokens, config: RolloutConfig) -> Tensor:
+def regularised(loss: Tensor, current: TokenLogProbs, config: RolloutConfig) -> Tensor:
     """Return a loss of each token [b, T] less the weighted entropy, plus the weighted −log(probability in the mask)."""
     if current.entropy is not None:
         loss = loss - config.entropy_coefficient * current.entropy

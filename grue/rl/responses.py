@@ -31,6 +31,7 @@ from grue.records import Example
 from grue.rl import functional as rl
 from grue.rl.settings import ActorCriticConfig, RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
+from grue.tasks import Generation
 
 R = TypeVar("R")
 
@@ -161,21 +162,15 @@ def calibrated(
         sums: [B], the rewards.
     """
     count, settings = config.calibration_samples, rollout_settings(trainer.task, config)
-    prompted = examples[:: config.samples_per_prompt]
-    eos, rewards, tokens = eos_id(trainer.policy, trainer.tokenizer), [], 0.0
-    stops = find_stops(trainer.tokenizer, settings.stop)
+    prompted, rewards, tokens = examples[:: config.samples_per_prompt], [], 0.0
     together = max(1, config.rollouts // count)  # prompts at once, so that no more is drawn together than in an update
-    with state.initial_policy() as policy, torch.no_grad():
+    with state.initial_policy() as policy:
         for start in range(0, len(prompted), together):
             part = prompted[start : start + together]
             repeated = [example for example in part for _ in range(count)]
             chances = [generator(trainer.seed, "calibration", example.id) for example in part]
             draws = [torch.rand(count, settings.max_new_tokens, generator=chance) for chance in chances]
-            prompts = encode_prompts(
-                policy, trainer.tokenizer, [example.prompt for example in repeated], trainer.task.prompt
-            )
-            with trainer.autocast():
-                rollout = sample_responses(policy, prompts, settings, torch.cat(draws), eos, stops=stops)
+            rollout = draw_responses(trainer, policy, settings, repeated, torch.cat(draws))
             rewards.append(reward_responses(trainer, repeated, rollout, n).sums.view(-1, count))
             tokens += float(rollout.responses.mask.sum())
     initial_rewards = torch.cat(rewards).repeat_interleave(config.samples_per_prompt, 0)
@@ -334,15 +329,35 @@ def draw_rows(
     chance = generator(trainer.seed, "rollout", n, *attempt_key)
     uniforms = torch.rand(config.rollouts, settings.max_new_tokens, generator=chance)[rows]
     examples = [trainer.examples[position] for position in positions.tolist()]
-    prompts = encode_prompts(policy, trainer.tokenizer, [example.prompt for example in examples], trainer.task.prompt)
-    eos, stops = eos_id(policy, trainer.tokenizer), find_stops(trainer.tokenizer, settings.stop)
-    with torch.no_grad(), trainer.autocast(), cast_once(policy, None if mask is None else mask.model):
-        encoded = encode(policy, prompts) if config.freeze_encoder else None
-        rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded, keep, stops)
+    rollout = draw_responses(trainer, policy, settings, examples, uniforms, mask, keep, config.freeze_encoder)
     rewarded = reward_responses(trainer, examples, rollout, n)
     prompts_drawn = len(rows) / config.samples_per_prompt
     spent = torch.tensor([prompts_drawn, float(rollout.responses.mask.sum()), len(rows)], dtype=torch.float64)
     return Sampled(positions.to(rewarded.sums.device), rollout, rewarded, rewarded.sums, spent)
+
+
+@torch.no_grad()
+def draw_responses(
+    trainer: Trainer,
+    policy: PreTrainedModel,
+    settings: Generation,
+    examples: Sequence[Example],
+    uniforms: Tensor,
+    mask: Mask | None = None,
+    keep: KeptScores | None = None,
+    frozen: bool = False,
+) -> Rollout:
+    """Let a policy answer some examples; arguments as for `sample_responses`.
+
+    Args:
+        frozen: Whether the rollout keeps the states of the encoder, for other models that have the same.
+    """
+    tokenizer = trainer.tokenizer
+    prompts = encode_prompts(policy, tokenizer, [example.prompt for example in examples], trainer.task.prompt)
+    eos, stops = eos_id(policy, tokenizer), find_stops(tokenizer, settings.stop)
+    with trainer.autocast(), cast_once(policy, None if mask is None else mask.model):
+        encoded = encode(policy, prompts) if frozen else None
+        return sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded, keep, stops)
 
 
 def gather(trainer: Trainer, sampled: Sampled) -> Sampled:

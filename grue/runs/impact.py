@@ -104,7 +104,7 @@ def check(run: Path, plan: Plan) -> None:
         if not (run / name).is_file():
             raise DataError(
                 f"select: {run} has no {name}: give limr the folder of a finished run that learnt from a reward, such "
-                "as runs/mini/commongen/ppo/seed-1; older versions of grue wrote no rewards."
+                "as runs/mini/commongen/ppo/seed-1."
             )
     _updates(run)
     earlier, record = files.read_toml(run / "config.toml"), plan.record()

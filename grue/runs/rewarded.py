@@ -63,10 +63,7 @@ def read(path: Path) -> list[PromptRewards]:
     lines = {line.update: line for _, line in _lines(path)}
     for update in range(1, max(lines, default=1) + 1):
         if update not in lines:
-            raise DataError(
-                f"{path}: has no line of update {update}: lines were lost, or the run began with a version of grue "
-                "that did not write them. Train that run again."
-            )
+            raise DataError(f"{path}: has no line of update {update}: lines were lost. Train that run again.")
     return [lines[update] for update in sorted(lines)]
 
 

@@ -18,13 +18,9 @@ from torch import Tensor
 
 from grue import files
 from grue.errors import ConfigError, DataError
-from grue.lm.model import eos_id
-from grue.lm.sampling import sample_responses
 from grue.lm.seeds import derived_seed, example_uniforms, generator
-from grue.lm.stops import find_stops
-from grue.lm.tokens import encode_prompts
 from grue.records import COSTS
-from grue.rl.responses import own_mask, reward_responses
+from grue.rl.responses import draw_responses, own_mask, reward_responses
 from grue.rl.settings import RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer
 from grue.runs import impact
@@ -154,20 +150,17 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
 
     An answer depends only on the run's seed and the example; a greedy one, on no seed.
     """
-    policy, tokenizer, settings = trainer.policy, trainer.tokenizer, rollout_settings(trainer.task, config)
-    mask, eos, seed = own_mask(trainer, config), eos_id(policy, tokenizer), derived_seed(trainer.seed, "select")
-    stops = find_stops(tokenizer, settings.stop)
+    settings, mask = rollout_settings(trainer.task, config), own_mask(trainer, config)
+    seed = derived_seed(trainer.seed, "select")
     mine = trainer.examples[trainer.distributed.share(len(trainer.examples))]
     rewards: list[float] = []
     tokens: Tensor = torch.zeros((), dtype=torch.float64)
     for begin in range(0, len(mine), config.micro_batch_size):
         batch = mine[begin : begin + config.micro_batch_size]
-        prompts = encode_prompts(policy, tokenizer, [example.prompt for example in batch], trainer.task.prompt)
         uniforms = example_uniforms(seed, batch, settings.max_new_tokens)
         if config.greedy:
             uniforms = torch.zeros_like(uniforms)  # the first of equally likely tokens
-        with torch.no_grad(), trainer.autocast():
-            rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, stops=stops)
+        rollout = draw_responses(trainer, trainer.policy, settings, batch, uniforms, mask)
         rewards += reward_responses(trainer, batch, rollout, 0).sums.tolist()
         tokens += rollout.responses.mask.sum().cpu()
     return trainer.distributed.gather(rewards), float(trainer.distributed.sum(tokens))

@@ -2,7 +2,7 @@
 
 A state is the file `state-<update>.pt`: what `torch.save` wrote, followed by a line with its sha256. It is written
 under a temporary name, flushed to disk and renamed, and only then are older ones removed. It names the run that it
-belongs to: a state of another run is refused, and so is one without that, as older versions wrote them.
+belongs to: a state of another run is refused.
 """
 
 import hashlib
@@ -149,17 +149,11 @@ def _load(path: Path, owner: Owner) -> dict[str, Any]:
             f"{path}: whole, but torch {torch.__version__} cannot read it: {reason(error)}. "
             "Go on with the version of torch that saved it."
         ) from error
-    stated = saved.get("owner") if isinstance(saved, dict) else None
-    if not isinstance(stated, dict):
-        raise DataError(
-            f"{path}: does not name the run that saved it: it is from an older version of grue. Continue with "
-            f"that version, or remove {path.parent.parent} to start the run again."
-        )
     for key, expected in owner.items():
-        if stated.get(key) != expected:
+        if (stated := saved["owner"][key]) != expected:
             raise DataError(
-                f"{path}: the state of another run: its {key} is {stated.get(key)!r}, not {expected!r}. Remove it: the "
-                "same command then resumes from the states that this run saved itself."
+                f"{path}: the state of another run: its {key} is {stated!r}, not {expected!r}. Remove it: the same "
+                "command then resumes from the states that this run saved itself."
             )
     state: dict[str, Any] = saved["state"]
     return state

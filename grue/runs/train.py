@@ -34,7 +34,7 @@ from grue.lm.folder import locate_model
 from grue.lm.load import LoadedModel, is_here, load_language_model
 from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
-from grue.lm.sharding import check_sharding, model_of, shard, whole
+from grue.lm.sharding import model_of, shard, whole
 from grue.lm.soup import soup
 from grue.provenance import machine
 from grue.records import COSTS, Example
@@ -73,8 +73,7 @@ class Run:
             unknown of an update or of the start is missing.
         start: `weights` of the checkpoint that it started from; empty if there was none.
         best: What the kept checkpoint is compared by.
-        began_at: The policy's worth on validation before the first update; None before that is measured, and in
-            a run that resumes from a state of an older version.
+        began_at: The policy's worth on validation before the first update; None if it has none.
         lines: The logged lines of the updates so far; alarms are computed from them.
         rewards: Rewards of the current update's responses, by example id.
         parts: Updates between two validations, if `validate_every` is 1.
@@ -185,7 +184,7 @@ class Run:
         if saved is not None:
             state.load_state_dict(saved["learner"])
             self.best, self.training = saved["best"], saved["training"]
-            if (began_at := saved.get("began_at")) is not None:
+            if (began_at := saved["began_at"]) is not None:
                 self.began_at = Worth(began_at["score"], np.array(began_at["values"]))
         if self.is_main and saved is not None:
             log.rewind(self.log_path, saved["log"], done)
@@ -243,9 +242,8 @@ class Run:
         self.clock = time.monotonic()  # validating and saving are not training
 
     def _save(self, done: int, state: TrainState) -> None:
-        saved = {"learner": state.state_dict(), "best": self.best, "training": self.training}
-        if (began := self.began_at) is not None:
-            saved["began_at"] = {"score": began.score, "values": began.values.tolist()}
+        began = self.began_at and {"score": self.began_at.score, "values": self.began_at.values.tolist()}
+        saved = {"learner": state.state_dict(), "best": self.best, "training": self.training, "began_at": began}
         saved = whole(saved, keep=self.is_main)
         if self.is_main:
             saved["log"] = log.flushed_digest(self.log_path)
@@ -419,8 +417,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
     adapt(policy, plan.config, plan.seed)
     if distributed.size == 1:
         check_memory(policy, plan.config)
-    check_ranks(plan.config, distributed)
-    check_sharding(plan.config, distributed)
+    check_processes(plan.config, distributed)
     trainer = Trainer(
         task=plan.task,
         policy=policy,
@@ -473,12 +470,15 @@ def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[
     return [examples[index] for index in sorted(drawn.tolist())]
 
 
-def check_ranks(config: Common, distributed: DistributedContext) -> None:
-    """Refuse more processes than rollouts, or than prompts if the rollouts to a prompt must stay together.
+def check_processes(config: Common, distributed: DistributedContext) -> None:
+    """Refuse, with a ConfigError, processes that share a GPU if the weights are sharded, or have nothing to do.
 
-    Raises:
-        ConfigError: A process would have nothing to do.
+    They are at most as many as rollouts, or as prompts if the rollouts to a prompt must stay together.
     """
+    if config.sharded and distributed.device.type != distributed.wire.type:
+        raise ConfigError(
+            "sharded: every process needs its own GPU, but GRUE_DEVICE puts several on one; unset GRUE_DEVICE."
+        )
     if not isinstance(config, RewardedConfig):
         return
     grouped, count = shares_groups(config), distributed.size

@@ -12,14 +12,12 @@ from grue.evaluation.predict import Response, as_predictions, as_responses, plai
 from grue.evaluation.rewards import Reward, mean
 from grue.evaluation.scoring import Prepare, score_predictions
 from grue.lm.divergence import kl_divergence
-from grue.lm.model import cast_once, eos_id
-from grue.lm.sampling import sample_responses
+from grue.lm.model import cast_once
 from grue.lm.seeds import example_uniforms
 from grue.lm.sharding import gathered
-from grue.lm.stops import find_stops
-from grue.lm.tokens import encode_prompts
 from grue.metrics.metric import FloatArray, Metric
 from grue.records import Example
+from grue.rl.responses import draw_responses
 from grue.rl.settings import Common, RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
 from grue.tasks import Generation, MetricSpec, Task
@@ -143,18 +141,14 @@ def reward_means(
     return sums, figures
 
 
-@torch.no_grad()
 def sample(trainer: Trainer, state: TrainState, examples: Sequence[Example]) -> list[tuple[Response, float]]:
     """Return a plain sample for each example, and the KL from the start along it in nats.
 
     All validations of a run use the same random numbers, so that differences between two of them vary less.
     """
-    policy, tokenizer, settings = state.policy, trainer.tokenizer, plain_sampling(trainer.task)
-    prompts = encode_prompts(policy, tokenizer, [example.prompt for example in examples], trainer.task.prompt)
+    settings = plain_sampling(trainer.task)
     uniforms = example_uniforms(trainer.seed, examples, settings.max_new_tokens)
-    stops = find_stops(tokenizer, settings.stop)
-    rollout = sample_responses(policy, prompts, settings, uniforms, eos_id(policy, tokenizer), stops=stops)
-    kl = kl_divergence(policy, state.initial_policy(), prompts, rollout.responses)
-    return list(
-        zip(as_responses(tokenizer, rollout.responses, rollout.truncated, settings.stop), kl.tolist(), strict=True)
-    )
+    rollout = draw_responses(trainer, state.policy, settings, examples, uniforms)
+    kl = kl_divergence(state.policy, state.initial_policy(), rollout.prompts, rollout.responses)
+    answers = as_responses(trainer.tokenizer, rollout.responses, rollout.truncated, settings.stop)
+    return list(zip(answers, kl.tolist(), strict=True))

@@ -49,7 +49,7 @@ def textbook_gradient(learner, found, top_k, gamma, value_coefficient, entropy_c
         if critic.trunk is not None:
             _, states = exactness.plain(critic.trunk, prompt, said)
         values = critic.head(states).squeeze(-1)
-        rewards = [0.0] * (len(said) - 1) + [float(found.raw_scores[b])]  # π is π_0 yet: no penalty
+        rewards = [0.0] * (len(said) - 1) + [float(found.responses.raw_scores[b])]  # π is π_0 yet: no penalty
         advantages = oracles.gae(rewards, values.tolist(), gamma, 1.0)
         for t in range(len(said)):
             allowed = range(len(logits[t]))

@@ -1,13 +1,16 @@
 """Weights sharded over two processes (gloo, CPU) learn, decode and are saved like whole ones; and what is refused."""
 
+from dataclasses import replace
+
 import pytest
-from support.late import lates
+from support.late import late, lates
 from support.processes import no_launcher, together  # noqa: F401  # autouse: an import is enough
 
-from grue.errors import ConfigError, Unavailable
-from grue.lm.settings import ModelSettings
+from grue.errors import ConfigError
+from grue.rl.settings import Common
 
 torch, hf, distributed, sharding = lates("torch transformers grue.lm.distributed grue.lm.sharding")
+training = late("grue.runs.train")
 
 CASES = (("causal", False), ("seq2seq", True))
 """(family, whether policy and critic share their trunk)"""
@@ -137,16 +140,17 @@ def test_sharded_weights_learn_like_whole_ones_and_are_saved_like_any_model(shar
     assert loaded.lm_head.weight is loaded.get_input_embeddings().weight
 
 
-def test_what_cannot_be_sharded_is_refused(refused, monkeypatch):
+def test_what_cannot_be_sharded_is_refused(refused):
     one_gpu = distributed.DistributedContext(1, 2, torch.device("cuda", 0))
-    for settings, processes in (({"lora_rank": 2}, distributed.DistributedContext()), ({}, one_gpu)):
-        with refused(ConfigError):
-            sharding.check_sharding(ModelSettings(sharded=True, **settings), processes)
-        sharding.check_sharding(ModelSettings(sharded=False, **settings), processes)
-    monkeypatch.delattr("torch.distributed.fsdp.FSDPModule.set_force_sum_reduction_for_comms")
-    sharding.check_sharding(ModelSettings(sharded=True), distributed.DistributedContext())  # one has all weights
-    with pytest.raises(Unavailable, match="upgrade torch"):
-        sharding.check_sharding(ModelSettings(sharded=True), distributed.DistributedContext(0, 2))
+    sharded = Common(learning_rate=1e-3, sharded=True)
+    for settings, processes in (
+        (sharded, distributed.DistributedContext()),
+        (replace(sharded, sharded=False), one_gpu),
+    ):
+        training.check_processes(settings, processes)
+    with refused(ConfigError):
+        training.check_processes(sharded, one_gpu)
+    assert "lora_rank" in "".join(replace(sharded, lora_rank=2).problems())
 
 
 def test_a_single_process_shards_nothing():

@@ -35,7 +35,7 @@ def test_the_rewards_of_tokens_fall_on_their_tokens(tmp_path):
         cut = found.rollout.truncated.tolist()
         for row, counts in enumerate(found.rollout.responses.mask.sum(1).tolist()):
             raw = 0.25 * counts * (counts + 1) / 2
-            assert float(found.raw_scores[row]) == raw
+            assert float(found.responses.raw_scores[row]) == raw
             first = [0.25 * (place + 1) for place in range(counts - 1)]
             wanted = [*first, min(clip, raw - cost * cut[row]) - sum(first)]
             assert found.rewards[row, :counts].tolist() == pytest.approx(wanted, abs=1e-5)

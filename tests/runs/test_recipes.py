@@ -144,9 +144,9 @@ def test_an_overlong_buffer_is_one_of_the_rollouts_if_these_differ_in_length(ref
 def test_every_process_has_something_to_sample(given, most, refused):
     """Where groups may be drawn again they stay together, so that there are only as many shares as prompts."""
     config = make_config(load_task("imdb"), "grpo", {"rollouts": 64, "samples_per_prompt": 16, **given})
-    training.check_ranks(config, distributed.DistributedContext(rank=0, size=most))
+    training.check_processes(config, distributed.DistributedContext(rank=0, size=most))
     with refused(ConfigError):
-        training.check_ranks(config, distributed.DistributedContext(rank=0, size=most + 1))
+        training.check_processes(config, distributed.DistributedContext(rank=0, size=most + 1))
 
 
 def test_algorithms_are_stages(refused):
