@@ -135,7 +135,7 @@ def tensors(batch: Batch, pad: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
 
 
 def parts(learned: dict[str, torch.nn.Parameter]) -> dict[str, torch.Tensor]:
-    """Return the factors of each layer and the head as `grue.lm.merged` reads them."""
+    """Return the factors of each layer and the head as `grue.lm.packaged` reads them."""
     endings = {".lora_A.default.weight": ".A", ".lora_B.default.weight": ".B", ".modules_to_save.default": ""}
     found = {}
     for name, parameter in learned.items():

@@ -26,7 +26,7 @@ from grue.algorithms.cards.alol import CARD, ALoLConfig
 from grue.errors import TrainingError
 from grue.lm.critic import ridge
 from grue.lm.forward import trunk_states
-from grue.lm.seeds import derived_seed, generator
+from grue.lm.seeds import generator
 from grue.lm.tokens import Tokens, length_batches
 from grue.rl.experience import explained
 from grue.rl.groups import GroupBatch, Groups, collect_groups, grouped, improve, start
@@ -91,14 +91,8 @@ def samples_of_start(
 ) -> tuple[Groups, Mapping[str, float]]:
     """Return a scored sample of the initial policy for each of `count` training prompts, and what they cost."""
     once = replace(config, rollouts=count, samples_per_prompt=1, redraws=0, mask=None, minibatch_size=1)
-    apart = replace(
-        trainer,
-        seed=derived_seed(trainer.seed, "value"),
-        shown=lambda example, text, score: None,
-        graded=lambda examples, rewards: None,
-    )
     with state.initial_policy() as policy:
-        drawn = draw(apart, state, once, 0, policy)
+        drawn = draw(trainer.apart("value"), state, once, 0, policy)
     return grouped(drawn, once), drawn.spent
 
 

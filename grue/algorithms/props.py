@@ -32,7 +32,6 @@ from grue.algorithms.cards.props import CARD, PROPSConfig
 from grue.errors import ConfigError
 from grue.lm.distributed import Side
 from grue.lm.sampling import KeptScores, Mask
-from grue.lm.seeds import derived_seed
 from grue.rl import functional as rl
 from grue.rl import trainer as base
 from grue.rl.experience import Experience, Reading, collect_valued, score_all, score_tokens
@@ -152,7 +151,6 @@ def fit_behaviour(
         supervised_coefficient=0.0,
         dropout=None,
     )
-    apart = replace(trainer, seed=derived_seed(trainer.seed, "behaviour", done))
     rollout, temperature = gather(trainer, drawn).rollout, rollout_settings(trainer.task, config).temperature
     so_far = torch.arange(len(rollout.truncated), device=rollout.truncated.device) % config.rounds < done
     mask = rollout.responses.mask & so_far.unsqueeze(1)
@@ -168,7 +166,7 @@ def fit_behaviour(
         return behaviour_loss(config, new, before[rows, :width], mask[rows, :width])
 
     fitted = replace(state, optimizer=make_optimizer([state.policy], settings))
-    return optimize(apart, fitted, settings, mask.float(), losses_of, n)
+    return optimize(trainer.apart("behaviour", done), fitted, settings, mask.float(), losses_of, n)
 
 
 def behaviour_loss(config: PROPSConfig, new: Tensor, old: Tensor, mask: Tensor) -> Mapping[str, Tensor]:

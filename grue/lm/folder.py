@@ -175,7 +175,12 @@ def _check_configuration(path: Path, config: dict[str, Any]) -> None:
         if key in REFUSED_KEYS and value:
             raise DataError(f"{path}: `{key}` {REFUSED_KEYS[key]}.")
         if key.endswith(("attn_implementation", "experts_implementation")):
-            _check_implementation(path, key, value)
+            for implementation in value.values() if isinstance(value, dict) else (value,):
+                if implementation not in (None, *IMPLEMENTATIONS):
+                    raise DataError(
+                        f"{path}: `{key}` is {implementation!r:.80}, which may be code of the hub and is never run; "
+                        f"remove the key, or use one of {', '.join(IMPLEMENTATIONS)}."
+                    )
         if key == "__float__" and value == "NaN":  # how transformers writes NaN
             raise DataError(f"{path}: a value is not a number (NaN); correct it.")
 
@@ -190,20 +195,6 @@ def _items(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             pending += value.values()
         elif isinstance(value, list):
             pending += value
-
-
-def _check_implementation(path: Path, key: str, value: Any) -> None:
-    named = list(value.values()) if isinstance(value, dict) else [value]
-    strange = [
-        implementation
-        for implementation in named
-        if implementation is not None and implementation not in IMPLEMENTATIONS
-    ]
-    if strange:
-        raise DataError(
-            f"{path}: `{key}` is {strange[0]!r:.80}, which may be code of the hub and is never run; remove the key, or "
-            f"use one of {', '.join(IMPLEMENTATIONS)}."
-        )
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

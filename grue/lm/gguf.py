@@ -113,10 +113,10 @@ def _check_file(name: str, path: Path) -> None:
         reader = GGUFReader(path)
         ends = [int(tensor.data_offset) + int(tensor.n_bytes) for tensor in reader.tensors]
         architecture = str(reader.fields["general.architecture"].contents())
+        if max(ends, default=0) > path.stat().st_size:
+            raise EOFError
     except Exception as error:  # the reader checks nothing, so a damaged file can raise anything
         raise DataError(f"{name}: the GGUF file ({size}) is damaged or cut short. Use another copy.") from error
-    if max(ends, default=0) > path.stat().st_size:
-        raise DataError(f"{name}: the GGUF file ({size}) is cut short. Use another copy.")
     if architecture in NOT_CAUSAL:
         raise DataError(
             f"{name}: the GGUF file holds {NOT_CAUSAL[architecture]} ({escaped(architecture)}); only causal language "

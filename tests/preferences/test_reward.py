@@ -8,7 +8,6 @@ from support.factories import a_result, a_task
 from support.late import lates
 
 from grue import files
-from grue.data.scored import read_scored
 from grue.errors import ConfigError, DataError, UnknownName
 from grue.evaluation.reward_models import named_in, recorded
 from grue.evaluation.rewards import make_reward, parse_reward
@@ -245,4 +244,4 @@ def test_a_policy_learns_the_train_part_of_a_file_of_pairs_and_no_tie(tmp_path, 
     assert line["objective/flat_groups"] == pytest.approx(1 / 6)
     files.write_jsonl(tmp_path / "pairs", lines[6:])
     with refused(DataError):
-        groups.learnable(read_scored(tmp_path / "pairs", tiny.task("causal"), tiny.examples()))
+        groups.read_data(run.plan.config, tiny.task("causal"), tiny.examples())

@@ -88,7 +88,7 @@ def test_the_gradient_is_that_of_the_loss(tmp_path):
     settings = {"max_grad_norm": 1e-3, "kl_coefficient": 0.0}
     trainer, config, bench = bench_of("reinforce", tmp_path, **settings)
     _, gradient, rewards = bench.still(config, "gradient", 0)
-    drawn = experience.collect(bench.drawing("gradient", 0), rl.start(trainer, config), config, 1)
+    drawn = experience.collect(bench.trainer.apart("diagnose", "gradient", 0), rl.start(trainer, config), config, 1)
     assert rewards == pytest.approx(drawn.responses.raw_scores.tolist())
     advantages = drawn.responses.raw_scores - drawn.responses.raw_scores.mean()
     said = experience.score_tokens(trainer.policy, None, drawn.rollout, torch.arange(12), 1.0, config)

@@ -182,7 +182,7 @@ def test_fewer_prompts_than_there_are_rewards_for_are_kept(tmp_path, monkeypatch
     assert list(chosen(tmp_path, reward=reward, select="hard:2").kept) == ["e1", "e3"]
     with refused(ConfigError):
         chosen(tmp_path, reward=reward, select="hard:11")
-    monkeypatch.setattr(selecting, "sample_responses", lambda *given: pytest.fail("sampled"))
+    monkeypatch.setattr(selecting, "draw_responses", lambda *given: pytest.fail("sampled"))
     with refused(ConfigError):
         chosen(tmp_path, select="hard:13")
 
