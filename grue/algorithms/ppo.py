@@ -45,11 +45,7 @@ def improve(
     policy_loss: PolicyLoss,
     experience: Experience | None = None,
 ) -> dict[str, float]:
-    """Collect rollouts, estimate advantages, take the optimiser steps, adapt the penalty; return the log's figures.
-
-    Args:
-        experience: The rollouts, if they are collected.
-    """
+    """Collect rollouts, estimate advantages, take the optimiser steps, adapt the penalty; return the log's figures."""
     experience = experience or collect_valued(trainer, state, config, n)
     advantages, returns = advantages_and_returns(experience, config)
     advantages = advantages * experience.weights

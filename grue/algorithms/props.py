@@ -139,8 +139,7 @@ def fit_behaviour(
 ) -> Mapping[str, float]:
     """Turn the policy into the behaviour policy that follows `done` rounds; return figures of the fit.
 
-    Args:
-        drawn: This rank's responses; those of later rounds are still missing.
+    `drawn` are this rank's responses, of which those of later rounds are still missing.
     """
     settings = replace(
         config,
@@ -172,9 +171,7 @@ def fit_behaviour(
 def behaviour_loss(config: PROPSConfig, new: Tensor, old: Tensor, mask: Tensor) -> Mapping[str, Tensor]:
     """Return sums over tokens [b, T] of the behaviour policy's loss, and figures of its ratio to the policy.
 
-    Args:
-        new: The behaviour policy's log-probabilities, with gradients.
-        old: The policy's.
+    The log-probabilities are the behaviour policy's, with gradients, and the policy's.
     """
     pushed = rl.clipped_policy_loss(new, old, -torch.ones_like(new), config.behaviour_clip)
     loss = pushed + config.behaviour_kl * rl.kl_k3(old, new)

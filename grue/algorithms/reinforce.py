@@ -48,8 +48,7 @@ def improve(
 ) -> dict[str, float]:
     """Collect rollouts, take the optimiser steps, adapt the penalty; return figures for the log.
 
-    Args:
-        advantages_of: Returns the advantages of the tokens, [B, T], or of whole responses, [B, 1].
+    `advantages_of` returns the advantages of the tokens, [B, T], or of whole responses, [B, 1].
     """
     experience = collect(trainer, state, config, n)
     advantages = advantages_of(experience) * experience.weights

@@ -92,9 +92,7 @@ def end_ids(model: PreTrainedModel, eos: int) -> list[int]:
 def openings(model: PreTrainedModel, ends: list[int], min_new_tokens: int, size: int) -> Callable[[int], Tensor | None]:
     """Return a function of the position in a response: which tokens may be there, [V] bool, or None if all may.
 
-    Args:
-        ends: Ids that are closed before `min_new_tokens`.
-        size: V.
+    `ends` are closed before `min_new_tokens`; `size` is V.
     """
     settings = kept_settings(model)
     never, at_first, first = (settings.get(key) for key in KEPT)

@@ -27,8 +27,7 @@ def converted_folder(name: str, revision: str = "") -> Path:
 def convert(name: str, revision: str, snapshot: Path) -> Path:
     """Write a model's pickled weights as safetensors, beside its other files, and return that folder.
 
-    Args:
-        snapshot: Its folder in the hub's cache, with the pickled weights.
+    `snapshot` is its folder in the hub's cache, with the pickled weights.
 
     Raises:
         DataError: There are none, or they hold something other than tensors.

@@ -118,8 +118,7 @@ class DistributedContext:
 def rows_of(*parts: Tensor, side: Side = "right") -> Tensor:
     """Return the rows of all parts, [B, ...]; parts, [b, ...], may differ only in b and in the second dimension.
 
-    Args:
-        side: Where narrower rows are padded with 0.
+    Narrower rows are padded with 0 on `side`.
     """
     if parts[0].ndim == 1:
         return torch.cat(parts)

@@ -19,10 +19,7 @@ def kl_divergence(
 
     The mean over responses that the policy drew at temperature 1 is an unbiased estimate of the KL of whole responses.
     It is never negative and has less variance than the sum of the drawn tokens' log-ratios, since only the contexts are
-    sampled.
-
-    Args:
-        other: A context that yields the model to compare with, which may be the policy without its adapter.
+    sampled. `other` yields the model to compare with, which may be the policy without its adapter.
     """
     now, _ = forward(policy, prompts, responses)
     with other as model:

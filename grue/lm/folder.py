@@ -135,8 +135,7 @@ def contents(folder: Path) -> set[str]:
 def check_listed(folder: Path, listed: Mapping[str, str], manifest: str, inert: Callable[[str], object]) -> None:
     """Refuse a folder whose files are not those that its manifest lists, name → sha256.
 
-    Args:
-        inert: Whether a file of this name may be there without being listed.
+    Files whose names are `inert` need not be listed.
     """
     held = contents(folder)
     strangers = sorted(name for name in held - listed.keys() if not inert(name))
@@ -249,9 +248,7 @@ def header(path: Path) -> dict[str, tuple[int, ...]]:
 def no_safetensors(name: str, held: list[str], auto: str, local: bool) -> DataError:
     """Return the error for a model without safetensors, whose folder has the files `held`.
 
-    Args:
-        auto: The class of transformers that loads it.
-        local: Whether the name is that of a folder.
+    `auto` is the class of transformers that loads it, `local` whether the name is that of a folder.
     """
     pickled = sorted(file for file in held if file.endswith(PICKLE_ENDINGS))
     if not pickled:

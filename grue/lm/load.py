@@ -388,9 +388,7 @@ def _cached(name: str, revision: str, weights: bool) -> Path | None:
 def fetch_model(name: str, revision: str = "", weights: bool = True, pickled: bool = False) -> Path:
     """Download a model into the hub's cache: its safetensors, tokenizer and configuration.
 
-    Args:
-        weights: Whether to fetch the weights, too.
-        pickled: Whether weights that exist only pickled are converted; see `grue.lm.convert`.
+    Weights that exist only pickled are converted if `pickled`; see `grue.lm.convert`.
 
     Raises:
         DataError: It cannot be downloaded or converted.

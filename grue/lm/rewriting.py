@@ -17,8 +17,7 @@ def with_responses(
 ) -> Tokens:
     """Return prompts [B, P], each with its response [B, T] and an end token behind it, padded as prompts are.
 
-    Args:
-        longest: Tokens that the better response may have.
+    `longest` is how many tokens the better response may have.
 
     Raises:
         ConfigError: The model has too few positions for them.

@@ -38,10 +38,7 @@ def load_scoring_model(family: Family, name: str, revision: str = "") -> LoadedM
 def load_classifier(name: str, revision: str = "", cut: Literal["left", "right"] = "left") -> LoadedModel:
     """Load a text classifier for scoring; its tokenizer pads on the right.
 
-    Args:
-        cut: Where its tokenizer cuts long texts: "left" drops their beginning, "right" their end.
-
-    Other arguments and errors as for `load_encoder`.
+    A long text is cut on the `cut` side: "left" drops its beginning. Other arguments and errors as for `load_encoder`.
     """
     return _loaded("classifier", name, revision, state_of(name), cut=cut)
 

@@ -41,10 +41,7 @@ def shard(
 
     From then on, computations with gradients must be passed to the returned module, equally often on every process;
     sampling and scoring, where processes differ, run inside `gathered`. Sharded modules cannot be copied; copy them
-    before.
-
-    Args:
-        optimizer: Of these modules, before its first step; afterwards it holds the sharded weights.
+    before. The optimiser is of these modules, before its first step; afterwards it holds the sharded weights.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard

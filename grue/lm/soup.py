@@ -18,11 +18,7 @@ def soup(family: Family, folders: Sequence[Path], start: LoadedModel) -> PreTrai
     """Return the mean of the weights of checkpoints, in float32, frozen; two are in memory at a time.
 
     Tied weights are averaged once. The mean of equal weights is exactly those. Checkpoints have their adapters merged,
-    so that products are averaged, not their factors.
-
-    Args:
-        folders: Of two or more checkpoints.
-        start: The initial model of the run, without adapters.
+    so that products are averaged, not their factors. `start` is the initial model of the run, without adapters.
 
     Raises:
         DataError: One cannot be loaded, or differs in more than its weights.

@@ -65,11 +65,8 @@ def fixed_batch(
     """Return a batch of the tokens that a trainer holds; a ConfigError if a response has no reward.
 
     What is to be learned is read off the ids, up to the first end token, and not off the trainer's mask, which is to be
-    checked. Where a response has no end, the mask says how long it is.
-
-    Args:
-        ends: The ids that end a response.
-        more: `group_size`, `penalty`, `max_new_tokens`.
+    checked. Where a response has no end, the mask says how long it is. `ends` are the ids that end a response, `more`
+    the batch's other fields.
     """
     if rewards.isnan().any():
         raise ConfigError("The reward applies to some responses alone; first steps need a reward of every response.")

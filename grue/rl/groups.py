@@ -155,9 +155,6 @@ def start(trainer: Trainer, config: ScoredConfig, reference: bool = True) -> Tra
 
     It has no masking policy if the initial policy is sampled, which masks itself.
 
-    Args:
-        reference: Whether the initial policy's log-probabilities are needed.
-
     Raises:
         DataError: The file cannot be read, or states what cannot be learnt from.
     """

@@ -44,9 +44,7 @@ def epochs(
 ) -> Iterator[tuple[Tensor, ...]]:
     """Yield the minibatches of each epoch of update `n`, as rows, reshuffled for each epoch.
 
-    Args:
-        learnt: The rows to learn from.
-        sequences: Responses per row.
+    Rows are of `sequences` responses each, `learnt` those to learn from.
     """
     chance = generator(trainer.seed, "minibatches", n)
     for _ in range(config.epochs if len(learnt) else 0):

@@ -156,10 +156,6 @@ def calibrated(
     prompts becomes a share, which is then transformed to suit how the policy is decoded (best of n, say).
 
     The samples for a prompt depend only on the run's seed and the example.
-
-    Args:
-        examples: Of each response; those of the same prompt are adjacent.
-        sums: [B], the rewards.
     """
     count, settings = config.calibration_samples, rollout_settings(trainer.task, config)
     prompted, rewards, tokens = examples[:: config.samples_per_prompt], [], 0.0
@@ -264,9 +260,6 @@ def sample(
 
     A group whose rewards are all equal is redrawn with a prompt that the update does not have, up to `redraws` times
     (DAPO).
-
-    Args:
-        keep: Which of the policy's scores of the drawn tokens the rollout keeps.
     """
     policy = state.policy if policy is None else policy
     rows = own_rows(trainer.distributed, config)
@@ -349,8 +342,7 @@ def draw_responses(
 ) -> Rollout:
     """Let a policy answer some examples; arguments as for `sample_responses`.
 
-    Args:
-        frozen: Whether the rollout keeps the states of the encoder, for other models that have the same.
+    If `frozen`, the rollout keeps the states of the encoder, for other models that have the same.
     """
     tokenizer = trainer.tokenizer
     prompts = encode_prompts(policy, tokenizer, [example.prompt for example in examples], trainer.task.prompt)
@@ -424,11 +416,7 @@ def redraw_positions(first: Tensor, total: int, seed: int, n: int, attempt: int)
     """Return the positions that replace those of update `n` whose groups are redrawn, [count].
 
     They are of examples that the update does not have; over its attempts, none repeats before all have come once. If
-    the update has all examples, they are of any.
-
-    Args:
-        first: [count], the update's own positions.
-        attempt: From 1.
+    the update has all examples, they are of any. `first` are the update's own positions; `attempt` counts from 1.
     """
     used = set(first.tolist())
     unused = [position for position in range(total) if position not in used] or range(total)

@@ -148,10 +148,7 @@ def step_of_trainer(
 ) -> FirstStep:
     """Let a GRPO, RLOO, DPO or SFT trainer of TRL take its first step, and return it.
 
-    Args:
-        trainer: Not yet trained, of a model like `reference`, which it began from.
-        tokenizer: The reference's.
-        penalty: β.
+    The trainer is not yet trained, of a model like `reference`, which it began from; `penalty` is β.
 
     Raises:
         ConfigError: It has no hook to watch, its batch is not one whole, or its model is not in float32.

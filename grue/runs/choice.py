@@ -16,10 +16,7 @@ NOISE = 2
 def choice(plan: Plan, kept_update: int, lines: Sequence[Line], beside: str = "") -> Iterator[str]:
     """Yield which update a finished run kept and why; and how to evaluate its last policy, if that is another one.
 
-    Args:
-        kept_update: The update whose policy was kept.
-        lines: The run's log.
-        beside: Further options that `grue evaluate --checkpoint` needs, a space before them.
+    `beside` are further options that `grue evaluate --checkpoint` needs, a space before them.
     """
     validations = {int(line["update"]): line for line in lines if any(name in line for name in COMPARED)}
     last = max(validations, default=kept_update)

@@ -216,9 +216,6 @@ class Bench:
     def still(self, config: RolloutConfig, *purpose: str | int) -> tuple[Mapping[str, float], Tensor, list[float]]:
         """Make an update that leaves the policy as it is.
 
-        Args:
-            purpose: Of the draws: prompts and samples depend on it and the seed.
-
         Returns:
             Its figures, the gradient of the policy's loss over all its rollouts [N], and their rewards, with the
             samples to one prompt side by side.

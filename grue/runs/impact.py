@@ -66,10 +66,6 @@ def complete_curves(
     """Return the rewards by pass of each prompt that has one in every pass.
 
     An update that spans two passes counts for the pass in which a prompt has no other reward.
-
-    Args:
-        prompts: Prompts of an update.
-        whole: Prompts of a pass.
     """
     curves: list[dict[str, float]] = []
     for begin in range(0, passes * whole, whole):

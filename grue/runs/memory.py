@@ -32,9 +32,7 @@ SAVING: Mapping[str, Any] = {"gradient_checkpointing": "true", "log_prob_chunk":
 def training_bytes(weights: int, trained: int, config: Common) -> dict[str, int]:
     """Return the bytes that a run needs besides its policy's weights, by purpose.
 
-    Args:
-        weights: How many the policy has.
-        trained: How many of them are trained, without adapters, which are small.
+    `trained` are how many of its `weights` are trained, without adapters, which are small.
     """
     moments = 2 if config.optimizer == "adamw" else 1
     learning = 0 if config.lora_rank else trained * (1 + moments)

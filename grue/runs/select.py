@@ -64,9 +64,6 @@ def selection(plan: Plan, trainer: Trainer, configuration: str) -> Selection | N
 
     All ranks must call this, and get the same result.
 
-    Args:
-        configuration: Hash of the run's record.
-
     Raises:
         ConfigError: As for `choose`.
         DataError: As for `choose`, or the file in the folder is damaged or of another configuration.

@@ -320,9 +320,6 @@ def train(
 ) -> Path:
     """Carry out one stage and return its checkpoint folder; a finished stage is left as it is.
 
-    Args:
-        distributed: The processes that train together; by default this one alone.
-
     Raises:
         ConfigError: The folder holds a run of another configuration.
         DataError: Data, the model or the checkpoint to start from cannot be used.
@@ -456,9 +453,6 @@ def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[
     """Return a share of the examples, drawn with the seed, in their original order.
 
     The order of the draw does not depend on the share: the tenth is part of the half.
-
-    Args:
-        share: Above 0, at most 1; the number of examples is rounded.
 
     Raises:
         ConfigError: No example is left.

@@ -33,11 +33,7 @@ def parts_of(
 ) -> list[Part]:
     """Return the report of a comparison.
 
-    Args:
-        pairs: Every two of `compared_rows`, in their order.
-        naturalness: The same, by naturalness.
-        choices: How learning rates were chosen.
-        about: What was compared.
+    `pairs` are every two of `compared_rows`, in their order.
     """
     rows, tested = _ordered(board), {name for pair in pairs for name in (pair.a, pair.b)}
     compared = [row for row in rows if row.system in tested]

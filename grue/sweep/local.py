@@ -207,9 +207,7 @@ def resident(pid: int, proc: Path = Path("/proc")) -> int:
 def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int | None:
     """Return the most bytes that a job needs: the peak of the same run with other seeds, or else by the model's size.
 
-    Args:
-        weights: Bytes of the model, 0 if it answers elsewhere; None if it is not on this machine.
-        past: Events of jobs that ended.
+    `weights` are the bytes of the model, 0 if it answers elsewhere.
 
     Returns:
         None if neither is known.

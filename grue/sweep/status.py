@@ -43,8 +43,7 @@ class JobRow:
 def rows_of(record: Record, jobs: Iterable[Job], states: Mapping[str, State] | None = None) -> list[JobRow]:
     """Return a row for every job.
 
-    Args:
-        states: The states in the running sweep. [default: those of the last events]
+    `states` are those in the running sweep, else those of the last events count.
     """
     return [_row(record, job, (states or {}).get(job.id) or state_of(record, job)) for job in jobs]
 
