@@ -29,8 +29,7 @@ from grue.lm.forward import trunk_states
 from grue.lm.seeds import generator
 from grue.lm.tokens import Tokens, length_batches
 from grue.rl.experience import explained
-from grue.rl.groups import GroupBatch, Groups, collect_groups, grouped, improve, start
-from grue.rl.responses import draw
+from grue.rl.groups import GroupBatch, Groups, collect_groups, draw, grouped, improve, start
 from grue.rl.scored_settings import ScoredConfig
 from grue.rl.trainer import Trainer, TrainState, implement
 

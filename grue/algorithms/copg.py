@@ -14,15 +14,7 @@ import torch
 from torch import Tensor
 
 from grue.algorithms.cards.copg import CARD, CoPGConfig
-from grue.rl.groups import (
-    GroupBatch,
-    better_pairs,
-    collect_groups,
-    improve,
-    mean_over_pairs,
-    pair_figures,
-    start,
-)
+from grue.rl.groups import GroupBatch, better_pairs, collect_groups, improve, mean_over_pairs, pair_figures, start
 from grue.rl.trainer import Trainer, TrainState, implement
 
 

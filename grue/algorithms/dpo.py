@@ -17,15 +17,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from grue.algorithms.cards.dpo import CARD, DPOConfig
-from grue.rl.groups import (
-    GroupBatch,
-    better_pairs,
-    collect_groups,
-    improve,
-    mean_over_pairs,
-    pair_figures,
-    start,
-)
+from grue.rl.groups import GroupBatch, better_pairs, collect_groups, improve, mean_over_pairs, pair_figures, start
 from grue.rl.trainer import Trainer, TrainState, implement
 
 

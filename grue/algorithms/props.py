@@ -36,16 +36,7 @@ from grue.rl import functional as rl
 from grue.rl import trainer as base
 from grue.rl.experience import Experience, Reading, collect_valued, score_all, score_tokens
 from grue.rl.optimize import importance_weights, micro_batches, optimize, rows_that_count
-from grue.rl.responses import (
-    Sampled,
-    by_rows,
-    completed,
-    draw_rows,
-    gather,
-    own_rows,
-    replaced,
-    shares_groups,
-)
+from grue.rl.responses import Sampled, by_rows, completed, draw_rows, gather, own_rows, replaced, shares_groups
 from grue.rl.settings import rollout_settings
 from grue.rl.trainer import Trainer, TrainState, implement, make_optimizer
 

@@ -116,10 +116,7 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
         DataError: The model is missing, incomplete or of another kind.
         Unavailable: It is a hub model, not in the local cache, and the hub cannot be reached.
     """
-    model, tokenizer = load_pretrained(_AUTO[family], name, revision)
-    if family == "causal":
-        with _reading("a tokenizer", name, "its files"):
-            append_nothing(tokenizer)
+    model, tokenizer = load_pretrained(_AUTO[family], name, revision, family)
     tokenizer.padding_side = "left" if family == "causal" else "right"
     if tokenizer.eos_token_id is None:
         raise DataError(
@@ -144,10 +141,10 @@ def load_tokenizer(name: str, revision: str = "", family: Family | None = None) 
     return _read_tokenizer(name, folder, family)
 
 
-def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
+def load_pretrained(auto: Any, name: str, revision: str, family: Family | None = None) -> LoadedModel:
     """Load a model with one of transformers' Auto classes in `_PURPOSE`, and its tokenizer.
 
-    Other arguments and errors as in `load_language_model`.
+    Other arguments and errors as in `load_language_model`; without a family the tokenizer appends what it does.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)  # from Hopper on it plans anew for each shape: at every token drawn
     folder, purpose = model_folder(name, revision), _PURPOSE[auto]
@@ -163,7 +160,7 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
         )
     _check_weights(auto, name, model, info, len(shapes))
     _check_finite(name, model)
-    tokenizer = _read_tokenizer(name, folder)
+    tokenizer = _read_tokenizer(name, folder, family)
     _check_tokenizer(name, model, tokenizer)
     model.name_or_path = model.config.name_or_path = locate_model(name)
     return model.eval(), tokenizer

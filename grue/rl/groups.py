@@ -23,11 +23,21 @@ from grue.lm.forward import encode
 from grue.lm.log_probs import token_log_probs
 from grue.lm.model import is_seq2seq
 from grue.lm.seeds import generator
+from grue.lm.sharding import gathered
 from grue.lm.tokens import Tokens, encode_prompts, encode_responses, length_batches
 from grue.records import Example
 from grue.rl import trainer as base
 from grue.rl.optimize import epochs, micro_batches, optimize, rows_that_count
-from grue.rl.responses import Responses, describe_responses, draw, draw_positions
+from grue.rl.responses import (
+    Responses,
+    describe_responses,
+    draw_positions,
+    gather,
+    mask_of_update,
+    own_mask,
+    sample,
+    score,
+)
 from grue.rl.scored_settings import ScoredConfig
 from grue.rl.settings import RewardedConfig
 from grue.rl.trainer import Trainer, TrainState
@@ -240,6 +250,20 @@ def collect_groups(
             drawn = draw(trainer, state, config, n, policy)
     groups = grouped(drawn, config)
     return groups, describe_responses(drawn) | flat_share(groups)
+
+
+def draw(
+    trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, policy: PreTrainedModel | None = None
+) -> Responses:
+    """Sample responses to the prompts of update `n` and score them; return those of all ranks.
+
+    Args:
+        policy: The initial policy, to sample from it, masked by itself; None samples the policy that learns.
+    """
+    mask = mask_of_update(trainer, state, config) if policy is None else own_mask(trainer, config)
+    with gathered(trainer.sharded):
+        sampled = sample(trainer, state, config, n, mask, policy)
+    return score(trainer, state, config, n, gather(trainer, sampled))
 
 
 def flat_share(groups: Groups) -> dict[str, float]:

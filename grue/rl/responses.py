@@ -24,7 +24,7 @@ from grue.lm.forward import encode
 from grue.lm.model import cast_once, eos_id, is_seq2seq
 from grue.lm.sampling import KeptScores, Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
-from grue.lm.sharding import gathered, whole
+from grue.lm.sharding import whole
 from grue.lm.stops import find_stops
 from grue.lm.tokens import decode_responses, encode_prompts
 from grue.records import Example
@@ -231,20 +231,6 @@ class Responses:
     def mask(self) -> Tensor:
         """Where a token of a response with a score counts, [B, T]."""
         return self.rollout.responses.mask & self.scored.unsqueeze(1)
-
-
-def draw(
-    trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, policy: PreTrainedModel | None = None
-) -> Responses:
-    """Sample responses to the prompts of update `n` and score them; return those of all ranks.
-
-    Args:
-        policy: The initial policy, to sample from it, masked by itself; None samples the policy that learns.
-    """
-    mask = mask_of_update(trainer, state, config) if policy is None else own_mask(trainer, config)
-    with gathered(trainer.sharded):
-        sampled = sample(trainer, state, config, n, mask, policy)
-    return score(trainer, state, config, n, gather(trainer, sampled))
 
 
 def sample(

@@ -9,7 +9,7 @@ from support.late import lates
 
 torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
 copg, dpo = lates("grue.algorithms.copg grue.algorithms.dpo")
-rl, groups, responses = lates("functional groups responses", "grue.rl.")
+rl, groups = lates("functional groups", "grue.rl.")
 
 
 def batch(tokens, scores, reference=None, counts=None):
@@ -160,7 +160,7 @@ def flat_to(ids):
 
 def drawn(folder, reward, **settings):
     run, _, state = scored.begun("grpo", folder, reward=reward, **settings)
-    return run, responses.draw(run.trainer, state, run.plan.config, 0)
+    return run, groups.draw(run.trainer, state, run.plan.config, 0)
 
 
 def test_flat_groups_are_drawn_again_and_the_others_are_left(tmp_path):
@@ -207,7 +207,7 @@ def test_flat_groups_are_drawn_again_and_the_others_are_left(tmp_path):
 def test_a_group_that_stays_flat_keeps_its_place(tmp_path):
     reward = scored.Recorder(scored.flat)
     run, learner, state = scored.begun("grpo", tmp_path, reward=reward, redraws=2, kl_coefficient=0.0)
-    found = responses.draw(run.trainer, state, run.plan.config, 0)
+    found = groups.draw(run.trainer, state, run.plan.config, 0)
     assert [len(call) for call in reward.calls] == [12, 12, 12]
     assert found.spent["prompts"] == 12 and found.spent["reward_calls"] == 36
     last = [response.example.id for response in reward.calls[-1]]
@@ -233,7 +233,7 @@ def test_answers_that_are_longer_than_those_they_replace_can_be_learnt_from(tmp_
 def test_a_calibrated_reward_is_its_share_among_samples_of_the_start(tmp_path):
     reward = scored.Recorder(scored.coarse, gaps=True)
     run, _, state = scored.begun("grpo", tmp_path, reward=reward, calibration_samples=8, calibration_tilt=1.5)
-    found = responses.draw(run.trainer, state, run.plan.config, 0)
+    found = groups.draw(run.trainer, state, run.plan.config, 0)
     own, *parts = reward.calls
     others = [one for part in parts for one in part]
     assert [len(part) for part in parts] == [8] * 4, "no more at once than an update's twelve"
@@ -252,7 +252,7 @@ def test_a_calibrated_reward_is_its_share_among_samples_of_the_start(tmp_path):
     assert found.spent["prompts"] == 4 and found.spent["reward_calls"] == 12 + 32
     assert found.spent["generated_tokens"] == sum(len(one.ids) for one in own + others)
     scored.move(run.trainer.policy)
-    again = responses.draw(run.trainer, state, run.plan.config, 0)
+    again = groups.draw(run.trainer, state, run.plan.config, 0)
     own_again, *parts_again = reward.calls[5:]
     assert [one.ids for part in parts_again for one in part] == [one.ids for one in others], "the start has not moved"
     assert [one.ids for one in own_again] != [one.ids for one in own]
