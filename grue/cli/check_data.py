@@ -1,7 +1,6 @@
 """`grue data check`."""
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,9 @@ from grue.cli.console import print_json
 from grue.data.load import load_examples
 from grue.data.pairs import PairsHeader
 from grue.data.scored import ScoredSummary, read_scored, summarise
+from grue.data.scored_lines import ScoredResponse
 from grue.errors import ConfigError, GrueError, escaped
+from grue.records import Example
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -55,18 +56,14 @@ def check(
             raise ConfigError("Name the FILE to check, or with --task the task whose references are to be checked.")
         task, split = load_task(task_name, suite), split or "train"
         examples = load_examples(task, split, **places).examples
-        cuts = cuts_of(
-            task, ((example.id, example.prompt, [(text,) for text in example.references]) for example in examples)
-        )
+        cuts = cuts_of(task, ((one, [ScoredResponse(text, 0.0) for text in one.references]) for one in examples))
         summary, head = {}, f"{task.suite}/{task.name} {split}: {len(examples):,} examples"
     else:
         task, split = task_and_split(path, task_name, suite, split)
         examples = load_examples(task, split, **places).examples
         data = read_scored(path, task, examples, split)
         contents = summarise(data)
-        targets = attrgetter("text", "reward", "truncated", "token_ids")
-        drawn = ((group.example, map(targets, group.responses)) for group in data.groups)
-        cuts = cuts_of(task, ((example.id, example.prompt, learned) for example, learned in drawn))
+        cuts = cuts_of(task, ((group.example, group.responses) for group in data.groups))
         summary, head = files.plain(contents), f"{path}: fine, {contents.form} for {task.suite}/{task.name}"
     if as_json:
         print_json({**summary, "cuts": cuts})
@@ -90,15 +87,14 @@ def tokenizer_of(task: Task, lacking: str) -> Any:
         return None
 
 
-def cuts_of(task: Task, lines: Iterable[tuple[str, str, Iterable[tuple[Any, ...]]]]) -> "Cuts | None":
-    """Return what training cuts of lines (id, prompt, texts to learn); None without a tokenizer."""
-    from grue.lm.cuts import LearnedText, find_cuts
+def cuts_of(task: Task, lines: Iterable[tuple[Example, Sequence[ScoredResponse]]]) -> "Cuts | None":
+    """Return what training cuts of examples and the responses to learn; None without a tokenizer."""
+    from grue.lm.cuts import find_cuts
 
     tokenizer = tokenizer_of(task, "What training cuts is not known")
     if tokenizer is None:
         return None
-    learned = ((name, prompt, [LearnedText(*target) for target in targets]) for name, prompt, targets in lines)
-    return find_cuts(tokenizer, task, learned)
+    return find_cuts(tokenizer, task, lines)
 
 
 def lines_of_cuts(cuts: "Cuts", scored: bool) -> dict[str, str]:

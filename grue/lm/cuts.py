@@ -7,22 +7,14 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
 
+from grue.data.scored_lines import ScoredResponse
 from grue.lm.plain_text import special_names
 from grue.lm.tokens import target_ids
+from grue.records import Example
 from grue.tasks import Task
 
 BATCH = 1000  # prompts that are tokenised at once
 NAMED = 3  # examples that are named per finding
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedText:
-    """A text to learn from; without a score it is a reference. `truncated` and `token_ids` are as for `target_ids`."""
-
-    text: str
-    score: float | None = None
-    truncated: bool = False
-    token_ids: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +51,16 @@ class Cuts:
 
 
 def find_cuts(
-    tokenizer: PreTrainedTokenizerBase, task: Task, lines: Iterable[tuple[str, str, Sequence[LearnedText]]]
+    tokenizer: PreTrainedTokenizerBase, task: Task, lines: Iterable[tuple[Example, Sequence[ScoredResponse]]]
 ) -> Cuts:
-    """Return the findings for lines, each an example's id, its prompt and the texts to learn from."""
+    """Return the findings for examples and the responses to learn from."""
     lines = list(lines)
-    prompts = {identity: prompt for identity, prompt, _ in lines}
+    prompts = {example.id: example.prompt for example, _ in lines}
     prompt_lengths = token_counts(tokenizer, list(prompts.values()))
     limit, lengths, equal = task.rollout.max_new_tokens, list[int](), list[str]()
     names, quoted, quoting = special_names(tokenizer), Counter[str](), dict[str, None]()
     pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
-    for identity, _, targets in lines:
+    for example, targets in lines:
         rows = target_ids(
             tokenizer,
             [int(tokenizer.eos_token_id)],
@@ -79,12 +71,12 @@ def find_cuts(
             task.rollout.stop,
         )
         lengths += map(len, rows)
-        same: dict[tuple[int, ...], set[float | None]] = {}
+        same: dict[tuple[int, ...], set[float]] = {}
         for row, target in zip(rows, targets, strict=True):
-            same.setdefault(tuple(row[:limit]), set()).add(target.score)
+            same.setdefault(tuple(row[:limit]), set()).add(target.reward)
         if any(len(scores) > 1 for scores in same.values()):
-            equal.append(identity)
-    texts = [*prompts.items(), *((identity, target.text) for identity, _, targets in lines for target in targets)]
+            equal.append(example.id)
+    texts = [*prompts.items(), *((example.id, target.text) for example, targets in lines for target in targets)]
     for identity, text in texts:
         if names_here := set(pattern.findall(text)):
             quoted.update(names_here)
@@ -93,7 +85,7 @@ def find_cuts(
         backbone=task.backbone.model,
         prompts=_lengths(prompt_lengths, task.prompt.max_tokens),
         responses=_lengths(lengths, limit),
-        truncated=sum(target.truncated for _, _, targets in lines for target in targets),
+        truncated=sum(target.truncated for _, targets in lines for target in targets),
         equal=len(equal),
         equal_in=tuple(dict.fromkeys(equal))[:NAMED],
         special_tokens=dict(sorted(quoted.items())),
