@@ -67,8 +67,9 @@ class DistributedContext:
         """Return the rows of all processes, in the order of ranks, as `rows_of` on the device of `tensor`, [b, ...]."""
         if self.size == 1:
             return tensor
-        # Pickled with its whole storage, of which a copy has no more than it needs.
-        return rows_of(*self.gather([tensor.detach().to("cpu", copy=True)]), side=side).to(tensor.device)
+        # As bytes, which numpy pickles several times as fast as torch does.
+        parts = self.gather([tensor.detach().cpu().contiguous().view(torch.uint8).numpy()])
+        return rows_of(*(torch.from_numpy(part).view(tensor.dtype) for part in parts), side=side).to(tensor.device)
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of the processes' tensors, which have one shape."""
