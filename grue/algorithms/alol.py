@@ -44,7 +44,7 @@ def update(trainer: Trainer, state: TrainState, config: ALoLConfig, n: int) -> d
     else:
         if n == 0:
             figures = add(figures, fit_value(trainer, state, config))
-        worth = worth - values_of(state, config, groups.prompts).unsqueeze(1)
+        worth = worth - fitted(state, prompt_states(state, config, groups.prompts)).unsqueeze(1)
     usable = (groups.counts & (worth > 0)).flatten()
     chosen = usable.nonzero()[:, 0].cpu()
     if config.priority and len(chosen):
@@ -79,10 +79,20 @@ def fit_value(trainer: Trainer, state: TrainState, config: ALoLConfig) -> dict[s
     groups, spent = samples_of_start(trainer, state, config, config.value_prompts)
     scored = groups.counts[:, 0]
     targets = groups.scores[:, 0][scored].double()
-    states = prompt_states(state, config, groups.prompts)[scored].double()
-    weight, bias, held_out = ridge(states, targets, groups.positions[scored])
+    states = prompt_states(state, config, groups.prompts)[scored]
+    return {**spent, **keep_fit(state, states, targets, groups.positions[scored])}
+
+
+def keep_fit(state: TrainState, states: Tensor, targets: Tensor, positions: Tensor) -> dict[str, float]:
+    """Fit targets [M] to states [M, H] of the examples at `positions`, and keep the fit; return its quality."""
+    weight, bias, held_out = ridge(states.double(), targets, positions)
     state.memory = {"value_weight": weight[0].float(), "value_bias": bias[0].float()}
-    return {**spent, **explained(targets, targets - held_out)}
+    return explained(targets, targets - held_out)
+
+
+def fitted(state: TrainState, states: Tensor) -> Tensor:
+    """Return the kept fit's values of states [..., H]."""
+    return states @ state.memory["value_weight"] + state.memory["value_bias"]
 
 
 def samples_of_start(
@@ -93,11 +103,6 @@ def samples_of_start(
     with state.initial_policy() as policy:
         drawn = draw(trainer.apart("value"), state, once, 0, policy)
     return grouped(drawn, once), drawn.spent
-
-
-def values_of(state: TrainState, config: ALoLConfig, prompts: Tokens) -> Tensor:
-    """Return V_0 of some prompts, [P]."""
-    return prompt_states(state, config, prompts) @ state.memory["value_weight"] + state.memory["value_bias"]
 
 
 @torch.no_grad()

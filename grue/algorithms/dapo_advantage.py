@@ -24,14 +24,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from grue.algorithms.alol import add, samples_of_start
+from grue.algorithms.alol import add, fitted, keep_fit, samples_of_start
 from grue.algorithms.cards.dapo_advantage import CARD, DirectAdvantageConfig
-from grue.lm.critic import ridge
 from grue.lm.forward import trunk_states
 from grue.lm.model import hidden_size
 from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
-from grue.rl.experience import explained
 from grue.rl.groups import GroupBatch, Groups, collect_groups, improve, start
 from grue.rl.optimize import rows_that_count
 from grue.rl.trainer import Trainer, TrainState, implement
@@ -63,7 +61,7 @@ def advantages_of(state: TrainState, config: DirectAdvantageConfig, groups: Grou
     mask = groups.responses.mask & groups.counts.view(-1, 1)
     values = torch.zeros(mask.shape, device=mask.device)
     for rows, states in initial_states(state, config, groups):
-        values[rows, : states.shape[1]] = states @ state.memory["value_weight"] + state.memory["value_bias"]
+        values[rows, : states.shape[1]] = fitted(state, states)
     no_penalty = torch.zeros_like(values)
     rewards = rl.token_rewards(groups.scores.flatten(), no_penalty, mask, 0.0)
     advantages, _ = rl.gae(rewards, values * mask, mask, 1.0, config.gae_lambda)
@@ -79,9 +77,7 @@ def fit_critic(trainer: Trainer, state: TrainState, config: DirectAdvantageConfi
         states[rows, : part.shape[1]] = part
     targets = groups.scores.expand_as(mask)[mask].double()
     prompts = groups.positions.unsqueeze(1).expand_as(mask)[mask]
-    weight, bias, held_out = ridge(states[mask].double(), targets, prompts)
-    state.memory = {"value_weight": weight[0].float(), "value_bias": bias[0].float()}
-    return {**spent, **explained(targets, targets - held_out)}
+    return {**spent, **keep_fit(state, states[mask], targets, prompts)}
 
 
 @torch.no_grad()

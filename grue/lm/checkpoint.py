@@ -247,18 +247,13 @@ def is_unfinished(folder: Path) -> bool:
     return (folder.resolve().parent / RUN_ID).exists()
 
 
-def _task_flags(manifest: CheckpointManifest) -> str:
-    if manifest.suite == OWN:
-        return "the file of that task, --task FILE.toml"
-    return f"--suite {manifest.suite} --task {manifest.task}"
-
-
 def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
     """Raise a DataError if a checkpoint is of another task."""
     if (manifest.suite, manifest.task) != (task.suite, task.name):
+        flags = f"--suite {manifest.suite} --task {manifest.task}"
         raise DataError(
-            f"{folder}: trained on {manifest.suite}/{manifest.task}, not on {task.suite}/{task.name}; "
-            f"use {_task_flags(manifest)}, or another checkpoint."
+            f"{folder}: trained on {manifest.suite}/{manifest.task}, not on {task.suite}/{task.name}; use "
+            f"{'the file of that task, --task FILE.toml' if manifest.suite == OWN else flags}, or another checkpoint."
         )
 
 

@@ -103,19 +103,11 @@ def weights_and_biases(plan: Plan, done: int) -> Shown:
         reinit="create_new",
         settings=wandb.Settings(console="off", quiet=True, finish_timeout=FINISH_SECONDS),
     )
-    begin = int(run.step)
-
-    def figures(values: Mapping[str, Any], step: int) -> None:
-        if step >= begin:
-            run.log(dict(values), step=step)
-
-    def samples(rows: Sequence[tuple[str, str, float]], step: int) -> None:
-        figures({"samples": wandb.Table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
 
     def warning(message: str, step: int) -> None:
         run.alert(title="warning", text=f"update {step}: {message}", level="WARN")
 
-    return Shown(figures, samples, warning, lambda exit_code: run.finish(exit_code=exit_code))
+    return _tables(run, wandb, int(run.step), warning, lambda exit_code: run.finish(exit_code=exit_code))
 
 
 def trackio(plan: Plan, done: int) -> Shown:
@@ -133,17 +125,26 @@ def trackio(plan: Plan, done: int) -> Shown:
         embed=False,
     )
 
-    def figures(values: Mapping[str, Any], step: int) -> None:
-        run.log(dict(values), step=step)
-
-    def samples(rows: Sequence[tuple[str, str, float]], step: int) -> None:
-        figures({"samples": library.Table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
-
     def warning(message: str, step: int) -> None:
         with redirect_stdout(io.StringIO()):  # trackio would print it, too
             run.alert(title="warning", text=message, step=step)
 
-    return Shown(figures, samples, warning, lambda exit_code: library.finish())
+    return _tables(run, library, 0, warning, lambda exit_code: library.finish())
+
+
+def _tables(
+    run: Any, library: Any, begin: int, warning: Callable[[str, int], None], close: Callable[[int], None]
+) -> Shown:
+    """Return a run of Weights & Biases, or of trackio, which has the same functions, from the step `begin` on."""
+
+    def figures(values: Mapping[str, Any], step: int) -> None:
+        if step >= begin:
+            run.log(dict(values), step=step)
+
+    def samples(rows: Sequence[tuple[str, str, float]], step: int) -> None:
+        figures({"samples": library.Table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
+
+    return Shown(figures, samples, warning, close)
 
 
 # By the name of the package that each needs, which is also the extra that installs it.

@@ -20,7 +20,6 @@ import torch
 from transformers import PreTrainedModel
 
 from grue import claims, files
-from grue.algorithms import SUPERVISED
 from grue.data.load import few_of, load_examples, obtain
 from grue.errors import ConfigError, DataError, GrueError
 from grue.evaluation.comparison import Worth
@@ -393,7 +392,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
     began = ""
     if plan.init is not None:
         manifest = _checked_manifest(plan, plan.init)
-        training, began = training_of_start(manifest), manifest.weights
+        training, began = dict(manifest.training), manifest.weights
     precision = plan.config.precision
     assert precision != "auto", "a plan has settled it"
     check_precision(precision, distributed.device)
@@ -430,18 +429,6 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
     )
     few = few_of(validation, plan.config.validation_examples)
     return Run(plan=plan, trainer=trainer, validation=few, observer=observer, stop=stop, training=training, start=began)
-
-
-def training_of_start(manifest: checkpoint.CheckpointManifest) -> dict[str, float]:
-    """Return the training cost of the checkpoint that a run starts from, as far as it is known.
-
-    Older versions recorded only tokens, episodes and seconds. Supervised training from a backbone samples and rewards
-    nothing.
-    """
-    training = dict(manifest.training)
-    if manifest.algorithm == SUPERVISED and not manifest.start:
-        training = {"generated_tokens": 0.0, "reward_calls": 0.0} | training
-    return {cost: training[cost] for cost in COSTS if cost in training}
 
 
 def with_cost(training: Mapping[str, float], spent: Mapping[str, float | None]) -> dict[str, float]:

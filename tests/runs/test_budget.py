@@ -80,7 +80,7 @@ def test_supervised_training_draws_and_rewards_nothing(tmp_path, unvalidated, st
     assert len(steps) == 10 and not (tmp_path / "rewards.jsonl").exists()
 
 
-def test_what_an_algorithm_or_older_code_does_not_say_is_unknown_and_not_0(tmp_path, unvalidated):
+def test_what_an_algorithm_does_not_say_is_unknown_and_not_0(tmp_path, unvalidated):
     run, algorithm = tiny.run("causal", "reinforce", tmp_path / "a", updates=1), find_algorithm("reinforce")
 
     def update(*given):
@@ -89,23 +89,6 @@ def test_what_an_algorithm_or_older_code_does_not_say_is_unknown_and_not_0(tmp_p
 
     run.carry_out(dataclasses.replace(algorithm, update=update))
     assert set(run.training) == {"tokens", "reward_calls", "seconds"} and run.training["reward_calls"] == 12
-    older = tiny.run("causal", "reinforce", tmp_path / "b", updates=2, stop=lambda: True)
-    before = older.training = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}  # what older versions saved
-    with pytest.raises(training.Interrupted):
-        tiny.train(older)
-    again = tiny.train(tiny.run("causal", "reinforce", tmp_path / "b", updates=2))
-    assert set(again.training) == set(before) and again.training["episodes"] == 24
-
-
-def test_a_chain_adds_up_what_its_start_states():
-    older = {"tokens": 10.0, "episodes": 8.0, "seconds": 1.0}
-    supervised = dataclasses.replace(saving.MANIFEST, algorithm="supervised", training=older)
-    started = training.training_of_start
-    assert started(supervised) == older | {"generated_tokens": 0.0, "reward_calls": 0.0}
-    assert started(dataclasses.replace(supervised, start="of unknown kind")) == older
-    assert started(dataclasses.replace(supervised, algorithm="ppo")) == older
-    stated = dict.fromkeys(COSTS, 3.0)
-    assert started(dataclasses.replace(supervised, training=stated | {"else": 1.0})) == stated
 
 
 def test_the_best_and_the_last_state_what_each_took_and_the_earlier_of_equals_is_the_best(tmp_path, monkeypatch):
