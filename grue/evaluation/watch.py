@@ -28,7 +28,7 @@ from grue.evaluation.prompting import Asking, by_chat
 from grue.evaluation.reward_models import named_in, recorded
 from grue.evaluation.rewards import Reward, mean
 from grue.evaluation.scoring import Prepare, Scored, prepared_once, score_predictions
-from grue.lm.divergence import kl_divergence
+from grue.lm.forward import kl_divergence
 from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id
 from grue.lm.tokens import encode_prompts

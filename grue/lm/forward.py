@@ -6,6 +6,7 @@ V is the number of rows of the language head, which may exceed the tokenizer's s
 extra ids are actions like any other and decode to nothing, as in Hugging Face's `generate`.
 """
 
+from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
 
@@ -15,6 +16,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast
 
+from grue.lm import distributions
 from grue.lm.model import dropout_rates, is_seq2seq, is_wide, recomputes, start_id
 from grue.lm.tokens import Tokens
 
@@ -84,6 +86,22 @@ def trunk_states(model: PreTrainedModel, prompts: Tokens, responses: Tokens, enc
     out = model.base_model(**_causal_inputs(prompts, responses), use_cache=False)
     states: Tensor = out.last_hidden_state
     return states[:, -length - 1 : -1]
+
+
+@torch.no_grad()
+def kl_divergence(
+    policy: PreTrainedModel, other: AbstractContextManager[PreTrainedModel], prompts: Tokens, responses: Tokens
+) -> Tensor:
+    """Return KL(policy ‖ other) of each response, [B] in nats: the sum over its tokens of Σ_v π(v) log π(v)/π₀(v).
+
+    The mean over responses that the policy drew at temperature 1 is an unbiased estimate of the KL of whole responses.
+    It is never negative and has less variance than the sum of the drawn tokens' log-ratios, since only the contexts are
+    sampled. `other` yields the model to compare with, which may be the policy without its adapter.
+    """
+    now, _ = forward(policy, prompts, responses)
+    with other as model:
+        before, _ = forward(model, prompts, responses)
+    return distributions.kl_divergence(now, before).masked_fill(~responses.mask, 0.0).sum(1)
 
 
 def _causal_inputs(prompts: Tokens, responses: Tokens) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from grue.evaluation.comparison import Worth, worth_of, worth_of_mean
 from grue.evaluation.predict import Response, as_predictions, as_responses, plain_sampling, respond, reward_inputs
 from grue.evaluation.rewards import Reward, mean
 from grue.evaluation.scoring import Prepare, score_predictions
-from grue.lm.divergence import kl_divergence
+from grue.lm.forward import kl_divergence
 from grue.lm.model import cast_once
 from grue.lm.seeds import example_uniforms
 from grue.lm.sharding import gathered

@@ -8,7 +8,7 @@ from support.late import lates
 from grue.tasks import Generation
 
 torch, tiny, scored = lates("torch support.tiny support.scored")
-sampling, tokens, divergence, scoring = lates("sampling tokens divergence log_probs", "grue.lm.")
+sampling, tokens, divergence, scoring = lates("sampling tokens forward log_probs", "grue.lm.")
 
 
 def log_probs(model, prompts, responses):
