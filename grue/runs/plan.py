@@ -20,7 +20,7 @@ from grue.runs import learned, rewarded
 from grue.runs.algorithms import PASSED, split_algorithm
 from grue.runs.named import ImpactPrompts, parse_reference, parse_select
 from grue.runs.recipes import adds_mask, make_config
-from grue.runs.recorded import recorded
+from grue.runs.recorded import effective_settings
 from grue.runs.request import RunRequest
 from grue.task_files import SUITES
 from grue.tasks import Backbone, Task, split_of
@@ -136,7 +136,7 @@ class Plan:
             "data_sha256": local_data_id(self.task, self.data_dir, self.split, "validation"),
             "data_dir": "" if self.data_dir is None else str(self.data_dir.resolve()),
             "init_sha256": "" if manifest is None else manifest.weights,
-            "config": recorded(self.config),
+            "config": effective_settings(files.plain(self.config)),
         }
         models = reward_models.recorded(self.reward, self.task)
         if (data := learned.data_of(self.config)) is not None:

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grue import files
-from grue.rl.settings import OF_A_MASK, Common
+from grue.rl.settings import OF_A_MASK
 
 LATER: Mapping[str, Any] = {
     **{"select": None, "reference": None, "redraws": 0, "calibration_samples": 0, "calibration_tilt": 0.0},
@@ -13,11 +12,6 @@ LATER: Mapping[str, Any] = {
     **{"validate_on": "decoding", "keep": "best", "rewrite": False},
 }
 """Settings that were added after runs had been recorded, with the values that change nothing."""
-
-
-def recorded(config: Common) -> dict[str, Any]:
-    """Return settings as a run's record keeps them."""
-    return effective_settings(files.plain(config))
 
 
 def effective_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

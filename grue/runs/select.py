@@ -167,7 +167,10 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
 
 
 def _of_impact(trainer: Trainer, setting: ImpactPrompts) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the prompts whose learning impact in an earlier run was high enough, and the cost of that run."""
+    """Return the prompts whose learning impact in an earlier run was high enough, and the cost of that run.
+
+    That of choosing its own prompts is part of it; what is unknown is missing.
+    """
     impacts = impact.impacts(setting.run)
     mine = {example.id for example in trainer.examples}
     ours = {key: value for key, value in impacts.items() if key in mine}
@@ -180,11 +183,6 @@ def _of_impact(trainer: Trainer, setting: ImpactPrompts) -> tuple[dict[str, floa
             f"select: none of {len(ours)} prompts has an impact above {setting.threshold:g}; theirs in {setting.run} "
             f"are {min(ours.values()):.3f} to {max(ours.values()):.3f}. Lower the threshold."
         )
-    return kept, _cost(setting.run)
-
-
-def _cost(run: Path) -> dict[str, float]:
-    """Return the cost of an earlier run, with that of choosing its own prompts; what is unknown is missing."""
-    own, path = impact.cost(run), run / NAME
+    own, path = impact.cost(setting.run), setting.run / NAME
     chosen = files.load_json(path, Selection).training if path.exists() else dict.fromkeys(COSTS, 0.0)
-    return {name: own[name] + chosen[name] for name in COSTS if name in own and name in chosen}
+    return kept, {name: own[name] + chosen[name] for name in COSTS if name in own and name in chosen}
