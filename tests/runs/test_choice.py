@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.late import late
 
+from grue import files
 from grue.evaluation.rewards import make_reward
 from grue.lm.checkpoint import FINAL, read_manifest
 from grue.runs.choice import choice
@@ -145,9 +146,11 @@ def test_by_default_answers_are_decoded_as_before_and_the_record_is_what_it_was(
     for algorithm in ("ppo", "supervised"):
         config = make_config(task, algorithm, {})
         assert validation.answering(task, config) == task.decoding
-        recorded = records.recorded(config)
+        recorded = records.effective_settings(files.plain(config))
         assert not {"validate_on", "keep"} & recorded.keys()
-        other = records.recorded(dataclasses.replace(config, validate_on="rollouts", keep="last"))
+        other = records.effective_settings(
+            files.plain(dataclasses.replace(config, validate_on="rollouts", keep="last"))
+        )
         assert other == {**recorded, "validate_on": "rollouts", "keep": "last"}
 
 
