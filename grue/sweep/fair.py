@@ -48,8 +48,12 @@ def fair_grid(
         settings: Of every method; the start and its controls keep those of the recipes.
 
     Raises:
-        ConfigError: There is nothing to compare, a method is named twice, or one lacks one of the settings.
+        ConfigError: There is nothing to compare, or nothing to compare it by; a method is named twice, or one lacks one
+            of the settings.
     """
+    metrics = [spec for source in grid.task_list() for spec in load_task(source, grid.suite).metrics]
+    if not any(spec.axis == "preference" for spec in metrics):
+        raise ConfigError("No task has a metric of preference, by which systems are compared: name one that has.")
     names = [_whole(name, from_backbone) for name in methods]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--algos names {doubled[0]} twice; name each method once.")
@@ -139,7 +143,7 @@ class TunedRate:
     """A method's trials on a task.
 
     Attributes:
-        reached: Learning rate → the best preference on validation, 0–100.
+        reached: Learning rate → the best preference on validation, 0–100, or reward on a task without preference.
     """
 
     source: str
@@ -159,7 +163,8 @@ def chosen_rates(trials: SweepGrid, runs: Path) -> list[TunedRate]:
         assert isinstance(job.entry, GridEntry)
         if "learning_rate" in job.entry.set:
             log, _ = read_log(runs / job.id / LOG)
-            best = max(line["validation/preference"] for _, line in log if "validation/preference" in line)
+            values = [line.get("validation/preference", line.get("validation/reward")) for _, line in log]
+            best = max(value for value in values if value is not None)
             reached.setdefault((job.source, job.algorithm), {})[job.entry.set["learning_rate"]] = best
     return [TunedRate(source, algorithm, values) for (source, algorithm), values in reached.items()]
 

@@ -170,6 +170,20 @@ def test_the_rate_that_validated_best_is_taken_on_its_task(tmp_path):
     assert chosen["imdb", "supervised"].entry.set == {}
 
 
+def test_without_a_metric_of_preference_nothing_can_be_compared(tmp_path):
+    path = small_task(tmp_path)
+    table = files.read_toml(path)
+    files.write_toml(path, table | {"metrics": [{**one, "axis": "naturalness"} for one in table["metrics"]]})
+    with pytest.raises(ConfigError, match="No task has a metric of preference"):
+        fair_grid(SweepGrid(tasks=(str(path),)), ["ppo"])
+    grid = fair_grid(SweepGrid(tasks=(str(path), "imdb")), ["ppo"])
+    trials = trial_grid(grid.on_tasks([str(path)]), 2)
+    for job, reward in zip(plan_jobs(trials)[1:], (0.25, 0.5), strict=True):  # behind the start
+        files.write_jsonl(tmp_path / job.id / "train.jsonl", [{"update": 0, "validation/reward": reward}])
+    (choice,) = chosen_rates(trials, tmp_path)
+    assert list(choice.reached.values()) == [0.25, 0.5]
+
+
 def test_the_report_says_what_is_not_decided_and_what_was_tried(tmp_path):
     rows = [
         both("zero-shot", 20, 60, SMALL),
