@@ -271,15 +271,14 @@ def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone) -> 
         )
 
 
-def check_best(folder: Path) -> None:
-    """Raise a DataError if the best checkpoint, to which a saved state refers, is missing or damaged.
+def check_kept(folder: Path) -> None:
+    """Raise a DataError if a run's checkpoint is missing or damaged, without which it can neither resume nor be used.
 
-    It may be newer than the state: then the updates in between are repeated, and it is replaced by an identical one.
+    It may be newer than the state that a run resumes from: then the updates in between are repeated, and it is replaced
+    by an identical one.
     """
     try:
         read_manifest(folder)
     except DataError as error:
-        raise DataError(
-            f"The run cannot resume without its best checkpoint. Restore it, or remove {folder.parent} to start over. "
-            f"({error})"
-        ) from error
+        cure = f"Restore the run's checkpoint, or remove {folder.parent} to start it again."
+        raise DataError(f"{error} {cure}") from error

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from grue import claims, files
 from grue.data.load import few_of, load_examples, obtain
-from grue.errors import ConfigError, DataError, GrueError
+from grue.errors import ConfigError, GrueError
 from grue.evaluation.comparison import Worth
 from grue.evaluation.rewards import make_reward
 from grue.evaluation.scoring import Prepare, prepared_once
@@ -188,7 +188,7 @@ class Run:
         if self.is_main and saved is not None:
             log.rewind(self.log_path, saved["log"], done)
             rewarded.rewind(self.rewards_path, done)
-            checkpoint.check_best(self.plan.checkpoint)
+            checkpoint.check_kept(self.plan.checkpoint)
             self.lines = [line for _, line in log.read_log(self.log_path)[0] if log.is_update(line)]
         elif self.is_main:
             self.log_path.unlink(missing_ok=True)
@@ -333,11 +333,7 @@ def train(
     if not finished(plan):
         _carry_out(plan, observer, stop, distributed)
     elif distributed.is_main:
-        try:
-            checkpoint.read_manifest(plan.checkpoint)
-        except DataError as error:
-            cure = f"The run is finished; restore its checkpoint, or remove {plan.folder} to train again."
-            raise DataError(f"{error} {cure}") from error
+        checkpoint.check_kept(plan.checkpoint)
     distributed.barrier()
     if distributed.is_main:
         states.discard_states(plan.folder / STATES)  # left behind if killed after the log's last line
