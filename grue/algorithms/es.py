@@ -30,12 +30,12 @@ from torch import Tensor
 
 from grue.algorithms.cards.es import CARD, ESConfig
 from grue.errors import ConfigError, TrainingError
+from grue.lm.constraints import find_stops
 from grue.lm.distributed import rows_of
 from grue.lm.forward import encode
 from grue.lm.model import eos_id
 from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import generator
-from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.rl import trainer as base
 from grue.rl.optimize import step

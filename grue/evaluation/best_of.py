@@ -18,12 +18,12 @@ from grue.errors import ConfigError
 from grue.evaluation.predict import Response, Spent, as_predictions, as_responses, reward_inputs
 from grue.evaluation.rewards import REWARDS, make_reward, parse_reward
 from grue.lm import distributions
+from grue.lm.constraints import find_stops
 from grue.lm.forward import encode, forward
 from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import Guide, Rollout, sample_responses
 from grue.lm.seeds import example_uniforms, sample_seed
-from grue.lm.stops import find_stops
 from grue.lm.tokens import Tokens, encode_prompts
 from grue.lookups.consensus import most_central
 from grue.metrics.card import CARDS, MODEL

@@ -15,7 +15,7 @@ from grue.errors import ConfigError
 from grue.evaluation.best_of import Batch, Guides, Worth, draws, is_oracle, make_worth
 from grue.evaluation.predict import Response, Spent, as_predictions, as_responses
 from grue.lm import checkpoint
-from grue.lm.constraints import end_ids
+from grue.lm.constraints import end_ids, find_stops
 from grue.lm.device import scoring_device
 from grue.lm.forward import Steps, encode
 from grue.lm.load import LoadedModel, family_of, load_language_model
@@ -23,7 +23,6 @@ from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.reward_folder import REWARD
 from grue.lm.sampling import Begun, sample_responses
 from grue.lm.seeds import derived_seed, example_uniforms
-from grue.lm.stops import find_stops
 from grue.lm.tokens import Tokens
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task

@@ -13,12 +13,11 @@ from grue import files
 from grue.errors import DataError
 from grue.evaluation.predictions import prediction_record, read_predictions, write_predictions
 from grue.lm import distributions
-from grue.lm.constraints import end_ids
+from grue.lm.constraints import end_ids, find_stops
 from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id, is_seq2seq, start_id
 from grue.lm.sampling import broken_logits, sample_responses
 from grue.lm.seeds import example_uniforms, sample_seed
-from grue.lm.stops import find_stops
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts
 from grue.records import Draw, Example, Prediction
 from grue.tasks import Generation, Task

@@ -56,12 +56,12 @@ def rewriter_feedback(name: str, task: Task) -> Feedback:
     """Return the function of (examples, texts) that values each token of a text, or the text if tokens are unknown."""
     import torch
 
+    from grue.lm.constraints import find_stops
     from grue.lm.device import scoring_device
     from grue.lm.load import family_of, load_language_model
     from grue.lm.model import eos_id
     from grue.lm.rewriting import with_responses
     from grue.lm.sampling import sample_responses
-    from grue.lm.stops import find_stops
     from grue.lm.tokens import Tokens, decode_responses, encode_prompts, encode_responses, length_batches, padded
 
     check_rewriter(name, task)

@@ -15,11 +15,10 @@ from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
 from grue.lm import distributions
-from grue.lm.constraints import end_ids, openings
+from grue.lm.constraints import Stops, end_ids, openings
 from grue.lm.forward import Steps
 from grue.lm.log_probs import TokenLogProbs, token_scores
 from grue.lm.model import display_name, is_wide, vocabulary_size
-from grue.lm.stops import Stops
 from grue.lm.tokens import Tokens
 from grue.tasks import Generation
 

@@ -19,13 +19,13 @@ from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
 from grue.lm import distributions
+from grue.lm.constraints import find_stops
 from grue.lm.distributed import DistributedContext, Side, rows_of
 from grue.lm.forward import encode
 from grue.lm.model import cast_once, eos_id, is_seq2seq
 from grue.lm.sampling import KeptScores, Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.sharding import whole
-from grue.lm.stops import find_stops
 from grue.lm.tokens import decode_responses, encode_prompts
 from grue.records import Example
 from grue.rl import functional as rl

@@ -11,7 +11,7 @@ from grue.errors import ConfigError, UnknownName
 torch, tiny = late("torch"), late("support.tiny")
 guided, decoding = late("grue.evaluation.guided"), late("grue.evaluation.decoding")
 forward, sampling = late("grue.lm.forward"), late("grue.lm.sampling")
-seeds, tokens, stops = late("grue.lm.seeds"), late("grue.lm.tokens"), late("grue.lm.stops")
+seeds, tokens, stops = late("grue.lm.seeds"), late("grue.lm.tokens"), late("grue.lm.constraints")
 
 FAMILIES = ["causal", "seq2seq"]
 COUNT = "support.rewards:count_the"

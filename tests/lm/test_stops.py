@@ -7,7 +7,7 @@ from grue.tasks import Generation, Prompt
 
 torch, transformers, backends, tiny = lates("torch transformers tokenizers support.tiny")
 sampling, tokens, stopping, lm, predicting = lates(
-    "lm.sampling lm.tokens lm.stops lm.model evaluation.predict", "grue."
+    "lm.sampling lm.tokens lm.constraints lm.model evaluation.predict", "grue."
 )
 
 FAMILIES = ["causal", "seq2seq"]
