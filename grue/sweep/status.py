@@ -1,6 +1,5 @@
 """The status of a sweep: every job with its state and the latest figures of its log."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,11 +55,6 @@ def state_of(record: Record, job: Job) -> State:
     if last is None or last.state == "finished":
         return "waiting"  # never started, or its files are gone
     return "stopped" if last.state == "running" and not record.held() else last.state
-
-
-def counts(rows: Iterable[JobRow]) -> dict[State, int]:
-    """Return the number of jobs in each state."""
-    return dict(Counter(row.state for row in rows))
 
 
 def _row(record: Record, job: Job, state: State) -> JobRow:
