@@ -285,25 +285,22 @@ def place(parameters: Sequence[Tensor], vector: Tensor) -> None:
         parameter.copy_(part)
 
 
-def conjugate_gradient(
-    product: Callable[[Tensor], Tensor], target: Tensor, steps: int, tolerance: float = 1e-10
-) -> tuple[Tensor, Tensor]:
+def conjugate_gradient(product: Callable[[Tensor], Tensor], target: Tensor, steps: int) -> tuple[Tensor, Tensor]:
     """Solve H x = target for a positive definite H that is given by its products with vectors.
 
-    Hestenes and Stiefel (1952), from x = 0.
+    Hestenes and Stiefel (1952), from x = 0, until ‖target − H x‖² is no more than 1e-10 ‖target‖².
 
     Args:
         product: v → H v, [N] → [N].
         target: [N].
         steps: Most products.
-        tolerance: Stop once ‖target − H x‖² is no more than this share of ‖target‖².
 
     Returns:
         x and the residual target − H x, [N] each.
     """
     solution, residual = torch.zeros_like(target), target.clone()
     direction, squared = residual.clone(), residual.dot(residual)
-    enough = tolerance * squared
+    enough = 1e-10 * squared
     for _ in range(steps):
         if squared <= enough:
             break

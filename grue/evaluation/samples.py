@@ -135,7 +135,7 @@ def _draw(task: Task, system: System, batch: Sequence[Example], header: ScoredHe
     tokens = [0 for _ in batch]
     for _, responses in draws(system.loaded, task, batch, header.generation, system.seed, header.samples):
         inputs = reward_inputs(responses)
-        beside = ids_beside_text(*system.loaded, **inputs, stop=header.generation.stop)
+        beside = ids_beside_text(*system.loaded, **inputs)
         for place, (one, worth, ids) in enumerate(zip(responses, reward(batch, **inputs), beside, strict=True)):
             tokens[place] += len(one.token_ids)
             if worth is not None:

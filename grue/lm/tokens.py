@@ -118,7 +118,6 @@ def ids_beside_text(
     texts: Sequence[str],
     truncated: Sequence[bool],
     token_ids: Sequence[Sequence[int]],
-    stop: Sequence[str] = (),
 ) -> list[tuple[int, ...] | None]:
     """Return the ids of drawn responses, or None if encoding the text gives the same: a text has many spellings."""
     ends = end_ids(model, eos_id(model, tokenizer))

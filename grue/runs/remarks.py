@@ -47,7 +47,7 @@ def remarks(diagnosis: Diagnosis) -> list[Remark]:
         _reward(diagnosis, config),
         *_critic(diagnosis, config),
         _update(diagnosis, config),
-        _responses(diagnosis, config),
+        _responses(diagnosis),
         _time(diagnosis),
     ]
 
@@ -148,7 +148,7 @@ def _update(diagnosis: Diagnosis, config: RolloutConfig) -> Remark:
     return Remark("update", "; ".join(parts), meaning, cure)
 
 
-def _responses(diagnosis: Diagnosis, config: RolloutConfig) -> Remark:
+def _responses(diagnosis: Diagnosis) -> Remark:
     ended = "all of one length" if diagnosis.fixed_length else f"{diagnosis.ended:.0%} end by themselves"
     finding = f"{diagnosis.length:.1f} tokens, {ended}; entropy {diagnosis.entropy:.2f} nats a token"
     cure = None

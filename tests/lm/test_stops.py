@@ -108,7 +108,7 @@ def test_a_stopped_response_is_learnt_with_its_own_end_and_a_reference_with_the_
     model, tokenizer, rollout = drawn(family, stop=stop)
     ids, cut = rollout.responses.lists(), rollout.truncated.tolist()
     texts = tokens.decode_responses(tokenizer, rollout.responses, rollout.truncated, stop)
-    beside = tokens.ids_beside_text(model, tokenizer, texts, cut, ids, stop)
+    beside = tokens.ids_beside_text(model, tokenizer, texts, cut, ids)
     again = tokens.target_ids(tokenizer, [EOS], family == "seq2seq", texts, cut, beside, stop)
     assert again == ids
     assert any(row[-1] != EOS and not short for row, short in zip(again, cut, strict=True))
