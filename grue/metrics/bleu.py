@@ -19,6 +19,7 @@ from grue.metrics.tokens import Tokenizer
 from grue.metrics.treebank import TOKENIZERS
 from grue.records import Example
 
+ORDER = 4  # of sacreBLEU
 Ngrams = Counter[tuple[str, ...]]
 Statistics = Callable[[Sequence[Example], Sequence[str]], FloatArray]
 
@@ -150,7 +151,7 @@ def sacrebleu(tokenize: str = "13a", lowercase: bool = False) -> Summed:
         tokenized: str = library.tokenizer((text.lower() if lowercase else text).rstrip())
         return tokenized.split()
 
-    def value(row: FloatArray) -> float:
+    def value(row: FloatArray, effective_order: bool = False) -> float:
         candidate_length, reference_length, *counts = map(int, row)
         score = library.compute_bleu(
             correct=counts[:ORDER],
@@ -158,7 +159,7 @@ def sacrebleu(tokenize: str = "13a", lowercase: bool = False) -> Summed:
             sys_len=candidate_length,
             ref_len=reference_length,
             smooth_method="exp",
-            effective_order=False,
+            effective_order=effective_order,
         )
         return float(score.score)
 
@@ -168,28 +169,8 @@ def sacrebleu(tokenize: str = "13a", lowercase: bool = False) -> Summed:
         statistics,
         value,
         prepare,
-        single=_sentence_value,
+        single=partial(value, effective_order=True),
     )
-
-
-ORDER = 4  # of sacreBLEU
-
-
-def _sentence_value(row: FloatArray) -> float:
-    """Return sacreBLEU's sentence BLEU of one row of counts; the library's own function also builds a report."""
-    candidate_length, reference_length, *counts = row.tolist()
-    if not any(counts[:ORDER]):
-        return 0.0
-    logs = []
-    halves = 1.0
-    for matched, total in zip(counts[:ORDER], counts[ORDER:], strict=True):
-        if not total:
-            break
-        if not matched:  # counts as half a match, the next such order as a quarter, and so on
-            halves *= 2
-        logs.append(math.log(100.0 * matched / total if matched else 100.0 / (halves * total)))
-    brevity = 1.0 if candidate_length >= reference_length else math.exp(1 - reference_length / candidate_length)
-    return brevity * math.exp(sum(logs) / len(logs))
 
 
 METRICS: dict[str, MetricFactory] = {
