@@ -150,11 +150,7 @@ def difference(
         b_values: [B's seeds, examples] the same examples.
         a_scores: A's scores by seed, 0–100.
         b_scores: B's scores by seed.
-        generator: The source of the draws.
         paired: Whether seed k of A and seed k of B are a pair, which began from the same weights.
-
-    Raises:
-        ValueError: The shapes do not fit, or there are fewer than two examples.
     """
     compared = contrast(a_values, b_values, a_scores, b_scores, paired)
     return judge(compared, draw(compared, generator, draws), generator)
@@ -167,14 +163,7 @@ def contrast(
     b_scores: Sequence[float],
     paired: bool = False,
 ) -> Contrast:
-    """Return the data behind the difference of two systems; arguments and errors as in `difference`."""
-    examples = a_values.shape[1]
-    if a_values.shape != (len(a_scores), examples) or b_values.shape != (len(b_scores), examples):
-        raise ValueError(f"values {a_values.shape} and {b_values.shape} of {len(a_scores)} and {len(b_scores)} seeds")
-    if examples < 2:
-        raise ValueError(f"{examples} example: there is no spread to measure")
-    if paired and len(a_scores) != len(b_scores):
-        raise ValueError(f"{len(a_scores)} and {len(b_scores)} seeds are no pairs")
+    """Return the data behind the difference of two systems; arguments as in `difference`, of two examples at least."""
     value = mean(a_scores) - mean(b_scores)
     raw = _means_of_seeds(a_values) - _means_of_seeds(b_values)
     whole = _variance_of_mean(raw)

@@ -58,18 +58,6 @@ def test_probabilities_are_the_closed_forms_and_turn_the_quantiles_round():
         assert student_t_p(np.array([quantile]), np.array([degrees])) == pytest.approx(0.05, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("function", "argument", "degrees"),
-    [
-        *((student_t_quantile, *each) for each in ((0, 5), (1, 5), (0.9, 0.5), (0.9, math.nan))),
-        *((student_t_p, *np.array([each]).T) for each in ((-1.0, 5), (math.nan, 5), (1, 0.5), (1, math.nan))),
-    ],
-)
-def test_what_has_no_quantile_and_no_probability_is_refused(function, argument, degrees, refused):
-    with refused(ValueError):
-        function(argument, degrees)
-
-
 # --- means and the t interval ----------------------------------------------------------------------------------------
 
 

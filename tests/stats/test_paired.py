@@ -142,16 +142,6 @@ def test_p_is_never_0_and_the_interval_is_a_quantile_of_the_noise():
     assert found.interval.half_width == pytest.approx(0.95, abs=0.011)
 
 
-@pytest.mark.parametrize(
-    ("seeds_a", "examples_a", "seeds_b", "examples_b", "scores_a", "paired"),
-    [(2, 3, 1, 4, 2, False), (2, 3, 1, 3, 1, False), (1, 1, 1, 1, 1, False), (2, 3, 1, 3, 2, True)],
-)
-def test_values_that_do_not_fit_are_refused(seeds_a, examples_a, seeds_b, examples_b, scores_a, paired, refused):
-    values = np.zeros((seeds_a, examples_a)), np.zeros((seeds_b, examples_b))
-    with refused(ValueError):
-        contrast(*values, [0.0] * scores_a, [0.0], paired=paired)
-
-
 # --- several tasks ---------------------------------------------------------------------------------------------------
 
 

@@ -49,12 +49,6 @@ def test_over_seven_tasks_the_best_and_the_worst_have_no_weight_and_no_order_mat
     assert repr(iqm(RAGGED)) == repr(iqm({task: values[::-1] for task, values in reversed(RAGGED.items())}))
 
 
-@pytest.mark.parametrize("scores", [{}, {"a": []}, RAGGED | {"b": [3.0, math.nan]}], ids=str)
-def test_scores_without_a_middle_are_refused(scores, refused):
-    with refused(ValueError):
-        iqm(scores)
-
-
 def test_the_page_shows_what_is_printed():
     outcome = doctest.testfile(str(ROOT / "docs/background/statistics.md"), module_relative=False)
     assert outcome.failed == 0 < outcome.attempted
