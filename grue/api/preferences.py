@@ -10,7 +10,6 @@ from grue.data.scored import read_header
 from grue.errors import ConfigError, escaped
 from grue.lm.reward_folder import RewardManifest, read_reward_manifest
 from grue.preferences.make import Choice, Ties, from_predictions, from_samples, from_study
-from grue.preferences.read import answered_split
 from grue.preferences.settings import reward_settings
 from grue.task_files import OWN, is_named, task_names
 from grue.tasks import Task
@@ -245,4 +244,10 @@ def task_and_split(
             'task="NAME" in Python.'
         )
     of_task = as_task(task, suite)
-    return of_task, answered_split(path, of_task, header, split)
+    answered = None if header is None else header.split
+    if answered and split and Path(answered).name != Path(split).name:
+        raise ConfigError(
+            f"{path}: its header says that it answers prompts of the split {escaped(repr(answered))}, not of "
+            f"{split!r}; leave --split out, or choose another file."
+        )
+    return of_task, split or answered or of_task.data.reward_split

@@ -46,17 +46,16 @@ def evaluate_reward_model(
     examples: Sequence[Example],
     part: Chosen | None = None,
     *,
-    split: str | None = None,
+    split: str,
 ) -> Evaluation:
     """Evaluate a reward model on the pairs of a file.
 
     Args:
         examples: Those of the split of the prompts.
         part: Of the file. [default: test if it was trained on the file or the file names parts, else all]
-        split: The name of that split. [default: the one that policies learn from with a reward]
+        split: The name of that split.
 
     Raises:
-        ConfigError: The file's header names another split.
         DataError: The folder or the file cannot be read, or is of another task, or the part is empty.
     """
     model, tokenizer, manifest = load_reward_model(folder)

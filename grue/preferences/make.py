@@ -19,7 +19,6 @@ from grue.errors import ConfigError, DataError, SubmissionError, escaped
 from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.rewards import Reward, make_reward
 from grue.preferences.answers import JudgedItem, read_judged_items, who_answered
-from grue.preferences.read import answered_split
 from grue.records import Example, check_number, check_seed, legible
 from grue.tasks import Task
 
@@ -50,11 +49,7 @@ class SyntheticAnnotator:
 
 
 def parse_noise(text: str) -> SyntheticAnnotator:
-    """Return the annotator that `--noise` names.
-
-    Raises:
-        ConfigError: It is invalid.
-    """
+    """Return the annotator that `--noise` names; a ConfigError if it is invalid."""
     kind, colon, value = text.partition(":")
     if text == "none":
         return SyntheticAnnotator("none")
@@ -87,11 +82,7 @@ class Choice:
     shares: Mapping[str, float] | None = None
 
     def check(self) -> SyntheticAnnotator:
-        """Return the annotator.
-
-        Raises:
-            ConfigError: An argument is invalid.
-        """
+        """Return the annotator; a ConfigError if an argument is invalid."""
         if self.pairs is not None:
             check_number("pairs", self.pairs)
         if self.ties not in (options := get_args(Ties)):
@@ -114,24 +105,23 @@ Candidate = tuple[Example, ScoredResponse, ScoredResponse]
 
 
 def from_samples(
-    path: Path, task: Task, examples: Sequence[Example], choice: Choice, output: Path, *, split: str | None = None
+    path: Path, task: Task, examples: Sequence[Example], choice: Choice, output: Path, *, split: str
 ) -> PairsHeader:
     """Write pairs of the responses of a file with rewards, which `grue generate --samples N --score` writes.
 
     Args:
         examples: Those of the split that was answered.
-        split: Its name. [default: the one that policies learn from with a reward]
+        split: Its name.
 
     Raises:
         ConfigError: The choice is invalid, or there are fewer pairs than requested; or the output holds something else.
         DataError: The file cannot be read, or states only an order.
     """
-    annotator, split = choice.check(), split or task.data.reward_split
+    annotator = choice.check()
     data = read_scored(path, task, examples, split)
     if not data.rewards:
         raise DataError(f"{path}: states no rewards, but an order already: learn from it as it is.")
     source, budget = data.made if isinstance(data.made, ScoredHeader) else None, data.budget
-    split = answered_split(path, task, source, split)
     candidates: list[Candidate] = []
     for group in data.groups:
         different = {response.text: response for response in reversed(group.responses)}  # of equal texts the first

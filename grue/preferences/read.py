@@ -6,8 +6,7 @@ from pathlib import Path
 
 from grue.data.pairs import PARTS, SHARES, PairsHeader, Part, contradictions, part_of
 from grue.data.scored import read_scored
-from grue.data.scored_lines import Header
-from grue.errors import ConfigError, DataError, escaped
+from grue.errors import DataError
 from grue.records import Example
 from grue.tasks import Task
 
@@ -47,22 +46,17 @@ class PairsFile:
         return [pair for pair in self.pairs if pair.part == part]
 
 
-def read_pairs(
-    path: Path, task: Task, examples: Sequence[Example], seed: int, *, split: str | None = None
-) -> PairsFile:
+def read_pairs(path: Path, task: Task, examples: Sequence[Example], seed: int, *, split: str) -> PairsFile:
     """Read a file of pairs; if it names no parts, its prompts are divided at random by the seed: 60, 20 and 20 %.
 
     Args:
         examples: Those of the split of the prompts.
-        split: Its name. [default: the one that policies learn from with a reward]
+        split: Its name.
 
     Raises:
-        ConfigError: The file's header names another split.
         DataError: As `read_scored`, or the file holds no pairs.
     """
-    split = split or task.data.reward_split
     data = read_scored(path, task, examples, split)
-    answered_split(path, task, data.made, split)
     if not data.rewards and any(len(group.texts) > 2 for group in data.groups):
         raise DataError(
             f"{path}: holds rankings, and a reward model learns from pairs: write each two of a ranking as a line with "
@@ -83,27 +77,8 @@ def read_pairs(
     return PairsFile(tuple(pairs), data.sha256, header, len(both), named)
 
 
-def answered_split(path: Path, task: Task, header: Header | None, chosen: str | None) -> str:
-    """Return the split whose prompts a file answers: the chosen, or its header's, or what policies learn from.
-
-    Raises:
-        ConfigError: They contradict.
-    """
-    stated = None if header is None else header.split
-    if stated is not None and chosen is not None and Path(stated).name != Path(chosen).name:
-        raise ConfigError(
-            f"{path}: its header says that it answers prompts of the split {escaped(repr(stated))}, not of {chosen!r}; "
-            "leave --split out, or choose another file."
-        )
-    return chosen or stated or task.data.reward_split
-
-
 def require_parts(pairs: PairsFile, path: Path) -> None:
-    """Refuse a file whose part to learn from, or to validate on, is empty or has only ties.
-
-    Raises:
-        DataError: There is such a part; the message names it.
-    """
+    """Raise a DataError if the part to learn from, or to validate on, is empty or has only ties."""
     for part in PARTS[:2]:
         of_part = pairs.of(part)
         if not of_part or all(pair.target == 0.5 for pair in of_part):

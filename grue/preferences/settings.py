@@ -42,9 +42,5 @@ class RewardModelConfig:
 
 
 def reward_settings(values: Mapping[str, Any]) -> RewardModelConfig:
-    """Return values as settings; missing ones have their defaults.
-
-    Raises:
-        ConfigError: A key is unknown, or a value is invalid.
-    """
+    """Return values as settings, the others at their defaults; a ConfigError if a key or a value is invalid."""
     return from_dict(RewardModelConfig, values, "reward train")

@@ -129,7 +129,7 @@ def train_reward_model(
     *,
     backbone: str,
     revision: str = "",
-    split: str | None = None,
+    split: str,
     progress: Progress = lambda done, total, figures: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> RewardManifest:
@@ -139,19 +139,16 @@ def train_reward_model(
 
     Args:
         examples: Those of the split of the prompts.
-        split: Its name, or the path of a file of rows; the folder states it. [default: the one that policies learn from
-            with a reward]
+        split: Its name, or the path of a file of rows; the folder states it.
         progress: Called with (done, total) steps and the figures of a validation, if there was one.
         stop: Called after every step; True saves the state and raises `Interrupted`.
 
     Raises:
-        ConfigError: The folder holds something else, another process trains there, the backbone is unsuitable, or the
-            file's header names another split.
+        ConfigError: The folder holds something else, another process trains there, or the backbone is unsuitable.
         DataError: The pairs or the backbone cannot be read, or a part is empty.
         TrainingError: The loss is not a number, or all texts end with the same score.
         Interrupted: A stop was asked for; the state is saved.
     """
-    split = split or task.data.reward_split
     claim = _claim(path, task, config, backbone, revision, split)
     folder = folder.absolute()
     if not folder.name:

@@ -95,7 +95,7 @@ def test_what_was_drawn_is_learnt_as_it_was_drawn(family, path, tmp_path):
     assert 0 < sum("truncated" in one for one in kept) < len(kept)
     run = tiny.run(family, "dpo", tmp_path, task_=task)
     run.trainer.examples = examples()
-    from_samples(path, task, examples(), Choice(ties="keep"), tmp_path / "pairs")
+    from_samples(path, task, examples(), Choice(ties="keep"), tmp_path / "pairs", split="train")
     for file in (path, tmp_path / "pairs"):
         data = read_scored(file, task, examples())
         learnt = rl_groups.encode_groups(run.trainer, data, list(range(len(data.groups))))

@@ -47,7 +47,7 @@ def samples(path, count=3, rewards=None, asked=None):
 
 def made_of(source, output, asked=None, **choice):
     """Make pairs of samples; return the header, and the file's lines."""
-    made = from_samples(source, task(), asked or examples(), Choice(**choice), output)
+    made = from_samples(source, task(), asked or examples(), Choice(**choice), output, split="train")
     return made, [line for _, line in files.read_jsonl(output)][1:]
 
 
@@ -148,7 +148,7 @@ def test_parts_follow_from_seed_and_prompt_and_have_their_shares(tmp_path, refus
 
 def test_a_file_without_parts_is_divided_by_prompt(tmp_path):
     path = write(tmp_path / "p", *((one.id, "a", other) for one in examples() for other in "bc"))
-    found = read_pairs(path, task(), examples(), seed=3)
+    found = read_pairs(path, task(), examples(), seed=3, split="train")
     assert not found.named_parts
     wanted = {one.prompt: part_of(one.prompt, 3) for one in examples()}
     assert {pair.prompt: pair.part for pair in found.pairs} == wanted and set(wanted.values()) == set(PARTS)
@@ -165,11 +165,11 @@ def test_parts_that_cannot_be_learned_from(tmp_path, refused):
     ties = write(tmp_path / "ties", *((one.id, "a", "b") for one in examples()), tie=True)
     for path in (one, ties):
         with refused(DataError):
-            require_parts(read_pairs(path, task(), examples(), 1), path)
+            require_parts(read_pairs(path, task(), examples(), 1, split="train"), path)
     files.write_jsonl(tmp_path / "r", [{"id": "x1", "ranking": ["a", "b", "c"]}])
     for path in (samples(tmp_path / "s"), tmp_path / "r"):
         with refused(DataError):
-            read_pairs(path, task(), examples(), 1)
+            read_pairs(path, task(), examples(), 1, split="train")
 
 
 def test_contradictions_are_counted(tmp_path):
@@ -177,7 +177,7 @@ def test_contradictions_are_counted(tmp_path):
     path = write(tmp_path / "p", *pairs)
     assert contradictions(pairs) == {("x1", frozenset("ab"))}
     assert read(path).contradictions == 1
-    found = read_pairs(path, task(), examples(), 1)
+    found = read_pairs(path, task(), examples(), 1, split="train")
     assert (found.contradictions, len(found.pairs)) == (1, 5)
 
 

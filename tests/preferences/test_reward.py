@@ -114,7 +114,7 @@ def test_a_reward_model_of_another_task_is_refused(trained):
         for use in (
             lambda other=other: make_reward(f"0.5*rouge1 + model:{folder}", other, examples),
             lambda other=other: score_predictions(other, "test", examples, predictions, specs),
-            lambda other=other: judge.evaluate_reward_model(folder, folder.parent / "pairs.jsonl", other, examples),
+            lambda other=other: judge.evaluate_reward_model(folder, folder.parent / "pairs.jsonl", other, examples, split="train"),
         ):
             with pytest.raises(DataError, match=message):
                 use()
@@ -211,7 +211,7 @@ def test_it_is_judged_on_what_is_held_out_unless_asked_otherwise(trained, tmp_pa
     (folder, made), path = trained, trained[0].parent / "pairs.jsonl"
 
     def judged(pairs, *part):
-        return judge.evaluate_reward_model(folder, pairs, preferences.TASK, preferences.EXAMPLES, *part)
+        return judge.evaluate_reward_model(folder, pairs, preferences.TASK, preferences.EXAMPLES, *part, split="train")
 
     found, whole = judged(path), judged(path, "all")
     assert found.found == made.held_out and (found.part, found.seen) == ("test", 0)

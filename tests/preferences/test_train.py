@@ -31,7 +31,7 @@ def learner(tmp_path, family, **settings):
     trunk, tokenizer = reward_model.load_backbone(folder)
     model = reward_model.RewardModel(trunk, reward_model.pooling_of(trunk, len(tokenizer)), config.seed)
     most = metric.room(model, tokenizer, config.max_tokens)
-    learned = read_pairs(path, preferences.TASK, preferences.EXAMPLES, 1).of("train")
+    learned = read_pairs(path, preferences.TASK, preferences.EXAMPLES, 1, split="train").of("train")
     prompts = [pair.prompt for pair in learned]
     rows = tuple(
         metric.token_ids(tokenizer, model.pooling, most, prompts, [getattr(pair, side) for pair in learned])
@@ -257,7 +257,7 @@ def test_a_failed_attempt_does_not_stand_in_the_way(tmp_path):
     nothing.mkdir()
     asked = (path, preferences.TASK, preferences.EXAMPLES, tmp_path / "rm", reward_settings(preferences.SETTINGS))
     with pytest.raises(DataError):
-        training.train_reward_model(*asked, backbone=str(nothing))
+        training.train_reward_model(*asked, backbone=str(nothing), split="train")
     assert not (tmp_path / "rm.partial").exists()
     _, made = preferences.train(tmp_path, epochs=1)
     assert made.backbone == str(tmp_path / "backbone") and not (tmp_path / "rm.partial").exists()
