@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.metric import Average, FloatArray
+from grue.metrics.metric import Average, FloatArray, meta_of
 from grue.metrics.tokens import unless_blank
 from grue.records import Example
 
@@ -92,46 +92,29 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
 
     classifier, tokenizer = load_classifier(model, revision)
 
-    def prepare(examples: Sequence[Example]) -> None:
-        for example in examples:
-            last_utterance_of(example)
-            require_label("intent", model, classifier, intent_of(example))
+    def read(example: Example) -> tuple[str, int]:
+        """Return the utterance before the text, and the requested act."""
+        act: int = meta_of(example, "intent", "intent", int)
+        require_label("intent", model, classifier, act)
+        return meta_of(example, "last_utterance", "intent", str), act
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        prepare(examples)
-        pairs = zip(map(last_utterance_of, examples), texts, strict=True)
-        inputs = [("".join(seam(*pair)),) for pair in pairs]
+        asked = list(map(read, examples))
+        inputs = [("".join(seam(utterance, text)),) for (utterance, _), text in zip(asked, texts, strict=True)]
         scores = require_finite("intent", model, examples, logits(classifier, tokenizer, inputs, batch_size))
+        acts = scores.argmax(axis=1)
         return [
-            float(text.strip() != "" and act == intent_of(example))
-            for example, text, act in zip(examples, texts, scores.argmax(axis=1), strict=True)
+            float(text.strip() != "" and act == wanted)
+            for (_, wanted), text, act in zip(asked, texts, acts, strict=True)
         ]
+
+    def prepare(examples: Sequence[Example]) -> None:
+        for example in examples:
+            read(example)
 
     return Average(
         f"intent|{model_signature(model, revision)}|of:last utterance and text|cut:left|empty:0", values, prepare
     )
-
-
-def intent_of(example: Example) -> int:
-    """Return the label of the act that an example requests; a DataError if it has none, or not a whole number."""
-    label = example.meta.get("intent")
-    if type(label) is not int:
-        raise DataError(
-            f"The example {example.id!r} needs the index of a label as intent in its meta, found {label!r}; "
-            "fix its data format, or use a metric other than intent."
-        )
-    return label
-
-
-def last_utterance_of(example: Example) -> str:
-    """Return the utterance before the text; a DataError if the example does not have it."""
-    utterance = example.meta.get("last_utterance")
-    if not isinstance(utterance, str):
-        raise DataError(
-            f"The example {example.id!r} needs a text as last_utterance in its meta, found {utterance!r}; "
-            "fix its data format, or use a metric other than intent."
-        )
-    return utterance
 
 
 def require_label(metric: str, model: str, classifier: Any, label: int) -> None:

@@ -168,8 +168,8 @@ class Subset:
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 1 + K]: whether the example counts, then the metric's statistics."""
-        counts = np.array([[float(self._is_member(example))] for example in examples]).reshape(-1, 1)
-        return np.hstack([counts, self._metric.statistics(examples, texts)])
+        counts = np.array([float(meta_of(each, self._key, self.name, bool) is self._value) for each in examples])
+        return np.hstack([counts.reshape(-1, 1), self._metric.statistics(examples, texts)])
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return the [N] values, including those of examples that do not count."""
@@ -181,14 +181,6 @@ class Subset:
         if not len(members):
             raise Unavailable(f"{self.name}: none of the {len(statistics)} examples has {self._key} = {self._value}.")
         return self._metric.corpus(members)
-
-    def _is_member(self, example: Example) -> bool:
-        if not isinstance(example.meta.get(self._key), bool):
-            raise DataError(
-                f"The example {example.id!r} has no {self._key} (true or false) in its meta, which {self.name} needs; "
-                "fix its data format, or leave this metric out."
-            )
-        return bool(example.meta[self._key] is self._value)
 
 
 def references_of(example: Example, metric: str) -> tuple[str, ...]:
@@ -207,18 +199,26 @@ def require_references(examples: Sequence[Example], metric: str) -> None:
         references_of(example, metric)
 
 
-def listed(example: Example, key: str, metric: str) -> Sequence[Any]:
-    """Return the list under `key` in an example's meta, empty if there is none.
+MEANINGS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", tuple: "a list"}
 
-    Raises:
-        DataError: It is not a list; the letters of a string, say, would be taken for values.
+
+def meta_of(example: Example, key: str, metric: str, *kinds: type, default: Any = None) -> Any:
+    """Return what is under `key` in an example's meta, or the default; a DataError if it is of none of the `kinds`.
+
+    The letters of a string, say, would be taken for the values of a list.
     """
-    values = example.meta.get(key, ())
-    if not isinstance(values, list | tuple):
+    value = example.meta.get(key, default)
+    if type(value) not in kinds:
         raise DataError(
-            f"The example {example.id!r} has {values!r} as {key} in its meta, but {metric} needs a list there; "
-            "fix its data format."
+            f"The example {example.id!r} has {value!r:.80} as {key} in its meta, but {metric} needs "
+            f"{MEANINGS[kinds[0]]} there; fix its data format, or use another metric."
         )
+    return value
+
+
+def listed(example: Example, key: str, metric: str) -> Sequence[Any]:
+    """Return the list under `key` in an example's meta, empty if there is none; errors as `meta_of`."""
+    values: Sequence[Any] = meta_of(example, key, metric, list, tuple, default=())
     return values
 
 

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError
 from grue.metrics.classify import require_label, softmax
-from grue.metrics.metric import Average
+from grue.metrics.metric import Average, meta_of
 from grue.metrics.tokens import sentences
 from grue.records import Example
 
@@ -60,7 +60,7 @@ def summac(
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         pairs = [
-            (informative(source_of(example, source))[:MOST], informative(text))
+            (informative(document_of(example) if source == "document" else example.prompt)[:MOST], informative(text))
             for example, text in zip(examples, texts, strict=True)
         ]
         crossed = ((premise, hypothesis) for sides in pairs for premise, hypothesis in product(*sides))
@@ -82,14 +82,9 @@ def summac(
     )
 
 
-def source_of(example: Example, source: str) -> str:
-    """Return the document that an example's summary must follow from; a DataError if it is not a text."""
-    document = example.meta.get("document", example.prompt) if source == "document" else example.prompt
-    if not isinstance(document, str):
-        raise DataError(
-            f"The example {example.id!r} has {document!r} as document in its meta, but summac needs a text there; "
-            "fix its data format."
-        )
+def document_of(example: Example) -> str:
+    """Return the document of an example, or its prompt; a DataError if it is not a text."""
+    document: str = meta_of(example, "document", "summac", str, default=example.prompt)
     return document
 
 
