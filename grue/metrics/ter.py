@@ -18,7 +18,6 @@ from operator import add
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
-from sacrebleu.metrics.lib_ter import trace_to_alignment
 
 from grue.metrics.metric import FloatArray, Prepared, Summed, references_of
 from grue.records import Example
@@ -90,6 +89,8 @@ def best_move(band: "Band") -> tuple[str | None, int]:
 
     Of equal moves the longest block wins, then the leftmost start, then the leftmost target.
     """
+    from sacrebleu.metrics.lib_ter import trace_to_alignment  # slow to import, and most metrics do not need it
+
     place_of, unmet, wrong = trace_to_alignment(band.trace())
     best: tuple[int, ...] = (1 - band.distance,)  # a move must save an edit at least
     moved_best: str | None = None
