@@ -1,15 +1,15 @@
 """BERTScore: how well the contextual embeddings of a text's word pieces match those of a reference."""
 
 from importlib.metadata import version
+from typing import Literal, get_args
 
-from grue.errors import ConfigError
 from grue.metrics.metric import Average
 
-PARTS = ("precision", "recall", "f1")
+Part = Literal["precision", "recall", "f1"]
 
 
 def bertscore(
-    model: str, layer: int = 0, revision: str = "", batch_size: int = 32, idf: bool = False, part: str = "f1"
+    model: str, layer: int = 0, revision: str = "", batch_size: int = 32, idf: bool = False, part: Part = "f1"
 ) -> Average:
     """Return BERTScore against the best reference, not rescaled: −1 to 1, in practice near the upper end.
 
@@ -26,17 +26,15 @@ def bertscore(
             takes its own best reference, so that the three may come from different references.
 
     Raises:
-        ConfigError: There is no recommended layer, the model does not have the layer, or `part` is unknown.
+        ConfigError: There is no recommended layer, or the model does not have the layer.
 
     Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT".
     """
     from grue.lm.scorers import model_signature
     from grue.metrics.neural.bertscore import Matching, recommended_layer
 
-    if part not in PARTS:
-        raise ConfigError(f"The metric 'bertscore': part must be one of {', '.join(PARTS)}, found {part!r}.")
     layer = layer or recommended_layer(model)
-    matching = Matching(model, layer, revision, batch_size, idf, PARTS.index(part))
+    matching = Matching(model, layer, revision, batch_size, idf, get_args(Part).index(part))
     signature = (
         f"bertscore|{model_signature(model, revision)}|layer:{layer}|idf:{'prepared' if idf else 'no'}|part:{part}"
         f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import chain
 from operator import or_
+from typing import Literal
 
 import numpy as np
 
@@ -76,11 +77,9 @@ def closest(lengths: Sequence[int], length: int) -> int:
     return min(lengths, key=lambda reference_length: (abs(reference_length - length), reference_length))
 
 
-LENGTHS = {"shortest": shortest, "closest": closest}
-"""Reference lengths by name: RL4LMs and tensorflow/nmt take the shortest, pycocoevalcap and sacreBLEU the closest."""
-
-
-def bleu(order: int, tokenizer: str = "whitespace", reference_length: str = "shortest") -> Summed:
+def bleu(
+    order: int, tokenizer: str = "whitespace", reference_length: Literal["shortest", "closest"] = "shortest"
+) -> Summed:
     """Return BLEU-n, 0–1: a corpus is not smoothed.
 
     A single example is smoothed after Lin & Och (2004), one more match and one more possible n-gram for each order
@@ -89,17 +88,15 @@ def bleu(order: int, tokenizer: str = "whitespace", reference_length: str = "sho
     Args:
         order: Longest n-gram.
         tokenizer: "whitespace", as in the published numbers, "words" or "treebank".
-        reference_length: Which reference the brevity penalty compares with: the "shortest", as RL4LMs does, or the
-            "closest", as pycocoevalcap and with it CommonGen's official scorer do.
+        reference_length: Which reference the brevity penalty compares with: the "shortest", as RL4LMs and
+            tensorflow/nmt do, or the "closest", as pycocoevalcap and with it CommonGen's official scorer do.
 
     Raises:
         UnknownName: There is no such tokenizer.
-        ConfigError: `reference_length` is neither.
     """
     name = f"bleu{order}"
-    if reference_length not in LENGTHS:
-        raise ConfigError(f"{name}: reference_length is {reference_length!r}.{instead(reference_length, LENGTHS)}")
-    statistics, prepare = counting(name, TOKENIZERS[tokenizer], order, LENGTHS[reference_length])
+    length_of = shortest if reference_length == "shortest" else closest
+    statistics, prepare = counting(name, TOKENIZERS[tokenizer], order, length_of)
 
     def value(row: FloatArray) -> float:
         candidate_length, wanted_length = row[:2]

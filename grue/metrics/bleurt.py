@@ -1,17 +1,16 @@
 """BLEURT: a regression model's score of a text given its reference."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
+from typing import Literal
 
 from grue.errors import ConfigError
 from grue.metrics.metric import Average, references_of, require_references
 from grue.metrics.tokens import unless_blank
 from grue.records import Example
 
-MULTI_REF: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "max": max}
 
-
-def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str = "mean") -> Average:
+def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: Literal["mean", "max"] = "mean") -> Average:
     """Return BLEURT, mostly between 0 and 1 but unbounded; every checkpoint is a metric of its own.
 
     The model reads reference and text, in this order, and a pair that is too long loses the end of whichever is
@@ -25,15 +24,14 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
         multi_ref: "mean" over an example's references, as ToTTo's evaluation has it, or "max".
 
     Raises:
-        ConfigError: The model has several outputs, or `multi_ref` is neither.
+        ConfigError: The model has several outputs.
 
     Source: Sellam et al. 2020, "BLEURT: Learning Robust Metrics for Text Generation".
     """
     from grue.lm.scorers import load_classifier, model_signature
     from grue.metrics.neural.batching import logits, require_finite
 
-    if multi_ref not in MULTI_REF:
-        raise ConfigError(f"The metric 'bleurt': multi_ref must be one of {', '.join(MULTI_REF)}, found {multi_ref!r}.")
+    combine = fmean if multi_ref == "mean" else max
     regression, tokenizer = load_classifier(model, revision, cut="right")
     if regression.config.num_labels != 1:
         raise ConfigError(
@@ -46,7 +44,7 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
         references = [[each for each in group if each.strip()] or group for group in given]
         pairs = [(each, unless_blank(text)) for group, text in zip(references, texts, strict=True) for each in group]
         scores = iter(logits(regression, tokenizer, pairs, batch_size)[:, 0])
-        combined = [MULTI_REF[multi_ref]([next(scores) for _ in group]) for group in references]
+        combined = [combine([next(scores) for _ in group]) for group in references]
         return list(require_finite("bleurt", model, examples, combined))
 
     signature = f"bleurt|{model_signature(model, revision)}|cut:longest first|refs:{multi_ref}"

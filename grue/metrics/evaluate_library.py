@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,8 +42,7 @@ class Evaluated:
         arguments: Passed to the metric's `compute`.
 
     Raises:
-        ConfigError: An option has a wrong value, or the metric needs more than texts, references and sources (which
-            are prompts).
+        ConfigError: The metric needs more than texts, references and sources (which are prompts).
         DataError: The library does not find the metric, or a package is missing.
     """
 
@@ -52,13 +51,9 @@ class Evaluated:
         name: str,
         key: str = "",
         direction: Direction = "higher",
-        references: str = "all",
+        references: Literal["all", "first"] = "all",
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        if direction not in ("higher", "lower"):
-            raise ConfigError(f"The metric {name!r}: direction must be 'higher' or 'lower', found {direction!r}.")
-        if references not in ("all", "first"):
-            raise ConfigError(f"The metric {name!r}: references must be 'all' or 'first', found {references!r}.")
         self.direction: Direction = direction
         self._name = name
         self._arguments = dict(arguments or {})

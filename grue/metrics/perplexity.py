@@ -3,6 +3,8 @@
 RL4LMs' does not read the texts.
 """
 
+from typing import Literal
+
 from grue.metrics.metric import Metric, Summed
 
 
@@ -46,7 +48,11 @@ def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32
 
 
 def policy_on_references(
-    model: str, revision: str = "", stride: int = 512, batch_size: int = 4, of: str = "whole"
+    model: str,
+    revision: str = "",
+    stride: int = 512,
+    batch_size: int = 4,
+    of: Literal["whole", "reference"] = "whole",
 ) -> Metric:
     """Return the perplexity of the references under the policy itself: what RL4LMs reports as perplexity.
 
@@ -61,7 +67,7 @@ def policy_on_references(
             RL4LMs' data set for DailyDialog does.
 
     Raises:
-        ConfigError: The stride does not fit the model's window, or `of` is neither.
+        ConfigError: The stride does not fit the model's window.
     """
     from grue.lm.scorers import model_signature
     from grue.metrics.neural.perplexity import POLICY, ReferenceLosses, perplexity_of, refused

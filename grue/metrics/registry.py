@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial, wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from grue.errors import ConfigError, instead
 from grue.metrics.card import CARDS, EVALUATE, MODEL
@@ -119,14 +119,18 @@ def check_direction(spec: MetricSpec, direction: Direction) -> None:
 
 
 def _check_option(metric: str, parameter: inspect.Parameter, value: Any) -> None:
-    """Raise a ConfigError if a value is not of an option's type, where that is one of `_KINDS`, or None."""
+    """Raise a ConfigError if a value is not of an option's type, where that is a Literal, one of `_KINDS`, or None."""
     annotation = parameter.annotation
     alternatives = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     types = [get_origin(kind) or kind for kind in alternatives if kind is not NoneType]
-    if len(types) != 1 or types[0] not in _KINDS or (value is None and NoneType in alternatives):
+    if types == [Literal]:
+        description, fits = " or ".join(map(repr, get_args(annotation))), value in get_args(annotation)
+    elif len(types) != 1 or types[0] not in _KINDS or (value is None and NoneType in alternatives):
         return
-    description, accepted = _KINDS[types[0]]
-    if not isinstance(value, accepted) or (isinstance(value, bool) and accepted is not bool):
+    else:
+        description, accepted = _KINDS[types[0]]
+        fits = isinstance(value, accepted) and (accepted is bool or not isinstance(value, bool))
+    if not fits:
         raise ConfigError(
             f"The metric {metric!r}: the option {parameter.name!r} must be {description}, found {value!r}."
         )

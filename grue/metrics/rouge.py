@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial, reduce
 from itertools import chain
 from operator import or_
-from typing import Any
+from typing import Any, Literal
 
 from rapidfuzz.distance import LCSseq
 from rouge_score.tokenize import tokenize
 
-from grue.errors import ConfigError
 from grue.metrics import lcs, tokens
 from grue.metrics.metric import Average, MetricFactory, best_of_references
 from grue.metrics.tokens import CachedByWord, sentences
@@ -21,7 +20,7 @@ from grue.metrics.tokens import CachedByWord, sentences
 LONGEST_CACHED = 10_000  # characters
 
 
-def rouge_tokens(text: str, stem: bool = True) -> tuple[str, ...]:
+def rouge_tokens(text: str, stem: bool) -> tuple[str, ...]:
     """Return lower-case runs of a–z and 0–9, stemmed where longer than three letters unless `stem` is off."""
     # The four types of ROUGE read the same texts; very long ones would take too much memory.
     return _cached(text, stem) if len(text) <= LONGEST_CACHED else _rouge_tokens(text, stem)
@@ -56,7 +55,7 @@ def f1(overlap: int, candidate_total: int, reference_total: int) -> float:
 # --- ROUGE-N: shared n-grams -----------------------------------------------------------------------------------------
 
 
-def ngrams(order: int, stem: bool = True) -> Callable[[str], Counter[Any]]:
+def ngrams(order: int, stem: bool) -> Callable[[str], Counter[Any]]:
     """Return a reader of text into the counts of its n-grams of that order; single words for order 1."""
 
     def read(text: str) -> Counter[Any]:
@@ -86,7 +85,7 @@ def lcs_f1(reference: Sequence[str], candidate: Sequence[str]) -> float:
 Lines = list[tuple[str, ...]]
 
 
-def lines(split: str = "newline", stem: bool = True) -> Callable[[str], Lines]:
+def lines(split: str, stem: bool) -> Callable[[str], Lines]:
     r"""Return a reader of text into the tokens of each line, ended by "\n" only, or sentence (`split` "sentences")."""
     parts = sentences if split == "sentences" else partial(str.split, sep="\n")
 
@@ -136,18 +135,13 @@ def rouge(name: str, order: int | None, stem: bool = True) -> Average:
     return best_of_references(name, details, ngrams(order, stem), ngram_f1)
 
 
-def rouge_lsum(split: str = "newline", stem: bool = True) -> Average:
+def rouge_lsum(split: Literal["newline", "sentences"] = "newline", stem: bool = True) -> Average:
     """Return ROUGE-L F1 of the union over lines, 0–1; equal to ROUGE-L where every text is one line.
 
     Args:
         split: "newline", or "sentences" where a system's texts do not have the references' line ends.
         stem: As for `rouge`.
-
-    Raises:
-        ConfigError: `split` is neither.
     """
-    if split not in ("newline", "sentences"):
-        raise ConfigError(f"The metric 'rougeLsum': split must be 'newline' or 'sentences', found {split!r}.")
     details = f"split:{split}|tok:a-z0-9|stem:{'porter' if stem else 'no'}"
     return best_of_references("rougeLsum", details, lines(split, stem), union_lcs_f1)
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from itertools import product
+from typing import Literal
 
 import numpy as np
 
-from grue.errors import ConfigError
 from grue.metrics.classify import require_label, softmax
 from grue.metrics.metric import Average, meta_of
 from grue.metrics.tokens import sentences
@@ -14,7 +14,6 @@ from grue.records import Example
 SHORTEST = 11  # characters of a sentence that counts
 MOST = 100  # sentences of a document that are read
 LONGEST = 500  # tokens of a pair
-SOURCES = ("document", "prompt")
 
 
 def summac(
@@ -24,7 +23,7 @@ def summac(
     revision: str = "",
     batch_size: int = 32,
     use_con: bool = False,
-    source: str = "document",
+    source: Literal["document", "prompt"] = "document",
 ) -> Average:
     """Return SummaC-ZS of texts as summaries: 0–1, or −1 to 1 with `use_con`.
 
@@ -44,15 +43,13 @@ def summac(
             where there is none; "prompt" always takes the prompt, as RL4LMs does.
 
     Raises:
-        ConfigError: The model has no such label, or `source` is neither.
+        ConfigError: The model has no such label.
 
     Source: Laban et al. 2022, "SummaC: Re-Visiting NLI-based Models for Inconsistency Detection in Summarization".
     """
     from grue.lm.scorers import load_classifier, model_signature
     from grue.metrics.neural.batching import logits, require_finite
 
-    if source not in SOURCES:
-        raise ConfigError(f"The metric 'summac': source must be one of {', '.join(SOURCES)}, found {source!r}.")
     classifier, tokenizer = load_classifier(model, revision, cut="right")
     require_label("summac", model, classifier, entailment)
     if use_con:

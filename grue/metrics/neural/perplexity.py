@@ -145,8 +145,6 @@ class ReferenceLosses:
         self._batch_size = batch_size
         self._stride = stride
         self._of = of
-        if of not in ("whole", "reference"):
-            raise ConfigError(f"The metric {POLICY!r}: of must be one of whole, reference, found {of!r}.")
         if stride < 2 or stride >= (self.longest or stride + 1):
             raise ConfigError(
                 f"The metric {POLICY!r}: the stride must be at least 2 and less than the {self.longest} tokens that "
