@@ -14,61 +14,10 @@ from itertools import chain
 from grue.metrics.tokens import CachedByWord, Tokenizer, sentences, tokens_13a, whitespace, words
 from grue.registry import Registry
 
-Rule = tuple[re.Pattern[str], str]
 
-
-def _rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
+def _rules(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern), spaced) for pattern, spaced in pairs)
 
-
-_OPENING_QUOTES = _rules(
-    ("([«“‘„]|`+)", r" \1 "),
-    ('^"', "``"),
-    ("(``)", r" \1 "),
-    (r"""([ (\[{<])("|'{2})""", r"\1 `` "),
-)
-_OPENING_APOSTROPHE = _rules((r"(?i)(?<!\w)(')(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", r"\1 "))
-_OPENING_APOSTROPHE_37 = _rules((r"(?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b", r"\1 \2"))
-_FINAL_STOP = _rules((r"""([^.])(\.)([\])}>"' »”’]*+)[^\S\x1c-\x1f]*$""", r"\1 \2 \3 "))
-_FINAL_STOP_37 = _rules((r"""([^.])(\.)([\])}>"' »”’]*+)\s*$""", r"\1 \2 \3 "))
-_SIGNS = _rules(
-    (r"([:,])([^\d])", r" \1 \2"),
-    ("([:,])$", r" \1 "),
-    (r"(\.{2,})", r" \1 "),
-    ("([;@#$%&])", r" \1 "),
-)
-_DASHES = _rules(("([\u2012-\u2015])", r" \1 "))
-_FINAL_STOP_AGAIN = _rules((r"""([^.])(\.)([\])}>"']*)[^\S\x1c-\x1f]*$""", r"\1 \2\3 "))
-_FINAL_STOP_AGAIN_37 = _rules((r"""([^.])(\.)([\])}>"']*)\s*$""", r"\1 \2\3 "))
-_MORE_SIGNS = _rules(
-    ("([?!])", r" \1 "),
-    ("([^'])' ", r"\1 ' "),
-    (r"(\*)", r" \1 "),
-    (r"([\][(){}<>])", r" \1 "),
-    ("(--)", r" \1 "),
-)
-_CLOSING_QUOTES = _rules(
-    ("([»”’])", r" \1 "),
-    ("''", " '' "),
-    ('"', " '' "),
-)
-_SPACES = _rules((r"[^\S\x1c-\x1f]+", " "))
-_CLITICS = _rules(
-    ("([^' ])('[sS]|'[mM]|'[dD]|') ", r"\1 \2 "),
-    ("([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
-)
-_CONTRACTIONS = _rules(
-    (r"(?i)\b(can)(not)\b", r" \1 \2 "),
-    (r"(?i)\b(d)('ye)\b", r" \1 \2 "),
-    (r"(?i)\b(gim)(me)\b", r" \1 \2 "),
-    (r"(?i)\b(gon)(na)\b", r" \1 \2 "),
-    (r"(?i)\b(got)(ta)\b", r" \1 \2 "),
-    (r"(?i)\b(lem)(me)\b", r" \1 \2 "),
-    (r"(?i)\b(more)('n)\b", r" \1 \2 "),
-    (r"(?i)\b(wan)(na)(?=\s)", r" \1 \2 "),
-    ("(?i) ('t)(is)\\b", r" \1 \2 "),
-    ("(?i) ('t)(was)\\b", r" \1 \2 "),
-)
 
 _CLOSERS = "])}>\"'»”’"
 _SPACE_SENSITIVE = re.compile("['\"\x1c-\x1f]")
@@ -95,18 +44,58 @@ def _looks_beyond_chunks(sentence: str, last: str) -> bool:
 
 
 def _splitter(
-    opening: tuple[Rule, ...],
-    final_stop: tuple[Rule, ...],
-    signs: tuple[Rule, ...],
-    final_stop_again: tuple[Rule, ...],
-    closing: tuple[Rule, ...],
+    apostrophe: tuple[str, str],
+    blanks: str,
+    dashes: tuple[str, str] | None = None,
+    spaces: tuple[str, str] | None = None,
 ) -> Tokenizer:
-    """Return a splitter of single sentences by these rules, applied in this order."""
-    any_chunk = (*opening, *signs, *_MORE_SIGNS)
-    last_chunk = (*opening, *final_stop, *signs, *final_stop_again, *_MORE_SIGNS)
-    between_blanks = (*closing, *_CONTRACTIONS)
+    """Return a splitter of single sentences by nltk's rules, in their order; what its versions do not share is passed.
 
-    def apply(rules: tuple[Rule, ...], text: str) -> list[str]:
+    Args:
+        apostrophe: The rule of opening apostrophes.
+        blanks: The white space that may end a sentence.
+        dashes, spaces: Rules that only some versions have.
+    """
+    opening = _rules(
+        ("([«“‘„]|`+)", r" \1 "),
+        ('^"', "``"),
+        ("(``)", r" \1 "),
+        (r"""([ (\[{<])("|'{2})""", r"\1 `` "),
+        apostrophe,
+    )
+    final_stop = _rules((rf"""([^.])(\.)([\])}}>"' »”’]*+){blanks}$""", r"\1 \2 \3 "))
+    signs = _rules(
+        (r"([:,])([^\d])", r" \1 \2"),
+        ("([:,])$", r" \1 "),
+        (r"(\.{2,})", r" \1 "),
+        ("([;@#$%&])", r" \1 "),
+        *filter(None, [dashes]),
+    )
+    final_stop_again = _rules((rf"""([^.])(\.)([\])}}>"']*){blanks}$""", r"\1 \2\3 "))
+    more_signs = _rules(
+        ("([?!])", r" \1 "),
+        ("([^'])' ", r"\1 ' "),
+        (r"(\*)", r" \1 "),
+        (r"([\][(){}<>])", r" \1 "),
+        ("(--)", r" \1 "),
+    )
+    contracted = "can not", "d 'ye", "gim me", "gon na", "got ta", "lem me", "more 'n"
+    between_blanks = _rules(
+        ("([»”’])", r" \1 "),
+        ("''", " '' "),
+        ('"', " '' "),
+        *filter(None, [spaces]),
+        ("([^' ])('[sS]|'[mM]|'[dD]|') ", r"\1 \2 "),
+        ("([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
+        *((rf"(?i)\b({words.replace(' ', ')(')})\b", r" \1 \2 ") for words in contracted),
+        (r"(?i)\b(wan)(na)(?=\s)", r" \1 \2 "),
+        (r"(?i) ('t)(is)\b", r" \1 \2 "),
+        (r"(?i) ('t)(was)\b", r" \1 \2 "),
+    )
+    any_chunk = (*opening, *signs, *more_signs)
+    last_chunk = (*opening, *final_stop, *signs, *final_stop_again, *more_signs)
+
+    def apply(rules: tuple[tuple[re.Pattern[str], str], ...], text: str) -> list[str]:
         for pattern, spaced in rules:
             text = pattern.sub(spaced, text)
         text = f" {text} "
@@ -135,21 +124,14 @@ def _splitter(
 
 
 split_sentence = _splitter(
-    _OPENING_QUOTES + _OPENING_APOSTROPHE,
-    _FINAL_STOP,
-    _SIGNS + _DASHES,
-    _FINAL_STOP_AGAIN,
-    _CLOSING_QUOTES + _SPACES + _CLITICS,
+    apostrophe=(r"(?i)(?<!\w)(')(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", r"\1 "),
+    blanks=r"[^\S\x1c-\x1f]*",
+    dashes=("([\u2012-\u2015])", r" \1 "),
+    spaces=(r"[^\S\x1c-\x1f]+", " "),
 )
 """Split one sentence: `word_tokenize(sentence, preserve_line=True)` of nltk 3.10.4."""
 
-split_sentence_37 = _splitter(
-    _OPENING_QUOTES + _OPENING_APOSTROPHE_37,
-    _FINAL_STOP_37,
-    _SIGNS,
-    _FINAL_STOP_AGAIN_37,
-    _CLOSING_QUOTES + _CLITICS,
-)
+split_sentence_37 = _splitter(apostrophe=(r"(?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b", r"\1 \2"), blanks=r"\s*")
 """Split one sentence: `word_tokenize(sentence, preserve_line=True)` of nltk 3.7, to which a dash is part of a word."""
 
 
