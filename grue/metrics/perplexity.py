@@ -3,9 +3,19 @@
 RL4LMs' does not read the texts.
 """
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
-from grue.metrics.metric import Metric, Summed
+import numpy as np
+
+from grue.errors import ConfigError
+from grue.metrics.metric import FloatArray, Metric, Summed
+from grue.records import Example
+
+BOUNDED = "perplexity:bounded"
+LEAST, MOST = 2.0, 10.0
+"""How many times below and above the typical perplexity a text of the bounded metric may be."""
 
 
 def perplexity(model: str, revision: str = "", batch_size: int = 32, context: int = 0) -> Metric:
@@ -35,16 +45,32 @@ def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32
     """Return a perplexity that is robust to outliers and repetition: the geometric mean over texts, each bounded.
 
     Plain perplexity weights all tokens alike, so a few long or odd texts decide its corpus value, and it rewards
-    repetition, which is easily predicted.
+    repetition, which is easily predicted. Here a text of less than half the typical perplexity is a loop rather than
+    fluent: at 1/k of the typical perplexity it counts as k times. A text of more than ten times the typical perplexity
+    counts as ten times. So a share s of the texts moves the logarithm of the corpus value by s·log 20 at most.
 
     Args:
         typical: Perplexity of human text under that model, given its prompts.
 
     Other arguments and errors as for `perplexity`; `typical` must be a perplexity.
     """
-    from grue.metrics.neural.perplexity import BoundedPerplexity
+    from grue.lm.scorers import model_signature
+    from grue.metrics.neural.perplexity import TextLosses, perplexity_of
 
-    return BoundedPerplexity(model, typical, revision, batch_size, context)
+    if not (math.isfinite(typical) and typical >= 1):
+        raise ConfigError(f"The metric {BOUNDED!r}: typical must be a perplexity, 1 or more, found {typical!r}.")
+    losses = TextLosses(BOUNDED, model, revision, batch_size, context)
+
+    def statistics(examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 2]: the bounded logarithm of each text's perplexity, and 1."""
+        loss, count = losses.statistics(examples, texts).T
+        above = loss / count - math.log(typical)
+        above = np.where(above < -math.log(LEAST), -above, above)
+        return np.stack([math.log(typical) + np.minimum(above, math.log(MOST)), np.ones(len(texts))], axis=1)
+
+    details = f"typical:{typical:.15g}|of:text given prompt|mean:texts{losses.details}"
+    signature = f"{BOUNDED}|{model_signature(model, revision)}|{details}"
+    return Summed(signature, statistics, perplexity_of, direction="lower")
 
 
 def policy_on_references(
@@ -80,6 +106,6 @@ def policy_on_references(
 
 METRICS = {
     "perplexity": perplexity,
-    "perplexity:bounded": bounded,
+    BOUNDED: bounded,
     "perplexity:policy_on_references": policy_on_references,
 }

@@ -1,6 +1,5 @@
 """The metrics of `grue.metrics.perplexity`: losses of tokens under a language model, window by window."""
 
-import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,16 +12,14 @@ from torch import Tensor
 from grue.errors import ConfigError, DataError
 from grue.lm.model import vocabulary_size
 from grue.lm.quiet import quiet
-from grue.lm.scorers import load_scoring_model, model_signature
+from grue.lm.scorers import load_scoring_model
 from grue.lm.tokens import padded
 from grue.metrics.metric import FloatArray, OfCorpusOnly, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
-from grue.records import Direction, Example
+from grue.records import Example
 
-POLICY, BOUNDED = "perplexity:policy_on_references", "perplexity:bounded"
-LEAST, MOST = 2.0, 10.0
-"""How many times below and above the typical perplexity a text of the bounded metric may be."""
+POLICY = "perplexity:policy_on_references"
 LOGITS = 2**28
 """Logits computed at once, 1 GiB in float32: of 1,024 tokens with Gemma's vocabulary. One window may have more."""
 
@@ -84,45 +81,6 @@ def _opening(tokenizer: Any) -> list[int]:
     """Return the token that opens every text of a model, if its tokenizer writes one: Gemma fails without it."""
     ids: list[int] = tokenizer("a", verbose=False)["input_ids"]
     return [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None and ids[0] == tokenizer.bos_token_id else []
-
-
-class BoundedPerplexity:
-    """The metric `perplexity:bounded`; arguments as there.
-
-    A text of less than half the typical perplexity is a loop rather than fluent: at 1/k of the typical perplexity it
-    counts as k times. A text of more than ten times the typical perplexity counts as ten times. So a share s of the
-    texts moves the logarithm of the corpus value by s·log 20 at most.
-    """
-
-    direction: Direction = "lower"
-
-    def __init__(self, model: str, typical: float, revision: str, batch_size: int, context: int) -> None:
-        if not (math.isfinite(typical) and typical >= 1):
-            raise ConfigError(f"The metric {BOUNDED!r}: typical must be a perplexity, 1 or more, found {typical!r}.")
-        self._losses = TextLosses(BOUNDED, model, revision, batch_size, context)
-        self._typical = math.log(typical)
-        details = f"typical:{typical:.15g}|of:text given prompt|mean:texts{self._losses.details}"
-        self.signature = f"{BOUNDED}|{model_signature(model, revision)}|{details}"
-
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Do nothing: only prompts and texts count."""
-
-    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
-        """Return [N, 1] bounded logarithms of perplexities."""
-        loss, count = self._losses.statistics(examples, texts).T
-        above = loss / count - self._typical
-        above = np.where(above < -math.log(LEAST), -above, above)
-        bounded: FloatArray = self._typical + np.minimum(above, math.log(MOST))
-        return bounded[:, None]
-
-    def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Return [N] bounded perplexities of the single texts."""
-        perplexities: FloatArray = np.exp(statistics[:, 0])
-        return perplexities
-
-    def corpus(self, statistics: FloatArray) -> float:
-        """Return the geometric mean of the bounded perplexities."""
-        return float(np.exp(statistics[:, 0].mean()))
 
 
 def refused(row: FloatArray) -> float:
