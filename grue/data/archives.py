@@ -39,7 +39,6 @@ DAMAGE = (None, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, e
 """Numbers of system errors that archives cause; errors of gzip and bz2 have none."""
 ZSTANDARD = 93  # section 4.4.5 of PKWARE's APPNOTE
 HEADER = struct.Struct("<26xHH")  # of a member: the lengths of its name and of the extra field, which follow
-SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +84,7 @@ class FolderRows:
         return iter(self.read())
 
     def sha256(self, folder: Path) -> str:
-        """Return a hash of the files' paths in the folder and of their content; archives are hashed whole.
-
-        Raises:
-            DataError: A file is missing or cannot be read.
-        """
+        """Return a hash of the files' paths in the folder and of their content; archives are hashed whole."""
         digest, contents = hashlib.sha256(), {}
         for file in self.files:
             if file.path not in contents:
@@ -104,7 +99,7 @@ class FolderRows:
 
 def split_names(split: str) -> tuple[str, ...]:
     """Return the spellings of a split in file names."""
-    return SPELLINGS.get(split, (split,))
+    return ("validation", "valid", "val", "dev") if split == "validation" else (split,)
 
 
 def nearest(folder: Path, *patterns: str) -> list[File]:
@@ -122,11 +117,7 @@ def everywhere(folder: Path, *patterns: str) -> list[File]:
 
 
 def nearest_one(folder: Path, *patterns: str) -> File:
-    """Return the nearest file that matches; of several on one level, the one whose pattern comes first.
-
-    Raises:
-        DataError: No file matches, or two match the same pattern.
-    """
+    """Return the nearest file that matches; of several on one level, the only one of the first pattern that has any."""
     matching = nearest(folder, *patterns)
     if not matching:
         raise DataError(f"{folder}: no {' and no '.join(patterns)} in it, in its folders or in its zip archives.")
@@ -178,11 +169,7 @@ def _children(container: File) -> Iterator[File]:
 
 @contextmanager
 def opened(file: File) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, on disk or in archives.
-
-    Raises:
-        DataError: It is missing or damaged; this may show only while it is read.
-    """
+    """Open a file for reading bytes, on disk or in archives; damage may show only while it is read."""
     with ExitStack() as stack:
         try:
             handle: IO[bytes] = stack.enter_context(file.path.open("rb"))
@@ -204,9 +191,6 @@ def lines(file: File) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 file without their line ends.
 
     Lines end at "\n" or "\r\n" only: U+0085, U+2028 and the like are part of a text.
-
-    Raises:
-        DataError: The file is missing, damaged or not UTF-8; names the line.
     """
     with opened(file) as handle:
         for number, raw in enumerate(handle, start=1):
@@ -215,11 +199,7 @@ def lines(file: File) -> Iterator[str]:
 
 
 def json_lines(file: File) -> Iterator[dict[str, Any]]:
-    """Yield the object of each line that is not blank.
-
-    Raises:
-        DataError: The file cannot be read, or a line is not a JSON object; names the line.
-    """
+    """Yield the object of each line that is not blank."""
     for where, record in json_values(file):
         if not isinstance(record, dict):
             raise DataError(f"{where}: expected an object, found {record!r:.80}.")
@@ -246,9 +226,6 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
 
     Values are separated by commas; if the first line has none, by semicolons, as many spreadsheets write them, or by
     tabs.
-
-    Raises:
-        DataError: The file cannot be read, lacks one of the columns, or has a row with more or fewer fields.
     """
     csv.field_size_limit(LONGEST_CELL)
     with opened(file) as handle:
@@ -317,11 +294,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 @contextmanager
 def zip_members(path: Path) -> Iterator[tuple[list[zipfile.ZipInfo], Callable[[zipfile.ZipInfo], bytes]]]:
-    """Open a zip archive; yield its members and a function that reads one.
-
-    Raises:
-        DataError: It is not a zip archive, or is damaged.
-    """
+    """Open a zip archive; yield its members and a function that reads one."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive.infolist(), lambda member: _member(path, archive, member)

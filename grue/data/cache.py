@@ -33,22 +33,14 @@ def mirror_folders() -> list[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `path` to write to; it replaces `path` if the block succeeds.
-
-    Raises:
-        DataError: The file cannot be written, or the disk is full; nothing is left behind.
-    """
+    """Yield a temporary file beside `path` to write to; it replaces `path` if the block succeeds."""
     with translate_disk_errors(path), files.replacing(path) as temporary:
         yield temporary
 
 
 @contextmanager
 def translate_disk_errors(path: Path) -> Iterator[None]:
-    """Translate system errors in writing `path` into one that says what to do.
-
-    Raises:
-        DataError: The disk is full, or the file cannot be written. Other errors are not changed.
-    """
+    """Translate a full disk, or a `path` that cannot be written, into an error that says so; others are not changed."""
     try:
         yield
     except OSError as error:
@@ -78,11 +70,7 @@ def size_text(size: float) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, waiting for another process that holds it; the lock is released on exit.
-
-    Raises:
-        DataError: The file cannot be written.
-    """
+    """Hold the lock file `path`, waiting for another process that holds it; the lock is released on exit."""
     lock = FileLock(path)
     with translate_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

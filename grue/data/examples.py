@@ -27,9 +27,6 @@ class ExampleFile(Sequence[Example]):
     """The examples of a file, or a range of them, each read when accessed.
 
     A slice of step 1 is such a range, too. It can be pickled and forked: only the path is copied.
-
-    Raises:
-        DataError: The file is missing or damaged.
     """
 
     def __init__(self, path: Path, start: int = 0, stop: int | None = None) -> None:
@@ -101,11 +98,7 @@ class ScoredExamples(Sequence[Example]):
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
-    """Write examples to a file atomically, one batch in memory at a time.
-
-    Raises:
-        DataError: The file cannot be written, or the disk is full; nothing is left behind.
-    """
+    """Write examples to a file atomically, one batch in memory at a time."""
     with writing(path) as temporary, pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
         stream = iter(examples)
         while part := list(islice(stream, BATCH)):

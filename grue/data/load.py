@@ -127,11 +127,7 @@ def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, obj
 def read_split(
     task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
 ) -> Loaded:
-    """Load one split as `load_examples` does, without comparing it with the task file.
-
-    Raises:
-        DataError: There is no such split, no source can be read, it has no examples, or an id is repeated.
-    """
+    """Load one split as `load_examples` does, without comparing it with the task file."""
     split_of(task, split)
     origin = obtain(task, split, data_dir, offline, progress)
     path = examples_path(task, split, origin, data_dir, offline)
@@ -154,11 +150,7 @@ def is_file(task: Task, split: str) -> bool:
 
 
 def file_id(task: Task, split: str) -> str | None:
-    """Return the sha256 of a file given as a split; None for a split of the task.
-
-    Raises:
-        DataError: There is no such file.
-    """
+    """Return the sha256 of a file given as a split; None for a split of the task."""
     if not is_file(task, split):
         return None
     if not Path(split).is_file():
@@ -208,9 +200,6 @@ def obtain(
 
     Args:
         renew: Whether to ask the hub again, whose branch may have moved since the rows were fetched.
-
-    Raises:
-        DataError: No source has them; gives the reason for each.
     """
     name = task.data.splits[split].source
     if data_dir is not None:
@@ -256,11 +245,7 @@ def held_rows(held: "mirror.Held") -> LocalRows:
 
 
 def local_path(task: Task, source: Source, name: str) -> Path:
-    """Return the file that a local source names for a split, or its folder in a data set's original layout.
-
-    Raises:
-        DataError: It names none, or it does not exist.
-    """
+    """Return the file that a local source names for a split, or its folder in a data set's original layout."""
     if source.folder:
         path = Path(task.folder) / source.folder
         if not path.is_dir():
@@ -279,9 +264,6 @@ def local_data_id(task: Task, data_dir: Path | None = None, *splits: str) -> str
 
     Args:
         data_dir: A folder to read instead; the hash is then of its files of `splits`, except splits that are files.
-
-    Raises:
-        DataError: One of them does not exist.
     """
     read = [split for split in splits if not is_file(task, split)]
     if data_dir is not None:
@@ -385,11 +367,7 @@ def few_of(examples: Sequence[Example], most: int) -> Sequence[Example]:
 
 
 def hash_ids(ids: Iterable[str]) -> str:
-    """Return the sha256 of the sorted ids, one per line, so that the order of a source's rows does not matter.
-
-    Raises:
-        DataError: An id is repeated.
-    """
+    """Return the sha256 of the sorted ids, one per line, so that their order does not matter; none may be repeated."""
     ordered = pa.array(ids, pa.large_string()).sort()  # by bytes, which in UTF-8 equals by characters
     twice = ordered[1:].filter(pc.equal(ordered[1:], ordered[:-1]))
     if len(twice):

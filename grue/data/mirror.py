@@ -9,7 +9,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -54,7 +54,6 @@ class MirrorManifest:
         asked: The revision in the task file.
         revision: The commit that it resolved to; for official files, the hash of their addresses.
         files: File name → file; a split's rows are in `<split>.parquet`.
-        unpacked, ids: Written by older versions, and not read.
         fetched: In UTC.
         contents: Hash of the names and sha256s of the unpacked official files. It pins files without a sha256 in the
             task file: fetched again, they must have the same contents.
@@ -70,9 +69,7 @@ class MirrorManifest:
     grue: str
     fetched: str
     files: Mapping[str, HeldFile]
-    unpacked: str = ""
     contents: str = ""
-    ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +112,6 @@ def find(source: Source, split: str, roots: list[Path] | None = None) -> Held | 
 
     A pinned commit is found under its own name. For a branch, the last fetched commit is used: loading twice gives the
     same rows until `grue data fetch` asks the hub again.
-
-    Raises:
-        DataError: A manifest cannot be read.
     """
     for root in mirror_folders() if roots is None else roots:
         manifests = [_read_manifest(path.parent) for path in sorted(_folder_of(root, source).glob("*/manifest.json"))]
@@ -184,9 +178,6 @@ def fetch(
     """Fetch a split into a mirror, unless it is there and undamaged.
 
     A revision that is not a commit is resolved again.
-
-    Raises:
-        DataError: It is not available, or cannot be written.
     """
     if source.kind == "files":
         return _fetch_files(source, split, root, licence, offline, progress)

@@ -72,11 +72,7 @@ class PairsHeader:
 
 
 def check_shares(shares: Mapping[str, float]) -> None:
-    """Refuse invalid shares.
-
-    Raises:
-        ConfigError: They are not of the three parts, from 0 to 1, with the sum 1; or the share of "train" is 0.
-    """
+    """Raise a ConfigError unless shares are those of the parts, from 0 to 1 with the sum 1, and "train" has some."""
     values = [shares.get(part, -1.0) for part in PARTS]
     if len(shares) != len(PARTS) or min(values) < 0 or not abs(sum(values) - 1) <= 1e-9 or not values[0]:
         listed = ",".join(f"{value:g}" for value in shares.values())
@@ -99,11 +95,7 @@ def part_of(prompt: str, seed: int, shares: Mapping[str, float] = SHARES) -> Par
 
 
 def check_parts(lines: Iterable[tuple[str, str, Part | None]]) -> None:
-    """Refuse lines (place, prompt, part) that put a prompt into two parts, or of which only some name a part.
-
-    Raises:
-        DataError: There is such a line; names the first.
-    """
+    """Raise a DataError if lines (place, prompt, part) put a prompt into two parts, or only some name a part."""
     first_by_prompt: dict[str, tuple[str, Part | None]] = {}
     first: tuple[str, Part | None] | None = None
     for where, prompt, part in lines:

@@ -76,21 +76,13 @@ def _place(task: Task, source: Source, name: str, offline: bool) -> DataLocation
 def fetch_split(
     task: Task, split: str, offline: bool = False, progress: Progress = no_progress
 ) -> tuple[load.Loaded, load.LocalRows]:
-    """Fetch a split into the mirror, resolving a revision that is not a commit again, and load it from there.
-
-    Raises:
-        DataError: No source has it, or it differs from what the task file says.
-    """
+    """Fetch a split into the mirror, resolving a revision that is not a commit again, and load it from there."""
     origin = load.obtain(task, split, None, offline, progress, renew=True)
     return load.load_examples(task, split, None, offline, progress), origin
 
 
 def read_uncached(task: Task, split: str, offline: bool = False, progress: Progress = no_progress) -> load.Loaded:
-    """Load a split without the cache of examples, and without comparing it with the task file.
-
-    Raises:
-        DataError: No source has it, or the mirror is damaged.
-    """
+    """Load a split without the cache of examples, and without comparing it with the task file."""
     origin = load.obtain(task, split, None, offline, progress)
     load.about_path(load.examples_path(task, split, origin, None, offline)).unlink(missing_ok=True)
     return load.read_split(task, split, None, offline, progress)

@@ -110,10 +110,6 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
         examples: Those of the split: each line must answer one of them. If a line has only a prompt, the first example
             with that prompt is used.
         split: The split of the prompts. [default: the one that policies learn from with a reward]
-
-    Raises:
-        DataError: The file is missing, empty, cut off, in another format or of another task; the message names the line
-            and says what to do.
     """
     made, located = _read(path)
     if made is not None:
@@ -131,11 +127,7 @@ def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str 
 
 
 def read_header(path: Path) -> Header | None:
-    """Return the header of a file of scored responses or of pairs; None if it has none.
-
-    Raises:
-        DataError: The file is missing or damaged, or its header is invalid.
-    """
+    """Return the header of a file of scored responses or of pairs; None if it has none."""
     where, first = next(_records(path), ("", {}))
     return _header(first, where) if "grue" in first else None
 

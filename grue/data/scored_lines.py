@@ -177,11 +177,7 @@ def scored_schema() -> dict[str, Any]:
 
 
 def check_text(text: str, where: str) -> None:
-    """Refuse a text that must not be in a file of scored responses.
-
-    Raises:
-        DataError: It has invisible characters.
-    """
+    """Refuse a text with invisible characters, which must not be in a file of scored responses."""
     if hidden := unseen(text):
         named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(hidden)[:3])
         raise DataError(f"{where}: a text has invisible characters ({named}); remove them.")

@@ -32,11 +32,7 @@ def _translate_errors(name: str) -> Iterator[None]:
 
 
 def read_rows(path: Path) -> Iterable[Row]:
-    """Yield the rows of a file with one of the endings of `TABLES`.
-
-    Raises:
-        DataError: The name has another ending, or the file is missing or damaged.
-    """
+    """Yield the rows of a file with one of the endings of `TABLES`."""
     for ending, read in TABLES.items():
         if path.name.endswith(ending):
             return read(path)
@@ -90,11 +86,7 @@ def copy_columns(
     target: Path,
     after_batch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write some columns of a parquet file to a file of their own, atomically; no columns means all.
-
-    Raises:
-        DataError: There is no such column, the file is damaged, or the target cannot be written.
-    """
+    """Write some columns of a parquet file to a file of their own, atomically; no columns means all."""
     with _translate_errors(name), writing(target) as temporary:
         opened = _opened(file)
         leaves = _leaf_columns(opened, columns, name) if columns else None
@@ -106,11 +98,7 @@ def copy_columns(
 
 
 def join_parquet(parts: Sequence[Path], target: Path) -> int:
-    """Write the rows of several parquet files into one, atomically, and return the number of rows.
-
-    Raises:
-        DataError: A part is damaged, or the target cannot be written.
-    """
+    """Write the rows of several parquet files into one, atomically, and return the number of rows."""
     with _translate_errors(str(target)), writing(target) as temporary:
         opened = [_opened(part) for part in parts]
         schema = opened[0].schema_arrow.remove_metadata()

@@ -39,11 +39,7 @@ class Listing:
 
 
 def find_files(source: Source, split: str) -> Listing:
-    """Return a split's parquet files as the hub lists them, with the revision resolved to a commit.
-
-    Raises:
-        DataError: The repository, its revision or the files are not available.
-    """
+    """Return a split's parquet files as the hub lists them, with the revision resolved to a commit."""
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
 
@@ -59,11 +55,7 @@ def find_files(source: Source, split: str) -> Listing:
 
 
 def find_local_files(source: Source, split: str) -> Listing:
-    """Return a split's parquet files in the hub's cache on this machine; opens no connection.
-
-    Raises:
-        DataError: There are none.
-    """
+    """Return a split's parquet files in the hub's cache on this machine; opens no connection."""
     from huggingface_hub import snapshot_download
 
     with translate_hub_errors(_named(source)):
@@ -108,11 +100,7 @@ def _matching(source: Source, split: str, listed: list[HubFile]) -> tuple[HubFil
 
 
 def save_columns(source: Source, listing: Listing, file: HubFile, target: Path, progress: Progress) -> None:
-    """Write the needed columns of one of a split's files to a parquet file of its own, atomically.
-
-    Raises:
-        DataError: The file is damaged or truncated, has no such column, or cannot be transferred or written.
-    """
+    """Write the needed columns of one of a split's files to a parquet file of its own, atomically."""
     name = f"{source.name}/{escaped(file.path)} at {listing.commit[:12]}"
     if listing.folder is not None:
         return copy_columns(listing.folder / file.path, name, source.columns, target)

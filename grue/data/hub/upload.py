@@ -38,7 +38,7 @@ class Uploaded:
     changed: bool
 
 
-def check_repository(name: str, endpoint: str = "") -> None:
+def check_repository(name: str, endpoint: str) -> None:
     """Refuse an invalid repository name or hub address; a ConfigError if one is invalid."""
     if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name or name.endswith((".git", ".ipynb")):
         raise ConfigError(f"{name!r} is not a repository name: write OWNER/NAME, in letters, digits and _ . -")
@@ -49,7 +49,7 @@ def check_repository(name: str, endpoint: str = "") -> None:
         raise ConfigError("The hub's address: write https://HOST, without a user or a token in it.")
 
 
-def page_of(name: str, endpoint: str = "") -> str:
+def page_of(name: str, endpoint: str) -> str:
     """Return the address of a repository's page."""
     from huggingface_hub import constants
 
@@ -63,16 +63,16 @@ def upload(
     *,
     mark: str,
     listed: Callable[[bytes], Iterable[str]],
-    endpoint: str = "",
-    private: bool = False,
-    force: bool = False,
+    endpoint: str,
+    private: bool,
+    force: bool,
 ) -> Uploaded:
     """Commit files to a model's repository, which is created if needed; unchanged files are not sent again.
 
     Args:
+        name, endpoint: As `check_repository` accepts them; by default HF_ENDPOINT, or huggingface.co.
         mark: A file that shows that a repository holds an earlier upload.
         listed: From that file's content, the files of that upload; those that are not uploaded again are deleted.
-        endpoint: The hub's address. [default: HF_ENDPOINT, or huggingface.co]
         private: Whether a new repository is private; an existing one then must be, too.
         force: Commit to a repository that holds something else.
 
@@ -82,7 +82,6 @@ def upload(
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 
-    check_repository(name, endpoint)
     token = get_token()
     if token is None:
         raise ConfigError(

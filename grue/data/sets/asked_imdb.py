@@ -17,9 +17,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
     `meta` is what the metric `asked_sentiment` reads: "asked" (1 for positive) and "text", the first half alone. A
     constant continuation pleases half of the prompts.
-
-    Raises:
-        DataError: A row without text, asked and the two continuations, or with another value there; names the row.
     """
     times: dict[int, int] = {}
     columns = ("text", "asked", "positive_continuation", "negative_continuation")
@@ -39,11 +36,7 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
 
 def read_folder(folder: Path, split: str) -> FolderRows:
-    """Refuse a folder: IMDB's own files have no continuations that end as asked.
-
-    Raises:
-        DataError: Always.
-    """
+    """Refuse a folder: IMDB's own files have no continuations that end as asked."""
     raise DataError(
         f"{folder}: asked_imdb has no original layout, since IMDB's reviews end one way each; leave --data-dir out."
     )

@@ -22,9 +22,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
     Each highlight keeps its own line, since ROUGE-Lsum compares lines. An id is the row's own or, in a table without
     ids, the hash of the article.
-
-    Raises:
-        DataError: A row without article and highlights, or with an empty article; names the row.
     """
     times: dict[int, int] = {}
     for where, row in with_columns(rows, "cnn_dailymail", "article", "highlights"):
@@ -46,9 +43,6 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     A story's file name is the sha1 of its address. Listed stories that the folder lacks are skipped, since a folder
     may hold a part of the data; if none exists, it is an error. A csv file is `<split>.csv` with the columns article,
     highlights and optionally id, or text and y.
-
-    Raises:
-        DataError: There is neither list nor table, or no story of the list.
     """
     names = split_names(split)
     tables = [pattern for name in names for pattern in (f"{name}.csv", f"*_{name}.csv", f"*_{name}_*.csv")]

@@ -21,9 +21,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     `target`) and the original files' (`concept_set` "field_N#look_V#stand_V", `scene`). Rows with the same concepts in
     any order are one example, because a system could not tell them apart: their references are joined in the order of
     the rows, and the prompt has the concepts in the order of the first row.
-
-    Raises:
-        DataError: A row in none of the three layouts; names the row.
     """
     found: dict[str, tuple[tuple[str, ...], list[str]]] = {}
     for number, row in enumerate(rows, start=1):
@@ -59,9 +56,6 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     """Return the rows of `commongen.<split>.jsonl`, or of its `src_alpha` and `tgt` text files, line by line.
 
     Files are looked for in the folder and one level below; of several with the split, the largest is read.
-
-    Raises:
-        DataError: There is no such file, or the two text files differ in their number of lines.
     """
     short = {"validation": "dev"}.get(split, split)
     names = (f"commongen.{short}.jsonl", f"commongen.{short}*.src_alpha.txt")

@@ -24,9 +24,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     the utterance does. `meta` has what the intent metric reads: "intent" of the reference, 0–3 for inform, question,
     directive and commissive, and "last_utterance"; also "emotion" of the reference, 0–6. An id is the hash of the five
     and the reference, so that an example that is in two splits has one id even if the dialogues begin differently.
-
-    Raises:
-        DataError: A row without dialog, act and emotion, or with different numbers of them; names the row.
     """
     times: dict[int, int] = {}
     for where, row in with_columns(rows, "dailydialog", "dialog", "act", "emotion"):
@@ -61,9 +58,6 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     """Return the rows of `dialogues_<split>.txt`, or of `dialogues.txt` in a folder of the split's name.
 
     The files of acts and emotions are beside it: `dialogues_act…` and `dialogues_emotion…`.
-
-    Raises:
-        DataError: Files are missing, or utterances, acts and emotions differ in number; names the line.
     """
     names = split_names(split)
     patterns = [pattern for name in names for pattern in (f"dialogues_{name}.txt", f"{name}/dialogues.txt")]

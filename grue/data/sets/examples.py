@@ -21,9 +21,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     Every column but the prompt may be missing or empty. A single reference may be in a column `reference`, as a csv
     file needs it; `meta` may be JSON text, as in an exported parquet file. Without an id, the id is the hash of the
     row, numbered if the row is repeated.
-
-    Raises:
-        DataError: A row has an unknown column, a value of the wrong type, or a repeated id; names the row.
     """
     times: dict[int, int] = {}
     for number, row in enumerate(rows, start=1):
@@ -69,11 +66,7 @@ def _meta_of(row: Row, where: str) -> dict[str, Any]:
 
 
 def read_folder(folder: Path, split: str) -> FolderRows:
-    """Return the rows of `<split>.jsonl`, `.jsonl.gz`, `.csv` or `.parquet`.
-
-    Raises:
-        DataError: The folder has no such file.
-    """
+    """Return the rows of `<split>.jsonl`, `.jsonl.gz`, `.csv` or `.parquet`."""
     paths = [folder / f"{name}{ending}" for name in split_names(split) for ending in TABLES]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:

@@ -20,9 +20,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     spaces; the prompt is the first half of these words, rounded down. The reference is the row's
     `positive_continuation` if it has one, else the second half of a positive review; a negative review has none. An id
     is the hash of the row's text, numbered if the text is repeated.
-
-    Raises:
-        DataError: A row without text and label, or a text of fewer than two words; names the row.
     """
     times: dict[int, int] = {}
     for number, row in enumerate(rows, start=1):
@@ -57,11 +54,7 @@ def halves(review: str) -> tuple[str, str]:
 
 
 def read_folder(folder: Path, split: str) -> FolderRows:
-    """Return the rows of `<split>/{neg,pos}/<id>_<rating>.txt`, as aclImdb unpacks, in the order of the ids.
-
-    Raises:
-        DataError: There is no such folder, or it has no reviews.
-    """
+    """Return the rows of `<split>/{neg,pos}/<id>_<rating>.txt`, as aclImdb unpacks, in the order of the ids."""
     root = next((parent for parent in (folder, folder / "aclImdb") if (parent / split).is_dir()), None)
     if root is None:
         raise DataError(f"{folder}: no folder {split!r} with pos and neg in it, nor in aclImdb below it.")

@@ -28,9 +28,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     `answer1`, `answer2`), or tokenised ones (`_id`, `question.tokens`, `context.tokens`, `ground_truths`). An id is the
     document's id and the hash of the question's letters a to z and digits, which neither tokenising nor wrong decoding
     changes.
-
-    Raises:
-        DataError: A row in none of the three layouts, or without question or summary; names the row.
     """
     times: dict[int, int] = {}
     for number, row in enumerate(rows, start=1):
@@ -114,11 +111,7 @@ SEQUENCES = {charset: _sequences(charset) for charset in ("latin-1", "iso8859-2"
 
 
 def read_folder(folder: Path, split: str) -> FolderRows:
-    """Return the rows of `qaps.csv` with `summaries.csv`, or of `<split>.json`, a list of tokenised rows.
-
-    Raises:
-        DataError: There is no such file, or a question without its summary.
-    """
+    """Return the rows of `qaps.csv` with `summaries.csv`, or of `<split>.json`, a list of tokenised rows."""
     names = split_names(split)
     source = nearest_one(folder, "qaps.csv", *(f"{name}.json" for name in names))
     if source.name == "qaps.csv":

@@ -45,9 +45,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
     of the section, under "highlighted" the highlighted values with the titles, and under "overlap" whether training has
     the table's headers, which training rows lack. "facts" is what that metric reads, where a task asks for facts. The
     withheld references of the test split are "" or, on the hub, "none".
-
-    Raises:
-        DataError: A row that lacks a column, is not a table, or highlights a cell that does not exist; names the row.
     """
     times: dict[int, int] = {}
     for where, row in with_columns(rows, "totto", *COLUMNS):
@@ -161,11 +158,7 @@ def _tagged(tag: str, *parts: str) -> str:
 
 
 def read_folder(folder: Path, split: str) -> FolderRows:
-    """Return the rows of `totto_<split>_data.jsonl`; the test split is the unlabelled one.
-
-    Raises:
-        DataError: There is no such file, or it is damaged.
-    """
+    """Return the rows of `totto_<split>_data.jsonl`; the test split is the unlabelled one."""
     names = split_names(split)
     patterns = [pattern for name in names for pattern in (f"*totto_*{name}_*.jsonl", f"{name}_sample.jsonl")]
     source = nearest_one(folder, *patterns)

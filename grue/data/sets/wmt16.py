@@ -25,9 +25,6 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
     The five XML entities that the hub's rows keep from the original sgm files are decoded. An id is the hash of both
     sentences, numbered if the pair is repeated.
-
-    Raises:
-        DataError: A row without a sentence in both languages; names the row.
     """
     times: dict[int, int] = {}
     for where, row in with_columns(rows, "wmt16", "translation"):
@@ -51,9 +48,6 @@ def read_folder(folder: Path, split: str) -> FolderRows:
     Validation is newstest2015 and test newstest2016, as text (`newstest2016.en`, `.de`) or in the original sgm
     (`newstest2016-ende-src.en.sgm`, `-ref.de.sgm`, or the same of `deen`), or `<split>.en` and `.de`. Training takes
     all other texts `X.en` with an `X.de`. Pairs with an empty side are skipped, as on the hub.
-
-    Raises:
-        DataError: There is no pair of files, or the two files of a pair differ in their number of sentences.
     """
     if news := NEWS.get(split):
         names = [f"{name}.en" for name in (news, *split_names(split))]
