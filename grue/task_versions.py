@@ -10,22 +10,13 @@ from grue.task_files import task_folder
 from grue.tasks import Task
 
 
-def versions_file() -> Path:
-    """Return the file with the hash of every version of the built-in tasks."""
-    return task_folder() / "versions.json"
-
-
-def chat_versions_file() -> Path:
-    """Return the file with the hash of every version of their chat prompts, which have versions of their own."""
-    return task_folder() / "chat-versions.json"
-
-
 def _versions(task: Task) -> Iterator[tuple[Path, str, str, str, str]]:
     """Yield the file, the number, the hash, the key and what a change of the hash means: of the task, of its prompt."""
-    yield versions_file(), str(task.version), task.hash, "version", "something that affects scores has changed"
+    change = "something that affects scores has changed"
+    yield task_folder() / "versions.json", str(task.version), task.hash, "version", change
     if task.prompt.chat is not None:
         number, change = str(task.prompt.chat.version), "the chat prompt has changed"
-        yield chat_versions_file(), number, task.chat_hash, "prompt.chat.version", change
+        yield task_folder() / "chat-versions.json", number, task.chat_hash, "prompt.chat.version", change
 
 
 def check_version(task: Task) -> None:
