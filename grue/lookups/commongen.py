@@ -223,8 +223,6 @@ def candidates(memory: SentenceMemory, example: Example, neighbours: int, clause
     """Return the best fitting sentences with the prompt's concepts, best first.
 
     Args:
-        memory: The counts of the training split.
-        example: The example to answer.
         neighbours: How many training examples are used.
         clauses: How many clauses of training are tried for each part of the concepts; 0 for whole sentences only.
     """

@@ -42,11 +42,7 @@ def sd(values: Collection[float]) -> float | None:
 
 
 def mean_over_tasks(scores: Mapping[str, Collection[float]]) -> float:
-    """Return the mean over tasks of the means over seeds: every task has the same weight.
-
-    Args:
-        scores: Task → its seeds' scores; the tasks may have different numbers of seeds.
-    """
+    """Return the mean over tasks of the means over seeds, of any number: every task has the same weight."""
     return mean([mean(values) for values in scores.values()])
 
 

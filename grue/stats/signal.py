@@ -92,12 +92,7 @@ def gradient_signal(products: FloatArray, batch: int) -> GradientSignal:
 
 
 def _ratio(total: float, squares: float, batches: int) -> float | None:
-    """Return |G|² over the noise of one batch; None without noise.
-
-    Args:
-        total: Sum of all products.
-        squares: Sum of each batch's with itself.
-    """
+    """Return |G|² over the noise of one batch, by the sums of all products and of the squares; None without noise."""
     signal = (total - squares) / (batches * (batches - 1))
     noise = squares / batches - signal
     return signal / noise if noise > 1e-9 * squares / batches else None
