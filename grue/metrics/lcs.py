@@ -24,8 +24,8 @@ def read(tokens: Sequence[str]) -> IndexedTokens:
     return IndexedTokens(tokens, positions)
 
 
-def common_positions(rows: Sequence[str], columns: IndexedTokens) -> int:
-    """Return the positions in `rows` of one longest common subsequence, as bits.
+def common_positions(rows: Sequence[str], columns: IndexedTokens) -> set[int]:
+    """Return the positions in `rows` of one longest common subsequence.
 
     Of several subsequences, rouge-score's choice is returned: walking back from the end, step left in the columns only
     where that is strictly better. Rows without a match do not affect the walk and are left out.
@@ -37,13 +37,13 @@ def common_positions(rows: Sequence[str], columns: IndexedTokens) -> int:
         shared = above & columns.positions[rows[index]]
         above = ((above + shared) | (above - shared)) & full
         table.append(above)
-    positions, i, j = 0, len(matching), len(columns.tokens)
+    positions, i, j = set[int](), len(matching), len(columns.tokens)
     while i and j:
         left = (1 << (j - 1)) - 1
         row = matching[i - 1]
         if columns.positions[rows[row]] >> (j - 1) & 1:
             i, j = i - 1, j - 1
-            positions |= 1 << row
+            positions.add(row)
         # Lengths are numbers of zero bits: of j − 1 in this row, and of j in the row above.
         elif (table[i] & left).bit_count() < (table[i - 1] & (left << 1 | 1)).bit_count() - 1:
             j -= 1

@@ -13,14 +13,13 @@ several references), 14 of 400 of CNN/DailyMail and 5 of 700 of DailyDialog, and
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 
-from grue.metrics import lcs, meteor, rouge, tables, wordnet
+from grue.metrics import meteor, rouge, tables, wordnet
 from grue.metrics.metric import Average, Metric, MetricFactory, best_of_references, references_of
 from grue.metrics.tokens import ABBREVIATIONS, CachedByWord
 from grue.metrics.treebank import split_sentence_37
@@ -128,37 +127,30 @@ def rouge_l_max() -> Average:
     return best_of_references("rouge_l_max:rl4lms", details, read_lines, weighted_f1)
 
 
-def read_lines(text: str) -> list[lcs.IndexedTokens]:
+def read_lines(text: str) -> rouge.Lines:
     """Read the first hundred words of a text as one sequence of stems per line; lines without a word share nothing."""
     read, left = [], LIMIT
     for line in text.split("\n"):
         if words := line.split()[:left]:
             left -= len(words)
-            read.append(lcs.read(_stems(" ".join(words))))
+            read.append(_stems(" ".join(words)))
     return read
 
 
-def weighted_f1(reference: list[lcs.IndexedTokens], candidate: list[lcs.IndexedTokens]) -> float:
+def weighted_f1(reference: rouge.Lines, candidate: rouge.Lines) -> float:
     """Compare two texts by what each reference line shares with any candidate line."""
-    shared: Counter[str] = Counter()
-    for line in reference:
-        union = 0
-        for candidate_line in candidate:
-            union |= lcs.common_positions(line.tokens, candidate_line)
-        shared.update(token for index, token in enumerate(line.tokens) if union >> index & 1)
-    written = Counter(token for line in candidate for token in line.tokens)
-    hits = (shared & written).total()
+    hits = rouge.union_lcs(reference, candidate)
     if not hits:
         return 0.0
-    precision: float = (hits / written.total()) ** (1 / WEIGHT)
-    recall: float = (hits / sum(len(line.tokens) for line in reference)) ** (1 / WEIGHT)
+    precision: float = (hits / sum(map(len, candidate))) ** (1 / WEIGHT)
+    recall: float = (hits / sum(map(len, reference))) ** (1 / WEIGHT)
     return precision * recall / (0.5 * precision + 0.5 * recall)
 
 
-def _stems(line: str) -> list[str]:
+def _stems(line: str) -> tuple[str, ...]:
     """Split a line without its punctuation and stem its words; "cannot" stays whole, unlike in nltk."""
     cleaned = _NO_WORD.sub(" ", line.lower()).replace("cannot", "_cannot_")
-    return [_stem(word).replace("_cannot_", "cannot") for word in split_sentence_37(cleaned)]
+    return tuple(_stem(word).replace("_cannot_", "cannot") for word in split_sentence_37(cleaned))
 
 
 @CachedByWord

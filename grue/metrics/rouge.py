@@ -5,9 +5,8 @@ Each has two steps: read a text once, then compare a reference with a candidate.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 from itertools import chain
-from operator import or_
 from typing import Any, Literal
 
 from rapidfuzz.distance import LCSseq
@@ -96,26 +95,20 @@ def lines(split: str, stem: bool) -> Callable[[str], Lines]:
 
 
 def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
-    """Compare two texts by what each reference line shares with any candidate line, no token counted too often."""
-    columns = [lcs.read(line) for line in dict.fromkeys(candidate)]
-    totals = sum(map(len, candidate)), sum(map(len, reference))
+    """Compare two texts by what each reference line shares with any candidate line."""
     if len(reference) == len(candidate) == 1:
-        return f1(LCSseq.similarity(reference[0], candidate[0]), *totals)
-    left_in_reference = Counter(chain.from_iterable(reference))
-    left_in_candidate = Counter(chain.from_iterable(candidate))
-    unions = {line: reduce(or_, [lcs.common_positions(line, each) for each in columns], 0) for line in set(reference)}
-    hits = 0
-    for line in reference:
-        union = unions[line]
-        while union:
-            lowest = union & -union
-            union ^= lowest
-            token = line[lowest.bit_length() - 1]
-            if left_in_candidate[token] and left_in_reference[token]:
-                hits += 1
-                left_in_candidate[token] -= 1
-                left_in_reference[token] -= 1
-    return f1(hits, *totals)
+        return lcs_f1(reference[0], candidate[0])
+    return f1(union_lcs(reference, candidate), sum(map(len, candidate)), sum(map(len, reference)))
+
+
+def union_lcs(reference: Lines, candidate: Lines) -> int:
+    """Count the tokens of each reference line that it shares with any candidate line, none more often than there."""
+    columns = [lcs.read(line) for line in dict.fromkeys(candidate)]
+    shared_of = {
+        line: set().union(*(lcs.common_positions(line, column) for column in columns)) for line in set(reference)
+    }
+    shared = Counter(line[place] for line in reference for place in shared_of[line])
+    return (shared & Counter(chain.from_iterable(candidate))).total()
 
 
 # --- the metrics -----------------------------------------------------------------------------------------------------
