@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task, examples
-from grue.data.pairs import PARTS, PairsHeader
+from grue.data.pairs import PARTS, SHARES, PairsHeader
 from grue.data.scored import read_header
 from grue.errors import ConfigError, escaped
 from grue.lm.reward_folder import RewardManifest, read_reward_manifest
@@ -124,7 +124,9 @@ def pairs_from_study(
 
 def _choice(pairs: int | None, noise: str, ties: Ties, seed: int, shares: Shares | None) -> Choice:
     """Return the choice of pairs and how they are judged, checked."""
-    if shares is not None and not isinstance(shares, Mapping):
+    if shares is None:
+        shares = SHARES
+    elif not isinstance(shares, Mapping):
         if len(shares) != len(PARTS):
             raise ConfigError(f"shares {tuple(shares)}: give three numbers, of {', '.join(PARTS)}.")
         shares = dict(zip(PARTS, shares, strict=True))

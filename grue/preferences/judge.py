@@ -48,15 +48,10 @@ def evaluate_reward_model(
     *,
     split: str,
 ) -> Evaluation:
-    """Evaluate a reward model on the pairs of a file.
+    """Evaluate a reward model on the pairs of a file, whose prompts are the `examples` of a split.
 
     Args:
-        examples: Those of the split of the prompts.
         part: Of the file. [default: test if it was trained on the file or the file names parts, else all]
-        split: The name of that split.
-
-    Raises:
-        DataError: The folder or the file cannot be read, or is of another task, or the part is empty.
     """
     model, tokenizer, manifest = load_reward_model(folder)
     check_reward_task(manifest, folder, task)

@@ -6,7 +6,7 @@ same samples, the first 100 pairs of 1,000 are those of a file of 100, and are j
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -79,7 +79,7 @@ class Choice:
     noise: str = "none"
     ties: Ties = "drop"
     seed: int = 1
-    shares: Mapping[str, float] | None = None
+    shares: Mapping[str, float] = field(default_factory=lambda: SHARES)
 
     def check(self) -> SyntheticAnnotator:
         """Return the annotator; a ConfigError if an argument is invalid."""
@@ -88,13 +88,8 @@ class Choice:
         if self.ties not in (options := get_args(Ties)):
             raise ConfigError(f"ties {self.ties!r}: write one of {', '.join(options)}.")
         check_seed(self.seed)
-        check_shares(self.parts)
+        check_shares(self.shares)
         return parse_noise(self.noise)
-
-    @property
-    def parts(self) -> Mapping[str, float]:
-        """Part → share of the prompts; `SHARES` by default."""
-        return SHARES if self.shares is None else self.shares
 
 
 Candidate = tuple[Example, ScoredResponse, ScoredResponse]
@@ -108,10 +103,6 @@ def from_samples(
     path: Path, task: Task, examples: Sequence[Example], choice: Choice, output: Path, *, split: str
 ) -> PairsHeader:
     """Write pairs of the responses of a file with rewards, which `grue generate --samples N --score` writes.
-
-    Args:
-        examples: Those of the split that was answered.
-        split: Its name.
 
     Raises:
         ConfigError: The choice is invalid, or there are fewer pairs than requested; or the output holds something else.
@@ -163,14 +154,10 @@ def from_predictions(
     """Write pairs of two systems' predictions for a split, judged by a reward.
 
     Args:
-        examples: Those of the split.
         train: The examples that policies learn from, on which the reward is prepared.
         reward: As for training. [default: the task's]
 
-    Raises:
-        ConfigError: As for `from_samples`.
-        DataError: A file cannot be read.
-        SubmissionError: An example has no prediction or two, or a prediction no example; the message names the file.
+    Errors are as for `from_samples`, and SubmissionError if an example has no prediction or two, or a prediction none.
     """
     annotator, judged_by = choice.check(), reward or task.reward
     function = make_reward(judged_by, task, train)
@@ -217,11 +204,7 @@ def from_study(
 ) -> PairsHeader:
     """Write pairs by the majority of the people who answered a study; equal numbers are a tie.
 
-    Texts are written without invisible characters.
-
-    Raises:
-        ConfigError: As for `from_samples`.
-        DataError: The file cannot be read, or a prompt is not one of the split.
+    Texts are written without invisible characters. Errors are as for `from_samples`.
     """
     choice.check()
     verdicts = read_judged_items(path)
@@ -291,7 +274,7 @@ def _line(example: Example, first: ScoredResponse, second: ScoredResponse, lead:
         worse.text,
         example.id,
         tie=lead == 0,
-        part=part_of(example.prompt, choice.seed, choice.parts),
+        part=part_of(example.prompt, choice.seed, choice.shares),
         chosen_truncated=better.truncated,
         rejected_truncated=worse.truncated,
         chosen_token_ids=better.token_ids,
@@ -331,7 +314,7 @@ def _write(output: Path, lines: Sequence[PairLine], task: Task, choice: Choice, 
         task=task.name,
         task_hash=task.hash,
         seed=choice.seed,
-        shares=dict(choice.parts),
+        shares=dict(choice.shares),
         prompts=len({line.id for line in lines}),
         pairs=len(lines),
         ties=sum(line.tie for line in lines),

@@ -47,15 +47,7 @@ class PairsFile:
 
 
 def read_pairs(path: Path, task: Task, examples: Sequence[Example], seed: int, *, split: str) -> PairsFile:
-    """Read a file of pairs; if it names no parts, its prompts are divided at random by the seed: 60, 20 and 20 %.
-
-    Args:
-        examples: Those of the split of the prompts.
-        split: Its name.
-
-    Raises:
-        DataError: As `read_scored`, or the file holds no pairs.
-    """
+    """Read a file of pairs of a split's `examples`; prompts without a part are divided by the seed: 60, 20 and 20 %."""
     data = read_scored(path, task, examples, split)
     if not data.rewards and any(len(group.texts) > 2 for group in data.groups):
         raise DataError(

@@ -135,19 +135,12 @@ def train_reward_model(
 ) -> RewardManifest:
     """Train a reward model on the pairs of a file, write its folder and return its manifest.
 
-    An interrupted call is resumed, a finished folder only read.
+    An interrupted call is resumed, a finished folder only read. Progress, stop and errors are as for
+    `grue.api.preferences.train_reward`.
 
     Args:
         examples: Those of the split of the prompts.
         split: Its name, or the path of a file of rows; the folder states it.
-        progress: Called with (done, total) steps and the figures of a validation, if there was one.
-        stop: Called after every step; True saves the state and raises `Interrupted`.
-
-    Raises:
-        ConfigError: The folder holds something else, another process trains there, or the backbone is unsuitable.
-        DataError: The pairs or the backbone cannot be read, or a part is empty.
-        TrainingError: The loss is not a number, or all texts end with the same score.
-        Interrupted: A stop was asked for; the state is saved.
     """
     claim = _claim(path, task, config, backbone, revision, split)
     folder = folder.absolute()
