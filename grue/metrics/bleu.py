@@ -17,10 +17,11 @@ import numpy as np
 from grue.errors import ConfigError, Unavailable, instead
 from grue.metrics.metric import FloatArray, MetricFactory, Prepared, Summed, require_references
 from grue.metrics.tokens import Tokenizer
-from grue.metrics.treebank import TOKENIZERS
+from grue.metrics.treebank import TOKENIZERS, TokenizerName
 from grue.records import Example
 
 ORDER = 4  # of sacreBLEU
+Length = Literal["shortest", "closest"]
 Ngrams = Counter[tuple[str, ...]]
 Statistics = Callable[[Sequence[Example], Sequence[str]], FloatArray]
 
@@ -32,13 +33,13 @@ def count_ngrams(tokens: Sequence[str], longest: int) -> Ngrams:
 
 
 def counting(
-    metric: str, split: Tokenizer, longest: int, reference_length: Callable[[Sequence[int], int], int]
+    metric: str, split: Tokenizer, longest: int, reference_length: Length
 ) -> tuple[Statistics, Callable[[Sequence[Example]], None]]:
     """Return what counts n-grams, [N, 2 + 2·longest] (see the module's docstring), and what counts those of references.
 
     Args:
         metric: Its name, for the message where there is no reference.
-        reference_length: (lengths of the references, length of the text) → the reference length to use.
+        reference_length: That of the shortest, or the closest to the text's; of two equally close, the shorter.
     """
 
     def read(example: Example) -> tuple[list[int], Ngrams]:
@@ -61,25 +62,16 @@ def counting(
             for ngram in counts.keys() & highest.keys():
                 matches[len(ngram) - 1] += min(counts[ngram], highest[ngram])
             possible = [max(0, len(tokens) - extra) for extra in range(longest)]
-            rows.append([len(tokens), reference_length(lengths, len(tokens)), *matches, *possible])
+            wanted = min(lengths)
+            if reference_length == "closest":
+                wanted = min((abs(length - len(tokens)), length) for length in lengths)[1]
+            rows.append([len(tokens), wanted, *matches, *possible])
         return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * longest)
 
     return statistics, prepare
 
 
-def shortest(lengths: Sequence[int], length: int) -> int:
-    """Return the shortest reference's length."""
-    return min(lengths)
-
-
-def closest(lengths: Sequence[int], length: int) -> int:
-    """Return the reference length closest to the text's; of two equally close, the shorter."""
-    return min(lengths, key=lambda reference_length: (abs(reference_length - length), reference_length))
-
-
-def bleu(
-    order: int, tokenizer: str = "whitespace", reference_length: Literal["shortest", "closest"] = "shortest"
-) -> Summed:
+def bleu(order: int, tokenizer: TokenizerName = "whitespace", reference_length: Length = "shortest") -> Summed:
     """Return BLEU-n, 0–1: a corpus is not smoothed.
 
     A single example is smoothed after Lin & Och (2004), one more match and one more possible n-gram for each order
@@ -90,13 +82,9 @@ def bleu(
         tokenizer: "whitespace", as in the published numbers, "words" or "treebank".
         reference_length: Which reference the brevity penalty compares with: the "shortest", as RL4LMs and
             tensorflow/nmt do, or the "closest", as pycocoevalcap and with it CommonGen's official scorer do.
-
-    Raises:
-        UnknownName: There is no such tokenizer.
     """
     name = f"bleu{order}"
-    length_of = shortest if reference_length == "shortest" else closest
-    statistics, prepare = counting(name, TOKENIZERS[tokenizer], order, length_of)
+    statistics, prepare = counting(name, TOKENIZERS[tokenizer], order, reference_length)
 
     def value(row: FloatArray) -> float:
         candidate_length, wanted_length = row[:2]
@@ -160,7 +148,7 @@ def sacrebleu(tokenize: str = "13a", lowercase: bool = False) -> Summed:
         )
         return float(score.score)
 
-    statistics, prepare = counting("sacrebleu", split, ORDER, closest)
+    statistics, prepare = counting("sacrebleu", split, ORDER, "closest")
     return Summed(
         f"sacrebleu|case:{'lower' if lowercase else 'mixed'}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest",
         statistics,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from grue.errors import ConfigError
 from grue.metrics.metric import Average, FloatArray, references_of
 from grue.metrics.tokens import Tokenizer
-from grue.metrics.treebank import TOKENIZERS
+from grue.metrics.treebank import TOKENIZERS, TokenizerName
 from grue.records import Example
 
 IntArray = NDArray[np.int64]
@@ -31,7 +31,7 @@ _ORDERS = (1 << _INDEX) - 1
 _NGRAMS = (1 << _TEXT) - 1
 
 
-def cider(tokenizer: str = "words") -> Average:
+def cider(tokenizer: TokenizerName = "words") -> Average:
     """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a single reference of four words or more scores 10.
 
     Document frequencies come from the references of the prepared examples: the evaluated split for a report, the

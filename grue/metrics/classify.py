@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.metric import Average, FloatArray, meta_of
+from grue.metrics.metric import Average, FloatArray, Prepared, meta_of
 from grue.metrics.tokens import unless_blank
 from grue.records import Example
 
@@ -98,8 +98,10 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
         require_label("intent", model, classifier, act)
         return meta_of(example, "last_utterance", "intent", str), act
 
+    prepared = Prepared(read)
+
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        asked = list(map(read, examples))
+        asked = list(map(prepared, examples))
         inputs = [("".join(seam(utterance, text)),) for (utterance, _), text in zip(asked, texts, strict=True)]
         scores = require_finite("intent", model, examples, logits(classifier, tokenizer, inputs, batch_size))
         acts = scores.argmax(axis=1)
@@ -108,13 +110,8 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
             for (_, wanted), text, act in zip(asked, texts, acts, strict=True)
         ]
 
-    def prepare(examples: Sequence[Example]) -> None:
-        for example in examples:
-            read(example)
-
-    return Average(
-        f"intent|{model_signature(model, revision)}|of:last utterance and text|cut:left|empty:0", values, prepare
-    )
+    signature = f"intent|{model_signature(model, revision)}|of:last utterance and text|cut:left|empty:0"
+    return Average(signature, values, prepared.prepare)
 
 
 def require_label(metric: str, model: str, classifier: Any, label: int) -> None:

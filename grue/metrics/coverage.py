@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from operator import contains
 from unicodedata import normalize
 
-from grue.errors import DataError
 from grue.metrics import wordnet
-from grue.metrics.metric import Average, listed
+from grue.metrics.metric import Average, Prepared, meta_of
 from grue.metrics.tokens import words
 from grue.records import Example
 
@@ -22,25 +21,17 @@ def coverage() -> Average:
 
     Of the 4,018 human references of CommonGen's development set, 99.9 % of the concepts count as used.
     """
+    concepts = Prepared(concepts_of)
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        return [covered(concepts_of(example), text) for example, text in zip(examples, texts, strict=True)]
+        return [covered(concepts(example), text) for example, text in zip(examples, texts, strict=True)]
 
-    def prepare(examples: Sequence[Example]) -> None:
-        for example in examples:
-            concepts_of(example)
-
-    return Average(f"coverage|lemmas:{wordnet.DATA}|pos:any|case:lower|tok:words", values, prepare)
+    return Average(f"coverage|lemmas:{wordnet.DATA}|pos:any|case:lower|tok:words", values, concepts.prepare)
 
 
 def concepts_of(example: Example) -> frozenset[str]:
     """Return the distinct concepts of an example, in lower case and composed; a DataError if it has none."""
-    concepts = frozenset(_plain(str(concept)) for concept in listed(example, "concepts", "coverage"))
-    if not concepts:
-        raise DataError(
-            f"The example {example.id!r} has no concepts in its meta, which coverage needs; use another metric."
-        )
-    return concepts
+    return frozenset(_plain(str(concept)) for concept in meta_of(example, "concepts", "coverage", list))
 
 
 def covered(concepts: frozenset[str], text: str) -> float:

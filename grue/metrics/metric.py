@@ -199,27 +199,23 @@ def require_references(examples: Sequence[Example], metric: str) -> None:
         references_of(example, metric)
 
 
-MEANINGS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", tuple: "a list"}
+MEANINGS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list with values"}
 
 
-def meta_of(example: Example, key: str, metric: str, *kinds: type, default: Any = None) -> Any:
-    """Return what is under `key` in an example's meta, or the default; a DataError if it is of none of the `kinds`.
+def meta_of(example: Example, key: str, metric: str, kind: type, default: Any = None) -> Any:
+    """Return what is under `key` in an example's meta, or the default.
 
-    The letters of a string, say, would be taken for the values of a list.
+    Raises:
+        DataError: It is of another kind (the letters of a string, say, would be taken for values), or an empty list.
     """
     value = example.meta.get(key, default)
-    if type(value) not in kinds:
+    fits = value and isinstance(value, list | tuple) if kind is list else type(value) is kind
+    if not fits:
         raise DataError(
-            f"The example {example.id!r} has {value!r:.80} as {key} in its meta, but {metric} needs "
-            f"{MEANINGS[kinds[0]]} there; fix its data format, or use another metric."
+            f"The example {example.id!r} has {value!r:.80} as {key} in its meta, but {metric} needs {MEANINGS[kind]} "
+            "there; fix its data format, or use another metric."
         )
     return value
-
-
-def listed(example: Example, key: str, metric: str) -> Sequence[Any]:
-    """Return the list under `key` in an example's meta, empty if there is none; errors as `meta_of`."""
-    values: Sequence[Any] = meta_of(example, key, metric, list, tuple, default=())
-    return values
 
 
 def best_of_references(name: str, details: str, read: Callable[[str], R], compare: Callable[[R, R], float]) -> Average:

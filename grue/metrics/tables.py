@@ -20,9 +20,9 @@ from rapidfuzz.distance import LCSseq
 
 from grue.errors import DataError
 from grue.metrics.bleu import sacrebleu
-from grue.metrics.metric import Average, MetricFactory, Prepared, Subset, listed, references_of
+from grue.metrics.metric import Average, MetricFactory, Prepared, Subset, meta_of, references_of
 from grue.metrics.tokens import Tokenizer, tokens_13a
-from grue.metrics.treebank import TOKENIZERS
+from grue.metrics.treebank import TOKENIZERS, TokenizerName
 from grue.records import Example
 
 ORDERS = 4
@@ -92,7 +92,7 @@ def values_of(example: Example, key: str) -> list[list[str]]:
 
     It raises a DataError if there is no such table, it is not a list, or it has no words.
     """
-    values = listed(example, key, "parent")
+    values = meta_of(example, key, "parent", list)
     tokenized = [tokens for value in values if (tokens := tokens_13a(str(value).lower()))]
     if not tokenized:
         raise DataError(
@@ -163,7 +163,7 @@ def geometric_mean(shares: Sequence[float]) -> float:
 # --- the metrics -----------------------------------------------------------------------------------------------------
 
 
-def parent(name: str, part: Part, filled_up_to: int, tokenizer: str = "13a") -> Average:
+def parent(name: str, part: Part, filled_up_to: int, tokenizer: TokenizerName = "13a") -> Average:
     """Return a part of PARENT, 0–1.
 
     Args:
@@ -183,7 +183,7 @@ def parent(name: str, part: Part, filled_up_to: int, tokenizer: str = "13a") -> 
     return Average(signature, values, tables.prepare)
 
 
-def parent_half(name: str, overlap: bool, tokenizer: str = "13a") -> Subset:
+def parent_half(name: str, overlap: bool, tokenizer: TokenizerName = "13a") -> Subset:
     """Return PARENT over the examples with, or without, overlap; `tokenizer` as for `parent`."""
     return Subset(name, parent("parent", "f1", 0, tokenizer), "overlap", overlap)
 

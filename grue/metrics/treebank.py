@@ -10,9 +10,9 @@ The rules of nltk 3.7 are here too, for the numbers that RL4LMs published.
 
 import re
 from itertools import chain
+from typing import Literal
 
-from grue.metrics.tokens import CachedByWord, Tokenizer, sentences, tokens_13a, whitespace, words
-from grue.registry import Registry
+from grue.metrics.tokens import CachedByWord, Tokenizer, sentences, tokens_13a, words
 
 
 def _rules(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
@@ -135,7 +135,11 @@ split_sentence_37 = _splitter(apostrophe=(r"(?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b"
 """Split one sentence: `word_tokenize(sentence, preserve_line=True)` of nltk 3.7, to which a dash is part of a word."""
 
 
-TOKENIZERS: Registry[Tokenizer] = Registry(
-    "tokenizer", {"words": words, "whitespace": whitespace, "13a": tokens_13a, "treebank": treebank}
-)
+TokenizerName = Literal["words", "whitespace", "13a", "treebank"]
+TOKENIZERS: dict[TokenizerName, Tokenizer] = {
+    "words": words,
+    "whitespace": str.split,
+    "13a": tokens_13a,
+    "treebank": treebank,
+}
 """The tokenizers that a metric's option can name."""

@@ -8,7 +8,7 @@ import pytest
 from support.metric_texts import META, drawn, prepared, scored, value
 from support.paths import ROOT
 
-from grue.errors import ConfigError, DataError, Unavailable, UnknownName
+from grue.errors import ConfigError, DataError, Unavailable
 from grue.metrics.registry import make_metric
 from grue.records import Example
 
@@ -124,7 +124,7 @@ def test_an_example_of_neither_half_and_tables_that_are_none(name, meta, refused
 
 
 def test_options_that_nobody_knows(refused):
-    with refused(UnknownName):
+    with refused(ConfigError):
         make_metric("parent", tokenizer="13")
     with refused(ConfigError):
         make_metric("parent:rl4lms", tokenizer="13a")

@@ -150,7 +150,7 @@ def test_options_of_several_types_and_values_that_are_known_when_a_metric_is_mad
     for typical in (20, 2.5):  # a number may be whole
         assert callable(metric_factory("perplexity:bounded", {"model": "mini:causal", "typical": typical}))
     assert callable(metric_factory("evaluate:exact_match", {"arguments": None}))  # and a table left out
-    with refused(UnknownName):
+    with refused(ConfigError):
         make_metric("bleu4", tokenizer="word")
     with pytest.raises(ConfigError, match=r"sacrebleu has no tokenizer '13b'\. Did you mean '13a'\?"):
         make_metric("sacrebleu", tokenize="13b")  # whose tokenizers depend on its version
