@@ -15,6 +15,7 @@ from difflib import SequenceMatcher
 from grue.lookups.consensus import central
 from grue.lookups.nearest import Lookup, counted, terms
 from grue.lookups.retrieval import Index
+from grue.metrics import facts
 from grue.records import Example
 
 FOUND, KEPT, LONGEST_ENDING = 200, 24, 7
@@ -22,11 +23,8 @@ CUT, ADDED, SAME_SECTION, SAME_START, SAME_SHAPE = 2.0, 2.5, 1.5, 0.5, 0.3
 CELL = re.compile(r"\[cell\] (.*?) \[/cell\]")
 MARK = re.compile(r"\[/?\w+\]")
 GAP = re.compile(r"(<\d{1,9}:\w+>)")
-SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-ORDINALS = (
-    "zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-    "eleventh", "twelfth",
-)  # fmt: skip
+SMALL = ("zero", "one", *facts.CARDINALS)
+ORDINALS = ("zeroth", "first", *facts.ORDINALS)
 HE_TO_SHE = {"he": "she", "his": "her", "him": "her", "actor": "actress", "He": "She", "His": "Her"}
 SHE_TO_HE = {"she": "he", "her": "his", "actress": "actor", "She": "He", "Her": "His"}
 VOWEL = re.compile(r"(?!uni|use|eur|one)[aeiou]|hour|honest", re.IGNORECASE)

@@ -21,7 +21,7 @@ import numpy as np
 
 from grue.metrics import meteor, rouge, tables, wordnet
 from grue.metrics.metric import Average, Metric, MetricFactory, best_of_references, references_of
-from grue.metrics.tokens import ABBREVIATIONS, CachedByWord
+from grue.metrics.tokens import ABBREVIATIONS, CachedByWord, porter
 from grue.metrics.treebank import split_sentence_37
 from grue.records import Example
 
@@ -157,15 +157,7 @@ def _stems(line: str) -> tuple[str, ...]:
 def _stem(word: str) -> str:
     if len(word) <= 3:
         return word
-    return exceptions().get(word) or _porter()(word)
-
-
-@cache
-def _porter() -> Callable[[str], str]:
-    from nltk.stem.porter import PorterStemmer  # slow to import
-
-    stemmed: Callable[[str], str] = PorterStemmer(PorterStemmer.ORIGINAL_ALGORITHM).stem
-    return stemmed
+    return exceptions().get(word) or porter("ORIGINAL_ALGORITHM")(word)
 
 
 @cache

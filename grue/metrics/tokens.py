@@ -73,11 +73,6 @@ def words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-def whitespace(text: str) -> list[str]:
-    """Split at white space only: "mat." is one word."""
-    return text.split()
-
-
 _ABBREVIATIONS = """
     mr mrs ms dr prof rev gen col capt lt sgt sen rep gov pres hon st sr jr messrs mme mlle
     vs etc cf al ca viz approx est dept univ assn bros co corp inc ltd nos vol vols fig figs eq pp p ed eds
@@ -130,12 +125,13 @@ def _mteval_13a() -> Callable[[str], str]:
 @CachedByWord
 def stem(word: str) -> str:
     """Return the Porter stem of `word`, in lower case (nltk's extensions of the algorithm)."""
-    return _porter()(word)
+    return porter("NLTK_EXTENSIONS")(word)
 
 
 @cache
-def _porter() -> Callable[[str], str]:
+def porter(mode: str) -> Callable[[str], str]:
+    """Return nltk's Porter stemmer in one of its modes."""
     from nltk.stem.porter import PorterStemmer  # slow to import, and most metrics need no stems
 
-    stemmed: Callable[[str], str] = PorterStemmer().stem
+    stemmed: Callable[[str], str] = PorterStemmer(mode).stem
     return stemmed
