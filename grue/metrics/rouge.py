@@ -12,7 +12,7 @@ from typing import Any, Literal
 from rapidfuzz.distance import LCSseq
 from rouge_score.tokenize import tokenize
 
-from grue.metrics import lcs, tokens
+from grue.metrics import tokens
 from grue.metrics.metric import Average, MetricFactory, best_of_references
 from grue.metrics.tokens import CachedByWord, sentences
 
@@ -103,10 +103,10 @@ def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
 
 def union_lcs(reference: Lines, candidate: Lines) -> int:
     """Count the tokens of each reference line that it shares with any candidate line, none more often than there."""
-    columns = [lcs.read(line) for line in dict.fromkeys(candidate)]
-    shared_of = {
-        line: set().union(*(lcs.common_positions(line, column) for column in columns)) for line in set(reference)
-    }
+    from rouge_score.rouge_scorer import lcs_ind  # slow to import, and most metrics do not need it
+
+    others = set(candidate)
+    shared_of = {line: set().union(*(lcs_ind(line, other) for other in others)) for line in set(reference)}
     shared = Counter(line[place] for line in reference for place in shared_of[line])
     return (shared & Counter(chain.from_iterable(candidate))).total()
 

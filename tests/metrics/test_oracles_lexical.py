@@ -16,7 +16,6 @@ from support import oracles
 from support.late import late
 from support.metric_texts import drawn, moved, scored
 
-from grue.metrics import lcs
 from grue.metrics.card import CARDS
 from grue.metrics.ter import BAND
 from grue.metrics.tokens import sentences, stem, tokens_13a, words
@@ -260,14 +259,3 @@ def test_stems_are_nltks():
     porter = late("nltk.stem.porter").PorterStemmer()
     for word in {*words(" ".join(drawn(200)[1])), "Flies", "skies", "dying", "relational", "caresses", "东京"}:
         assert stem(word) == porter.stem(word)
-
-
-@pytest.mark.parametrize(("count", "rows", "columns"), [(60, 13, 13), (40, 41, 41), (12, 192, 192), (1, 2000, 60)])
-def test_positions_of_the_longest_common_subsequence_are_rouge_scores(count, rows, columns):
-    """Of equally long subsequences the same one is chosen."""
-    generator = random.Random(2)
-    for letters in ("ab", "abcde", "abcdefghijklmnopqr"):
-        for _ in range(count):
-            x, y = (generator.choices(letters, k=generator.randint(0 if k < 100 else k, k)) for k in (rows, columns))
-            expected = rouge_library.lcs_ind(x, y)
-            assert lcs.common_positions(x, lcs.read(y)) == set(expected)
