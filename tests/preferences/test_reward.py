@@ -114,7 +114,9 @@ def test_a_reward_model_of_another_task_is_refused(trained):
         for use in (
             lambda other=other: make_reward(f"0.5*rouge1 + model:{folder}", other, examples),
             lambda other=other: score_predictions(other, "test", examples, predictions, specs),
-            lambda other=other: judge.evaluate_reward_model(folder, folder.parent / "pairs.jsonl", other, examples, split="train"),
+            lambda other=other: judge.evaluate_reward_model(
+                folder, folder.parent / "pairs.jsonl", other, examples, split="train"
+            ),
         ):
             with pytest.raises(DataError, match=message):
                 use()
