@@ -217,7 +217,7 @@ MUTATIONS = (
         "CIDEr counts equal references once",
         "grue/metrics/cider.py",
         "math.log(len(examples)) if",
-        "math.log(len(times)) if",
+        "math.log(len({each.references for each in examples})) if",
         ("tests/metrics",),
     ),
     Mutation(
