@@ -11,7 +11,7 @@ headers.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -59,11 +59,11 @@ class ReadTable:
 def scores_of(table: ReadTable, tokens: Sequence[str]) -> dict[Part, float]:
     """Return precision, recall and F1 of a text in lower case at the reference with the highest F1, 0–1 each."""
     counts = count_by_order(tokens)
-    backed = backed_by_order(tokens, table.words)
+    backing = {ngram: backing_of(ngram, table.words) for order in counts for ngram in order}
     mentioned = mention(table.highlighted, tokens) or SMOOTHING
     scores: list[dict[Part, float]] = []
     for reference in table.references:
-        precision = mean_precision(counts, backed, reference, table.words)
+        precision = mean_precision(counts, backing, reference)
         weight = reference.table_weight
         recall = mean_recall(counts, reference) ** (1 - weight) * mentioned**weight
         f1 = 2 * precision * recall / (precision + recall + 1e-8)
@@ -118,28 +118,14 @@ def mention(values: Sequence[Sequence[str]], tokens: Sequence[str]) -> float:
     return sum([LCSseq.similarity(value, tokens) / len(value) for value in values]) / len(values)
 
 
-def backed_by_order(tokens: Sequence[str], words: frozenset[str]) -> list[float]:
-    """Return for each order the sum of the entailments of all n-grams."""
-    running = [0]
-    for token in tokens:
-        running.append(running[-1] + (token in words))
-    sums = []
-    for order in range(1, ORDERS + 1):
-        windows = zip(running, running[order:], strict=False)
-        sums.append(sum([after - before for before, after in windows]) / order)
-    return sums
-
-
-def mean_precision(
-    counts: list[Counter[Ngram]], backed: list[float], reference: Reference, words: frozenset[str]
-) -> float:
+def mean_precision(counts: list[Counter[Ngram]], backing: Mapping[Ngram, float], reference: Reference) -> float:
     """Return the geometric mean over orders of the share of n-grams that reference or table back; 0 without a word."""
     shares = []
-    for order, total, reference_counts in zip(counts, backed, reference.counts, strict=True):
+    for order, reference_counts in zip(counts, reference.counts, strict=True):
         # Matches with the reference count in full, the rest to the extent that the table backs them.
-        shared = order.keys() & reference_counts.keys()
-        unbacked = [min(order[ngram], reference_counts[ngram]) * (1 - backing_of(ngram, words)) for ngram in shared]
-        shares.append(math.fsum([total, *unbacked]) / order.total() if order else 0.0)  # exact, in whatever order
+        matched = order & reference_counts
+        backed = [matched[ngram] + (count - matched[ngram]) * backing[ngram] for ngram, count in order.items()]
+        shares.append(math.fsum(backed) / order.total() if order else 0.0)
     return geometric_mean(shares)
 
 
