@@ -241,7 +241,7 @@ PIECES = """
 
 
 def test_tokens_are_the_libraries():
-    """nltk's words and sacreBLEU's 13a; the quick way by chunks and the slow one, whatever stands at a text's ends."""
+    """nltk's words and sacreBLEU's 13a, whatever stands at a text's ends."""
     generator, library = random.Random(10), nltk_words.NLTKWordTokenizer()
     of_13a = late("sacrebleu.tokenizers.tokenizer_13a").Tokenizer13a()
     blanks = [" ", " ", " ", "  ", "\t", "\u00a0", "\x1c", "\u2028", ""]
