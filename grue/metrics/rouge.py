@@ -14,7 +14,7 @@ from rouge_score.tokenize import tokenize
 
 from grue.metrics import tokens
 from grue.metrics.metric import Average, MetricFactory, best_of_references
-from grue.metrics.tokens import CachedByWord, sentences
+from grue.metrics.tokens import sentences
 
 LONGEST_CACHED = 10_000  # characters
 
@@ -26,21 +26,10 @@ def rouge_tokens(text: str, stem: bool) -> tuple[str, ...]:
 
 
 def _rouge_tokens(text: str, stem: bool) -> tuple[str, ...]:
-    return tuple(chain.from_iterable((_stemmed if stem else _plain).each(text.split())))
+    return tuple(tokenize(text, tokens if stem else None))  # the module's cached `stem` replaces the stemmer
 
 
 _cached = lru_cache(maxsize=1 << 16)(_rouge_tokens)
-
-
-@CachedByWord
-def _stemmed(chunk: str) -> tuple[str, ...]:
-    """Split a chunk without blanks with the library, whose rules do not look beyond it."""
-    return tuple(tokenize(chunk, tokens))  # the module's cached `stem` replaces the stemmer
-
-
-@CachedByWord
-def _plain(chunk: str) -> tuple[str, ...]:
-    return tuple(tokenize(chunk, None))
 
 
 def f1(overlap: int, candidate_total: int, reference_total: int) -> float:
