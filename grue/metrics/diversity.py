@@ -5,19 +5,23 @@ texts: compare systems on the same split only. Tokens are lower-case words and s
 with `punctuation = false` single punctuation marks do not count. n-grams never cross texts.
 """
 
+import math
 import string
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from itertools import chain
+from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grue.metrics.metric import Average, FloatArray, MetricFactory, OfCorpusOnly
 from grue.metrics.treebank import treebank
 from grue.records import Direction, Example
 
 Tokens = tuple[str, ...]
+Texts = Sequence[Tokens]
 
 WINDOW = 100
 SIGNS = frozenset(string.punctuation)
@@ -31,13 +35,13 @@ class Diversity:
 
     Args:
         name: Registered name.
-        value: Token numbers [T], all texts concatenated and a 0 after each → the value.
+        value: The tokens of all texts → the value.
         punctuation: Whether single punctuation marks count as words.
     """
 
     direction: Direction = "higher"
 
-    def __init__(self, name: str, value: Callable[[NDArray[np.int64]], float], punctuation: bool = True) -> None:
+    def __init__(self, name: str, value: Callable[[Texts], float], punctuation: bool = True) -> None:
         self.name = name
         self.signature = _signature(name, punctuation)
         self._value = value
@@ -59,13 +63,10 @@ class Diversity:
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the value over all texts."""
-        return self._value(numbered(tuple(self._texts[int(number)] for number in statistics[:, 0])))
+        return self._value([self._texts[int(number)] for number in statistics[:, 0]])
 
 
-# All diversity metrics read the same texts, so these are split and numbered once.
-
-
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # all diversity metrics read the same texts
 def tokens_of(texts: tuple[str, ...], punctuation: bool) -> tuple[Tokens, ...]:
     """Return the tokens of each text in lower case; without `punctuation` no single punctuation marks."""
     # Lower-cased only after splitting, since capitals mark the start of sentences. Each word is stored once.
@@ -75,80 +76,63 @@ def tokens_of(texts: tuple[str, ...], punctuation: bool) -> tuple[Tokens, ...]:
     )
 
 
-@lru_cache(maxsize=1)
-def numbered(texts: tuple[Tokens, ...]) -> NDArray[np.int64]:
-    """Return the texts' tokens as numbers from 1 in the order of their first use, [T], with a 0 after each text."""
-    numbers: dict[str, int] = {}
-    sequence: list[int] = []
-    for text in texts:
-        sequence += [numbers.setdefault(token, len(numbers) + 1) for token in text]
-        sequence.append(0)
-    array = np.array(sequence, dtype=np.int64)
-    array.flags.writeable = False  # all metrics of these texts read it
-    return array
+def ngrams(order: int, texts: Texts) -> Counter[Tokens]:
+    """Return how often each n-gram occurs."""
+    return Counter(chain.from_iterable(zip(*(text[i:] for i in range(order)), strict=False) for text in texts))
 
 
-def ngram_counts(numbers: NDArray[np.int64], order: int) -> NDArray[np.int64]:
-    """Return how often each distinct n-gram occurs; `numbers` is [T], with a 0 after each text."""
-    size = int(numbers.max(initial=0)) + 1
-    width = max(0, len(numbers) - order + 1)
-    keys = np.zeros(width, dtype=np.int64)
-    within = np.ones(width, dtype=np.bool_)  # whether no text ends in it
-    for start in range(order):
-        tokens = numbers[start : start + width]
-        keys = keys * size + tokens
-        within &= tokens > 0
-    return np.unique(keys[within], return_counts=True)[1]
-
-
-def distinct(order: int, numbers: NDArray[np.int64]) -> float:
+def distinct(order: int, texts: Texts) -> float:
     """Return distinct n-grams per n-gram, 0–1; 0 where there is none."""
-    counts = ngram_counts(numbers, order)
-    return len(counts) / int(counts.sum()) if len(counts) else 0.0
+    counts = ngrams(order, texts)
+    return len(counts) / counts.total() if counts else 0.0
 
 
-def entropy(order: int, numbers: NDArray[np.int64]) -> float:
+def entropy(order: int, texts: Texts) -> float:
     """Return the Shannon entropy of the n-gram distribution, in bits; 0 where there is none."""
-    counts = ngram_counts(numbers, order)
-    shares = counts / counts.sum()
-    return abs(float((shares * np.log2(shares)).sum()))
+    return _bits(ngrams(order, texts))
 
 
-def conditional_entropy(order: int, numbers: NDArray[np.int64]) -> float:
+def _bits(counts: Counter[Tokens]) -> float:
+    total = counts.total()
+    return abs(math.fsum(count / total * math.log2(count / total) for count in counts.values()))
+
+
+def conditional_entropy(order: int, texts: Texts) -> float:
     """Return the entropy of an n-gram's last token given those before it, in bits; 0 where there is none.
 
     The preceding tokens are counted where they begin an n-gram, so that both entropies are over the same positions.
     """
-    followed = np.where(numbers[1:] > 0, numbers[:-1], 0)
-    return max(0.0, entropy(order, numbers) - entropy(order - 1, followed))
+    counts, before = ngrams(order, texts), Counter[Tokens]()
+    for ngram, count in counts.items():
+        before[ngram[:-1]] += count
+    return max(0.0, _bits(counts) - _bits(before))
 
 
-def unique(order: int, numbers: NDArray[np.int64]) -> float:
+def unique(order: int, texts: Texts) -> float:
     """Return the number of n-grams that occur once in all texts."""
-    return float((ngram_counts(numbers, order) == 1).sum())
+    return float(sum(count == 1 for count in ngrams(order, texts).values()))
 
 
-def vocabulary(order: int, numbers: NDArray[np.int64]) -> float:
+def vocabulary(order: int, texts: Texts) -> float:
     """Return the number of distinct n-grams."""
-    return float(len(ngram_counts(numbers, order)))
+    return float(len(ngrams(order, texts)))
 
 
-def msttr(numbers: NDArray[np.int64]) -> float:
+def msttr(texts: Texts) -> float:
     """Return the mean share of distinct tokens in successive windows of 100 tokens, 0–1.
 
     The texts are joined in order, and a last window that is not full is dropped unless it is the only one.
     """
-    tokens = numbers[numbers > 0]
-    full = len(tokens) // WINDOW * WINDOW
-    if not full:
-        return distinct(1, numbers)
-    return float(np.mean([len(np.unique(window)) / WINDOW for window in tokens[:full].reshape(-1, WINDOW)]))
+    tokens = list(chain.from_iterable(texts))
+    starts = range(0, len(tokens) - WINDOW + 1, WINDOW)
+    return (
+        fmean(len(set(tokens[start : start + WINDOW])) / WINDOW for start in starts) if starts else distinct(1, texts)
+    )
 
 
-def lengths(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of tokens of each text; [0] where there is no text."""
-    token_counts: NDArray[np.int64] = np.diff(np.flatnonzero(numbers == 0), prepend=-1) - 1
-    return token_counts if len(token_counts) else np.zeros(1, dtype=np.int64)
+def of_lengths(value: Callable[[Sequence[int]], float], texts: Texts) -> float:
+    """Return a value of the numbers of tokens; of [0] where there is no text."""
+    return float(value([len(text) for text in texts] or [0]))
 
 
 def mean_length(punctuation: bool = True) -> Average:
@@ -175,18 +159,18 @@ def _signature(name: str, punctuation: bool) -> str:
     return f"{name}|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
 
 
-_OF_ALL_TEXTS: dict[str, Callable[[NDArray[np.int64]], float]] = {
+_OF_ALL_TEXTS: dict[str, Callable[[Texts], float]] = {
     "msttr": msttr,
     **{f"distinct{order}": partial(distinct, order) for order in (1, 2, 3)},
     **{f"entropy{order}": partial(entropy, order) for order in (1, 2, 3)},
     **{f"conditional_entropy{order}": partial(conditional_entropy, order) for order in (2, 3)},
     **{f"unique{order}": partial(unique, order) for order in (1, 2, 3)},
     **{f"vocabulary{order if order > 1 else ''}": partial(vocabulary, order) for order in (1, 2, 3)},
-    "std_length": lambda numbers: float(np.std(lengths(numbers))),
-    "median_length": lambda numbers: float(np.median(lengths(numbers))),
-    "min_length": lambda numbers: float(np.min(lengths(numbers))),
-    "max_length": lambda numbers: float(np.max(lengths(numbers))),
-    "total_length": lambda numbers: float(np.sum(lengths(numbers))),
+    "std_length": partial(of_lengths, np.std),
+    "median_length": partial(of_lengths, np.median),
+    "min_length": partial(of_lengths, min),
+    "max_length": partial(of_lengths, max),
+    "total_length": partial(of_lengths, sum),
 }
 
 METRICS: dict[str, MetricFactory] = {
