@@ -10,6 +10,7 @@ from support.factories import a_result, a_task
 from grue.api import evaluate as api
 from grue.cli.evaluate import over_seeds
 from grue.lm import checkpoint
+from grue.task_files import load_task
 
 IMDB = a_task("imdb")
 
@@ -23,7 +24,8 @@ def evaluated(monkeypatch, tmp_path):
         Path(run, "checkpoint", checkpoint.MANIFEST).write_text("{}")
     Path("ppo/seed-3").mkdir()
     asked = []
-    monkeypatch.setattr(api, "read_manifest", lambda folder: SimpleNamespace(task="imdb", suite="mini"))
+    manifest = SimpleNamespace(task="imdb", suite="mini", task_hash=load_task("imdb").hash)
+    monkeypatch.setattr(api, "read_manifest", lambda folder: manifest)
 
     def subject(what, task, **more):
         asked.append(what)

@@ -256,4 +256,5 @@ def test_a_run_is_evaluated_beside_its_own_folder(tmp_path):
         (run, tmp_path / "out/mini/imdb/ppo+best-of-4/seed-7"),
         (tmp_path / "kept", runs / "mini/imdb/ppo+best-of-4/seed-7"),
     ):
-        assert api._picking(api.Subject(load_task("imdb"), system, folder), 4, None, runs).folder == wanted
+        picking = replace(system, name="ppo+best-of-4")
+        assert api._beside(api.Subject(load_task("imdb"), system, folder), picking, runs).folder == wanted
