@@ -103,7 +103,8 @@ def _refuse_namesake(path: str, noun: str, searched: Sequence[str]) -> None:
     """Raise a ConfigError if two modules have that name: in the searched folders, or imported, say of another task."""
     package = path.partition(":")[0].partition(".")[0]
     installed = [folder for folder in sys.path if folder not in ADDED]
-    found = [origin for each in searched if (origin := getattr(PathFinder.find_spec(package, [each]), "origin", None))]
+    origins = [getattr(PathFinder.find_spec(package, [folder]), "origin", None) for folder in searched]
+    found = list(dict.fromkeys(Path(origin).resolve() for origin in origins if origin))  # a link is no other file
     if len(found) > 1 and PathFinder.find_spec(package, installed) is None:
         raise ConfigError(f"The {noun} {path!r}: is it of {found[0]} or of {found[1]}? Rename one of the files.")
     expected = getattr(PathFinder.find_spec(package, [*installed, *searched]), "origin", None)

@@ -135,3 +135,6 @@ def test_code_does_not_depend_on_where_one_stands(here):
         imported_reward("weighing:weighed", [here / "one"])
     assert f"is it of {here / 'weighing.py'} or of {here / 'one' / 'weighing.py'}? Rename" in str(caught.value)
     assert imported_reward("counting:counted", [here / "one"])([EXAMPLE], ["x"]) == [3.0]
+    (here / "linking.py").symlink_to(here / "one" / "counting.py")
+    (here / "one" / "linking.py").symlink_to(here / "one" / "counting.py")
+    assert imported_reward("linking:counted", [here / "one"])([EXAMPLE], ["x"]) == [3.0]
