@@ -105,7 +105,8 @@ def _refuse_namesake(path: str, noun: str, searched: Sequence[str]) -> None:
     installed = [folder for folder in sys.path if folder not in ADDED]
     origins = [getattr(PathFinder.find_spec(package, [folder]), "origin", None) for folder in searched]
     found = list(dict.fromkeys(Path(origin).resolve() for origin in origins if origin))  # a link is no other file
-    if len(found) > 1 and PathFinder.find_spec(package, installed) is None:
+    elsewhere = [folder for folder in installed if folder and folder not in searched]  # `python -m` adds "", the cwd
+    if len(found) > 1 and PathFinder.find_spec(package, elsewhere) is None:
         raise ConfigError(f"The {noun} {path!r}: is it of {found[0]} or of {found[1]}? Rename one of the files.")
     expected = getattr(PathFinder.find_spec(package, [*installed, *searched]), "origin", None)
     imported = getattr(sys.modules.get(package), "__file__", None)

@@ -33,7 +33,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path
-    for name in ("liking", "method", "judging"):
+    for name in ("liking", "method", "judging", "counting", "linking"):
         sys.modules.pop(name, None)
 
 
@@ -124,7 +124,7 @@ def test_two_tasks_whose_modules_have_one_name_are_not_given_the_same_code(here)
     assert imported_reward("judging:judged", [here / "one"])([EXAMPLE], ["x"]) == [1.0]
 
 
-def test_code_does_not_depend_on_where_one_stands(here):
+def test_code_does_not_depend_on_where_one_stands(here, monkeypatch):
     """A file beside the task and another of its name in the working directory: neither is meant more than the other."""
     (here / "one").mkdir()
     for folder, value in ((here, 1), (here / "one", 2)):
@@ -138,3 +138,6 @@ def test_code_does_not_depend_on_where_one_stands(here):
     (here / "linking.py").symlink_to(here / "one" / "counting.py")
     (here / "one" / "linking.py").symlink_to(here / "one" / "counting.py")
     assert imported_reward("linking:counted", [here / "one"])([EXAMPLE], ["x"]) == [3.0]
+    monkeypatch.syspath_prepend("")  # as `python -m grue` does
+    with pytest.raises(ConfigError, match="is it of"):
+        imported_reward("weighing:weighed", [here / "one"])
