@@ -90,7 +90,10 @@ def choose_best_of(task: Task, n: int, pick_by: str | None = None) -> BestOf:
 
 
 def is_oracle(pick_by: str) -> bool:
-    """Whether a rule reads references or descriptions of them; a user's functions get neither."""
+    """Whether a rule reads references or descriptions of them, which a user's functions do not get.
+
+    A metric's card states it; one without a card is assumed to.
+    """
     return pick_by not in (LIKELIHOOD, CONSENSUS) and any(_hidden(name) for _, name in parse_reward(pick_by))
 
 

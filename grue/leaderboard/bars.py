@@ -111,7 +111,7 @@ class HeldAgainst:
         spread: The lowest and the highest of the files.
         limit: What the value was compared with, with the tolerance.
         why: The limit in words: the row's mean, its seeds, the tolerance; or the difference and its interval.
-        p_holm: The test's p value, corrected for the number of tests; None without a test.
+        p_holm: The test's p value, once `not_worse` has corrected it for the number of tests; None without a test.
     """
 
     task: str
@@ -242,7 +242,8 @@ def axis_tests(
 
 def not_worse(tested: Sequence[HeldAgainst]) -> Iterator[HeldAgainst]:
     """Yield each of all tests, with p corrected for their number; it passes if it is not significantly below."""
-    for test, p in zip(tested, holm([test.p_holm or 0.0 for test in tested]), strict=True):
+    as_tested = [test.p_holm for test in tested if test.p_holm is not None]
+    for test, p in zip(tested, holm(as_tested), strict=True):
         yield replace(test, passed=test.passed or p >= 1 - LEVEL, p_holm=p)
 
 
