@@ -23,6 +23,7 @@ def score(
     *,
     suite: str = "mini",
     split: str | None = None,
+    limit: int | None = None,
     own_examples: str | Path | Sequence[Example] | None = None,
     references: Sequence[str | Path] = (),
     metrics: Sequence[str] | None = None,
@@ -39,6 +40,7 @@ def score(
             or `Prediction`s or {"id": …, "text": …} in any.
         task: The task; or give `own_examples` or `references`.
         split: The split of the task, or the path of a file of rows. [default: its evaluation split]
+        limit: Score only the first so many examples, as `generate` and `evaluate` take them.
         own_examples: Examples, or a file of {"id": …, "references": […], …} lines; ids may be left out of all.
         references: Files of plain text, one reference per line.
         metrics: Names of metrics; needed without a task. [default: the task's, and the diversity set]
@@ -66,6 +68,7 @@ def score(
     refuse_text(metrics=metrics, references=references)
     if metrics is not None and not metrics:
         raise ConfigError("metrics is empty: name at least one, or give None for the task's.")
+    limit = None if limit is None else check_number("limit", limit)
     of_task = None if task is None else as_task(task, suite)
     specs = chosen_metrics(of_task, metrics, options)  # reports a wrong name before anything is read
     read = reading.read_predictions if of_task is not None else reading.read_predictions_in_order
@@ -81,6 +84,7 @@ def score(
         loaded = reading.checked_examples(own_examples, "own_examples")
     else:
         loaded = reading.read_plain_examples([Path(path) for path in references])
+    loaded = loaded[:limit]
     answers = read_first if read_first is not None else _answers(predictions, loaded)
     if references and len(answers) != len(loaded):
         counted = f"{predictions}: {len(answers)} lines" if read_first is not None else f"{len(answers)} predictions"

@@ -58,8 +58,8 @@ class Opinions:
 
 
 def answer_files(folder: Path) -> list[Path]:
-    """Return the files in a study's folder of answers."""
-    return sorted((folder / FOLDER).glob("*.json"))
+    """Return the files in a study's folder of answers; hidden ones, which file managers leave there, do not count."""
+    return sorted((folder / FOLDER).glob("[!.]*.json"))
 
 
 def read_answers(paths: Iterable[Path], key: Key) -> Opinions:

@@ -249,6 +249,8 @@ def test_a_task_has_metrics_of_its_own_and_some_of_them_make_no_axis(tmp_path):
     assert [(one["metric"], one["axis"]) for one in some["scores"]] == [("coverage", "preference"), ("chrf", "none")]
     assert some["scores"][1]["value"] == pytest.approx(100.0)
     assert some["preference"] is None, "not all of the axis"
+    first = [*command[:1], lines(tmp_path / "first.jsonl", COPIES[0]), *command[2:], "--limit", 1]
+    assert printed_json(*first)["ids"] == ["a"], "the answers that `grue generate --limit 1` writes"
 
 
 # --- in Python -------------------------------------------------------------------------------------------------------

@@ -175,6 +175,7 @@ def test_files_may_be_named_or_lie_in_the_folder(tmp_path):
     (tmp_path / "s/answers").mkdir(exist_ok=True)
     for path in paths:
         path.rename(tmp_path / "s/answers" / path.name)
+        (tmp_path / "s/answers" / f"._{path.name}").write_bytes(b"\0what macOS puts beside a file")
     assert analyse(tmp_path / "s").stdout == named
     assert "alpha" in named and "Synthetic" not in named
 
