@@ -25,7 +25,9 @@ from grue.tasks import Task
 @options.option("--task", "task_name", help="Task to score against.")
 @options.suite
 @options.option("--split", help="Split of the task, or a file of rows. [default: its evaluation split]")
-@options.option("--limit", type=options.COUNT, help="Score only the first N examples, those of `grue generate --limit N`.")
+@options.option(
+    "--limit", type=options.COUNT, help="Score only the first N examples, those of `grue generate --limit N`."
+)
 @options.data
 @options.option(
     "--examples",
