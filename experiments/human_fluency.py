@@ -20,7 +20,8 @@ from grue.data.load import load_examples
 from grue.lm.chat import cut_text
 from grue.lm.load import load_tokenizer
 from grue.metrics.diversity import ttr
-from grue.metrics.neural.perplexity import LEAST, MOST, TextLosses
+from grue.metrics.neural.perplexity import TextLosses
+from grue.metrics.perplexity import LEAST, MOST
 from grue.task_files import load_task
 from grue.tasks import Prompt
 

@@ -1,5 +1,6 @@
 """The rules of the house, read off its source: import order, no circles, fences, no inheritance, no name twice."""
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -119,6 +120,28 @@ HOUSE = read_sources(ROOT)
 def test_the_house_keeps_its_rules() -> None:
     assert violations(HOUSE) == []
     assert {name.split(".")[1] for name in modules(HOUSE) if name != "grue"} <= set(ORDER)
+
+
+def test_scripts_import_what_is_there() -> None:
+    own = modules(HOUSE)
+    missing = []
+    for path in sorted(
+        path for folder in ("benchmarks", "experiments", "tools") for path in (ROOT / folder).glob("*.py")
+    ):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (module := node.module or "").startswith("grue."):
+                known = names_of(HOUSE[own[module]]) if module in own else set()
+                names = [alias.name for alias in node.names if f"{module}.{alias.name}" not in own]
+                missing += [f"{path.name}: {module}.{name}" for name in names if name not in known]
+    assert missing == []
+
+
+def names_of(source: str) -> set[str]:
+    """Return the names that a module binds, wherever it does."""
+    nodes = list(ast.walk(ast.parse(source)))
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    return bound | defined | {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
 
 
 def test_a_data_set_imports_no_registry() -> None:

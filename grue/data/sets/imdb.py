@@ -44,13 +44,15 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
 
 def halves(review: str) -> tuple[str, str]:
-    """Return the first and the second half of a review, by words; of an odd number the second has one more.
-
-    Words are split at spaces; HTML line breaks are spaces.
-    """
-    words = list(filter(None, re.sub(r"(?:\s*<br\s*/?>\s*)+", " ", review).split(" ")))
+    """Return the first and the second half of a review, by words; of an odd number the second has one more."""
+    words = words_of(review)
     half = len(words) // 2
     return " ".join(words[:half]), " ".join(words[half:])
+
+
+def words_of(review: str) -> list[str]:
+    """Return the words of a review, split at spaces; HTML line breaks are spaces."""
+    return list(filter(None, re.sub(r"(?:\s*<br\s*/?>\s*)+", " ", review).split(" ")))
 
 
 def read_folder(folder: Path, split: str) -> FolderRows:
