@@ -226,7 +226,7 @@ def obtain(
     elif kinds != {"mini"}:  # a problem with mini is one of the installation
         problems.append(
             "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with "
-            "--data-dir."
+            "--data-dir to a command that takes it."
         )
     listed = "\n".join(problems)
     raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}")
