@@ -38,7 +38,7 @@ def main() -> None:
         for text in (f"genarm:model={trained}", f"rast:trained={trained},start={start}"):
             guides = make_guides(choose_guided(task, text), at)
             ways[text.partition(":")[0]] = lambda batch, at=at, guides=guides: predict_guided(at, guides, batch)
-        seconds = {way: [] for way in ways}
+        seconds: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(TURNS):
             for way, answer in ways.items():
                 began = time.process_time()

@@ -60,7 +60,7 @@ def captions() -> list[tuple[str, ...]]:
 @cache
 def summaries() -> list[str]:
     """Return texts of four lines and about 60 words."""
-    found = []
+    found: list[str] = []
     parts = iter(sentence for text in paragraphs(30_000, seed=7) for sentence in sentences(text))
     while True:
         lines: list[str] = []

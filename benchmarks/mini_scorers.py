@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import transformers
@@ -50,7 +51,8 @@ def held_out_figures() -> None:
             architecture = getattr(transformers, recipe.architecture)
             where = locate_model(f"mini:{name}")
             model = architecture.from_pretrained(where, dtype="float32", trust_remote_code=False).eval()
-            found = LESSONS[recipe.lesson].figures(recipe, load_tokenizer(f"mini:{name}"), model)
+            tokenizer: Any = load_tokenizer(f"mini:{name}")
+            found = LESSONS[recipe.lesson].figures(recipe, tokenizer, model)
         for figure, value in found.items():
             print(f"{name:12} {figure:44} {manifest[name].held_out[figure]:9.4f} {value:9.4f}", flush=True)
 

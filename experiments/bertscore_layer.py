@@ -8,11 +8,11 @@ good if it tells them apart: shown are the mean F1 of each, and how often people
 """
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import numpy as np
+from numpy.typing import ArrayLike
 
 from grue.data.load import load_examples
 from grue.metrics.bertscore import bertscore
@@ -48,7 +48,7 @@ def main(folder: Path, task: str, split: str, model: str) -> None:
         click.echo(f"layer {layer}: " + ", ".join(shown))
 
 
-def above(a: Sequence[float], b: Sequence[float]) -> float:
+def above(a: ArrayLike, b: ArrayLike) -> float:
     """Return how often a value of `a` is above one of `b`; ties count half."""
     differences = np.subtract.outer(np.asarray(a), np.asarray(b))
     return float((differences > 0).mean() + (differences == 0).mean() / 2)

@@ -13,6 +13,7 @@ model of the run's own. Weights were chosen on 100 validation prompts of seed 1 
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -50,7 +51,7 @@ class Cell:
         if not self.reward:
             preferences.train_reward(pairs, model)
             self.reward = f"model:{model}"
-        trained = {"runs": self.extra, "init": self.start, "seed": self.seed}
+        trained: dict[str, Any] = {"runs": self.extra, "init": self.start, "seed": self.seed}
         grue.train(
             self.task, "dpo", system="autoregressive_reward", data=str(pairs), reference_free=True, epochs=4, **trained
         )
@@ -61,7 +62,7 @@ class Cell:
             grue.train(self.task, "grpo", system=name, reward=self.reward, **trained)
             self.grpo = self.run(name, own=True)
 
-    def decode(self, name: str, split: str = "test", limit: int = PROMPTS, **how: object) -> dict[str, float]:
+    def decode(self, name: str, split: str = "test", limit: int = PROMPTS, **how: Any) -> dict[str, float]:
         """Return the figures of an evaluation."""
         what = how.pop("what", self.start)
         result = evaluate(what, output=self.extra / split / name, split=split, limit=limit, search=False, **how)

@@ -36,7 +36,7 @@ def main() -> None:
             axes = figure.add_subplot(1, 2, place)
             axes.set_title(title, fontsize=9)
             axes.set_xscale("log")
-            axes.set_xticks((8, 32, 128, 512, 2048), (8, 32, 128, 512, "2,048"))
+            axes.set_xticks((8, 32, 128, 512, 2048), ("8", "32", "128", "512", "2,048"))
             axes.minorticks_off()
             axes.set_xlabel("tokens of an answer, read or drawn")
             axes.set_ylabel("preference")
@@ -44,7 +44,7 @@ def main() -> None:
             plain = fmean(rows["best-of-4"]["tokens"] for rows in seeds) / 4
             for number, (name, (systems, marker)) in enumerate(WAYS.items()):
                 look = COLOURS[number % len(COLOURS)], "-" if len(systems) > 1 else "", marker
-                line, marks[name] = coloured_line(*look), coloured_line(*look)
+                line, marks[name] = coloured_line(*look), coloured_line(*look)  # type: ignore[arg-type]  # "": no line
                 costs = [fmean(rows[system]["tokens"] or plain for rows in seeds) for system in systems]
                 line.set_data(costs, [fmean(rows[system]["preference"] for rows in seeds) for system in systems])
                 axes.add_line(line)

@@ -11,6 +11,7 @@ The same command resumes.
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("--rewriter", action="store_true", help="Train a rewriter on each number of pairs, too.")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    found = json.loads(arguments.output.read_text()) if arguments.output.exists() else {"sizes": SIZES}
+    found: dict[str, Any] = json.loads(arguments.output.read_text()) if arguments.output.exists() else {"sizes": SIZES}
     for name in arguments.tasks.split(","):
         for seed in range(1, arguments.seeds + 1):
             found.setdefault(name, {})[str(seed)] = measure(arguments, name, seed)

@@ -30,7 +30,7 @@ def main(folder: Path, model: str, count: int) -> None:
     dice = random.Random(1)
     reviews = [(words_of(row["text"]), row["label"]) for row in dice.sample([*read_folder(folder, "test")], count)]
     labels = np.array([label for _, label in reviews])
-    kinds = {
+    kinds: dict[str, list[Sequence[str]]] = {
         "whole reviews": [words for words, _ in reviews],
         f"{WORDS} words": [passage(words, dice) for words, _ in reviews],
         f"first half and {WORDS} words": [words[: len(words) // 2 + WORDS] for words, _ in reviews],

@@ -74,7 +74,8 @@ def index() -> str:
 
 def _row(name: str) -> tuple[str, ...]:
     settings = find_algorithm(name).settings
-    several = bounds_of(settings)["samples_per_prompt"].least if reads(name, "samples_per_prompt") else None
+    bounds = bounds_of(settings)  # type: ignore[arg-type]  # a class is hashable
+    several = bounds["samples_per_prompt"].least if reads(name, "samples_per_prompt") else None
     return (
         f"[`{name}`](algorithms/{name}.md)",
         f"{describe_algorithm(name).summary}.",

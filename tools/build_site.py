@@ -226,7 +226,7 @@ class Addresses(HTMLParser):
         values = [(name, value.strip()) for name, value in attrs if value]
         self.found += [value for name, value in values if name in ("href", "src")]
         self.is_style = tag == "style"
-        fetching = ("src", "srcset") if tag in FETCHING else ()
+        fetching: tuple[str, ...] = ("src", "srcset") if tag in FETCHING else ()
         if tag == "link" and dict(values).get("rel") not in NAMED:
             fetching = ("href",)
         self.fetched += [found[0] for name, value in values if name in fetching and (found := ELSEWHERE.match(value))]
