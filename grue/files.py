@@ -15,6 +15,7 @@ import shutil
 import sys
 import tomllib
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
@@ -258,8 +259,8 @@ def _parse_float(digits: str) -> float:
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twin = next(key for key in keys if keys.count(key) > 1)
+        counted = Counter(key for key, _ in pairs)
+        twin = next(key for key, number in counted.items() if number > 1)
         raise ValueError(f"the key {twin!r} is repeated in an object")
     return table
 

@@ -25,6 +25,7 @@ class Registry(Generic[T]):
             imported when the name is looked up.
         entry_points: Group of installed entry points that offer more things: "grue.metrics".
         listed_by: The command that lists them, for messages.
+        functions: Whether they are functions; what a plug-in offers that is none is refused.
     """
 
     def __init__(
@@ -34,9 +35,10 @@ class Registry(Generic[T]):
         modules: Mapping[str, str] | None = None,
         entry_points: str | None = None,
         listed_by: str = "",
+        functions: bool = False,
     ) -> None:
         self.noun = noun
-        self.listed_by = listed_by
+        self.listed_by, self.functions = listed_by, functions
         self._things = dict(things or {})
         self._modules = dict(modules or {})
         self._entry_points = entry_points
@@ -74,13 +76,15 @@ class Registry(Generic[T]):
         plugins = self._plugins()
         if name not in plugins:
             raise UnknownName(f"There is no {self.noun} {name!r}.{instead(name, self.names(), self.listed_by)}")
+        offer = f"The {self.noun} {name!r} is {plugins[name].value} of an installed package, which"
         try:
-            self._things[name] = plugins[name].load()
+            thing = plugins[name].load()
         except Exception as error:
-            raise ConfigError(
-                f"The {self.noun} {name!r} is {plugins[name].value} of an installed package, which cannot be loaded: "
-                f"{type(error).__name__}: {error}. Mend or uninstall the package."
-            ) from error
+            reason = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"{offer} cannot be loaded: {reason}. Mend or uninstall the package.") from error
+        if self.functions and not callable(thing):
+            raise ConfigError(f"{offer} is a {type(thing).__name__} and no function. Mend or uninstall the package.")
+        self._things[name] = thing
         return self._things[name]
 
     def _plugins(self) -> "dict[str, EntryPoint]":

@@ -95,6 +95,16 @@ def test_a_plug_in_that_cannot_be_loaded_is_named_with_its_place(tmp_path, monke
         Registry("thing", entry_points="grue.things")["broken"]
 
 
+def test_a_plug_in_that_is_no_function_is_refused_where_only_functions_are_called(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    task_package.install(tmp_path, "[grue.things]\ntau = math:tau\nmaths = math\ncos = math:cos\n", "numbers")
+    things = Registry("thing", entry_points="grue.things", functions=True)
+    assert things["cos"](0) == 1
+    for name, what in (("tau", "math:tau of an installed package, which is a float"), ("maths", "which is a module")):
+        with pytest.raises(ConfigError, match=f"^The thing '{name}' is .*{what} and no function"):
+            things[name]
+
+
 def test_what_is_installed_is_read_once(monkeypatch):
     read = []
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: read.append(group) or EntryPoints())

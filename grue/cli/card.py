@@ -18,7 +18,7 @@ from grue.task_files import load_task
 )
 @options.option("--tokens", type=options.COUNT, default=64, help="The limit of an answer with --verifiers.")
 @options.suite
-@options.option("--out", "folder", type=options.FOLDER, required=True, help="Gets the card.")
+@options.option("-o", "--output", "--out", "folder", type=options.FOLDER, required=True, help="Gets the card.")
 @options.option("--init", type=options.PATH, help="A run or a checkpoint to start from.")
 @options.option("--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:NAME.")
 @options.reward
@@ -42,9 +42,9 @@ def card(
     reward does not contain when the reward is pushed: a page, a JSON file, and a verdict of a few sentences.
 
     \b
-    grue tools card commongen --init runs/mini/commongen/supervised/seed-1 --out card
-    grue tools card mine.toml --out card --examples 50 --samples 16
-    grue tools card --verifiers reverse-text --backbone Qwen/Qwen3-0.6B --out card
+    grue tools card commongen --init runs/mini/commongen/supervised/seed-1 -o card
+    grue tools card mine.toml -o card --examples 50 --samples 16
+    grue tools card --verifiers reverse-text --backbone Qwen/Qwen3-0.6B -o card
     """  # noqa: D301 (click reads the escape)
     from grue.card.measure import measure
     from grue.card.report import page_of, verdict

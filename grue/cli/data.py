@@ -41,7 +41,7 @@ _of_tasks = options.together(
 
 @data.command(short_help="Fetch data and models, to work offline.")
 @_of_tasks
-@options.option("--output", type=options.PATH, help="Folder of the mirror. [default: $GRUE_DATA or the cache's]")
+@options.output("Folder of the mirror. [default: $GRUE_DATA or the cache's]")
 @options.option("--models", is_flag=True, help="Also fetch the models that the tasks train and score with.")
 def fetch(
     names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], output: Path | None, models: bool, offline: bool

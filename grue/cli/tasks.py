@@ -14,10 +14,11 @@ from grue.cli.data import remarks_on_prompts
 from grue.data.formats import FORMATS
 from grue.data.load import load_examples, local_path
 from grue.errors import ConfigError, GrueError
+from grue.evaluation.notes import CURES
 from grue.evaluation.rewards import check_reward
-from grue.evaluation.scoring import check_examples
+from grue.evaluation.scoring import check_examples, score_predictions
 from grue.metrics.registry import factory_of
-from grue.records import Example
+from grue.records import Example, Prediction
 from grue.runs.recipes import check_recipes
 from grue.task_files import SUITES, load_task, suite_folder, task_names
 from grue.task_packages import installed_suites
@@ -25,6 +26,7 @@ from grue.task_versions import check_version, freeze_version
 from grue.tasks import Task
 
 WIDTH = 100
+MOST_READ = 200  # examples whose references metrics are tried on
 
 
 @click.group()
@@ -221,7 +223,16 @@ def _remarks(task: Task) -> Iterator[str]:
     yield from (f"  {line}" for line in absent_models(task))
     if "train" in task.data.splits and "validation" not in task.data.splits:
         yield "  no split validation: `grue train` chooses its checkpoint by one"
-    yield from remarks_on_prompts({split: load_examples(task, split).examples for split in _local_splits(task)})
+    examples = {split: load_examples(task, split).examples for split in _local_splits(task)}
+    yield from remarks_on_prompts(examples)
+    yield from (f"  {note}" for note in _unread(task, examples.get(task.data.evaluation, ())[:MOST_READ]))
+
+
+def _unread(task: Task, examples: Sequence[Example]) -> Sequence[str]:
+    """Return notes on metrics that read nothing of the references."""
+    specs = [spec for spec in task.metrics if spec.name.startswith(tuple(CURES))]
+    copies = [Prediction(example.id, next(iter(example.references), "")) for example in examples]
+    return score_predictions(task, task.data.evaluation, examples, copies, specs).notes if specs and examples else ()
 
 
 @tasks.command(short_help="Record the versions of our tasks.")

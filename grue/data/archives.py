@@ -246,7 +246,8 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
             for row in reader:
                 if None in row or None in row.values():
                     raise DataError(f"{file}, line {reader.line_num}: more or fewer fields than the first line names.")
-                yield row
+                if any(row.values()):  # spreadsheets write rows of nothing but separators
+                    yield row
                 number = reader.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
             raise DataError(f"{file}, line {number}: not a csv file in UTF-8: {error}; save it as one.") from error

@@ -28,6 +28,7 @@ FORMATS: Registry[Format] = Registry(
     "data format",
     modules={name: f"{module}:examples" for name, module in _FILES.items()},
     entry_points="grue.data.formats",
+    functions=True,
 )
 LAYOUTS: Registry[Layout] = Registry(
     "data layout", modules={name: f"{module}:read_folder" for name, module in _FILES.items()}

@@ -133,7 +133,7 @@ def mean(values: Sequence[Value]) -> float | None:
 
 
 REWARDS: Registry[RewardFunction] = Registry(
-    "reward", modules={"repeat_penalty": f"{__name__}:repeat_penalty"}, entry_points="grue.rewards"
+    "reward", modules={"repeat_penalty": f"{__name__}:repeat_penalty"}, entry_points="grue.rewards", functions=True
 )
 """Rewards that are not metrics: functions of (examples, texts)."""
 

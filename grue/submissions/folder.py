@@ -23,7 +23,7 @@ from grue.bounds import NON_NEGATIVE
 from grue.errors import ConfigError, DataError, GrueError
 from grue.files import plain, read_json, read_toml
 from grue.metrics.card import CARDS
-from grue.records import LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
+from grue.records import FILLERS, LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
 from grue.shapes import MOST_FAULTS, from_dict
 from grue.task_files import SUITES
 
@@ -229,8 +229,7 @@ def illegible(value: Any, where: str = "") -> Iterator[str]:
     if isinstance(value, str):
         # Answers may end at a line break.
         shown = value.replace("\n", "") if "generation.stop[" in where else value
-        if not shown.isprintable():
-            hidden = sorted({sign for sign in shown if not sign.isprintable()})
+        if hidden := sorted({sign for sign in shown if not sign.isprintable() or sign in FILLERS}):
             yield f"{where}: has {', '.join(f'U+{ord(sign):04X}' for sign in hidden[:5])}"
         if len(value) > LONGEST_TEXT:
             yield f"{where}: has {len(value):,} characters, more than {LONGEST_TEXT:,}"

@@ -26,6 +26,7 @@ The worst case of a TOML or JSON parser grows with the square of the size.
 MOST_CHARACTERS = 100_000  # per line
 MOST_LINES = 200_000  # of a file; no split has a tenth as many examples, and blank lines are read, too
 MOST_FILES = 2_000  # per system
+MOST_UNPACKED = 500_000_000  # bytes of a system's files together; texts of a task are in memory at once
 UNREADABLE = {SUBMISSION: 2, MANIFEST: 12, CONFIG: 70, ".json": 3, ".gz": 7}
 """By name or ending, the check that says that a file cannot be read."""
 _MANIFEST_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
@@ -76,15 +77,17 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
         entries += _listing(Path(entry.path), problems) if is_task else [entry]
     if len(entries) > MOST_FILES:
         return Scan((problem(14, system, f"holds more than {MOST_FILES:,} files; none of them was read."),))
-    present, readable = set(), set()
+    present, readable, sizes = set(), set(), list[int]()
     for entry in entries:
         name = Path(entry.path).relative_to(system).as_posix()
         if not entry.is_dir(follow_symlinks=False):
             present.add(name)
-        if fault := _fault(entry, shape.fullmatch(name), texts):
+        if fault := _fault(entry, shape.fullmatch(name), texts, sizes):
             problems.append(fault)
         else:
             readable.add(name)
+        if sum(sizes) > MOST_UNPACKED:
+            return Scan((problem(14, system, f"unpacks to more than {MOST_UNPACKED:,} bytes; it was not read."),))
     return Scan(tuple(problems), frozenset(present), frozenset(readable))
 
 
@@ -98,8 +101,8 @@ def _listing(folder: Path, problems: list[Problem]) -> list[os.DirEntry[str]]:
         return []
 
 
-def _fault(entry: os.DirEntry[str], match: re.Match[str] | None, texts: bool) -> Problem | None:
-    """Return what keeps a file from being read, given how its name matched that of a submission's."""
+def _fault(entry: os.DirEntry[str], match: re.Match[str] | None, texts: bool, sizes: list[int]) -> Problem | None:
+    """Return what keeps a file from being read, given how its name matched that of a submission's; add its size."""
     path = Path(entry.path)
     if entry.is_symlink():
         return problem(13, path, "is a link.")
@@ -114,12 +117,12 @@ def _fault(entry: os.DirEntry[str], match: re.Match[str] | None, texts: bool) ->
         return problem(1, path, f"names no seed, which is {seeds}.")
     unreadable = UNREADABLE.get(path.name) or UNREADABLE[path.suffix]
     try:
-        return _fault_of_content(path, unreadable, entry.stat(follow_symlinks=False).st_size, texts)
+        return _fault_of_content(path, unreadable, entry.stat(follow_symlinks=False).st_size, texts, sizes)
     except OSError as refusal:
         return problem(unreadable, path, f"cannot be read: {files.reason(refusal)}.")
 
 
-def _fault_of_content(path: Path, unreadable: int, size: int, texts: bool) -> Problem | None:
+def _fault_of_content(path: Path, unreadable: int, size: int, texts: bool, sizes: list[int]) -> Problem | None:
     most = MOST_BYTES_OF.get(path.name, MOST_BYTES_OF.get(path.suffix, MOST_BYTES))
     if not size:
         return problem(unreadable, path, "is empty.")
@@ -135,6 +138,7 @@ def _fault_of_content(path: Path, unreadable: int, size: int, texts: bool) -> Pr
             return None  # its reader reports the damage
     else:
         content = path.read_bytes()
+    sizes.append(len(content))
     if len(content) > most:
         return problem(14, path, f"unpacks to more than {most:,} bytes.")
     if content.count(b"\n") > MOST_LINES:

@@ -284,6 +284,14 @@ def test_a_foreign_row_and_a_foreign_format_are_named(refused):
         FORMATS["comongen"]
 
 
+def test_several_references_may_be_json_text_as_a_csv_file_needs_it():
+    (example,) = FORMATS["examples"]([{"prompt": "a", "references": '["b", "c, d"]', "meta": '{"n": 1}'}])
+    assert (example.references, example.meta) == (("b", "c, d"), {"n": 1})
+    for text in ("b", "[b", '{"b": 1}', "[1]"):
+        with pytest.raises(DataError, match="row 1: references"):
+            list(FORMATS["examples"]([{"prompt": "a", "references": text}]))
+
+
 # --- rows of any content ---------------------------------------------------------------------------------------------
 
 NUMBERS = (None, True, False, 0, 1, -1, 2**70, 0.5, float("nan"), float("-inf"))

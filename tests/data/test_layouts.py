@@ -107,6 +107,8 @@ def test_csv_fields_may_be_set_apart_be_long_and_hold_line_ends_but_not_be_missi
     write(tmp_path, {"a.csv": '\ufeffa,b\r\n"x\r\n\u2028y",2\r3,4\r' + "5,6\n" * 500})  # as spreadsheets end lines
     rows = [(row["a"], row["b"]) for row in csv_rows(File(tmp_path / "a.csv"), "a")]
     assert rows == [("x\r\n\u2028y", "2"), ("3", "4"), *[("5", "6")] * 500]
+    write(tmp_path, {"a.csv": "a;b\r\n1;2\r\n;3\r\n;\r\n;\r\n"})  # as Excel ends a sheet
+    assert [row["b"] for row in csv_rows(File(tmp_path / "a.csv"))] == ["2", "3"]
     write(tmp_path, {"d.csv": "", "e.csv": "a,b,b\n1,2,3\n"})
     for name, *columns in (("b", "a"), ("c", "a"), ("c", "a", "z", "y"), ("d", "a"), ("e", "a")):
         refuse(csv_rows, File(tmp_path / f"{name}.csv"), *columns)

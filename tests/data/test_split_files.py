@@ -176,3 +176,15 @@ def test_validate_reads_shares_and_says_which_prompts_training_has_seen(shares, 
     with (shares.parent / "all.jsonl").open("a") as handle:
         handle.write('{"prompt": 1}\n')
     refused.command("tasks", "validate", shares, code=2)
+
+
+def test_validate_says_which_metrics_cannot_read_the_references(tmp_path):
+    lines = "".join(json.dumps({"prompt": str(n), "references": [f"猫喜欢{n}本书。"]}) + "\n" for n in range(4))
+    (tmp_path / "test.jsonl").write_text(lines)
+    spec = '{{ name = "{}", axis = "preference", range = [0, 100] }}'.format
+    (tmp_path / "books.toml").write_text(
+        f'reward = "chrf"\nmetrics = [{spec("sacrebleu")}, {spec("chrf")}]\n[backbone]\nfamily = "causal"\nmodel = "mini:causal"\n'
+        '[data]\nsources = [{ kind = "local", files = { test = "test.jsonl" } }]\n'
+    )
+    _, told = grue("tasks", "validate", tmp_path / "books.toml").stdout.splitlines()
+    assert told.startswith("  sacrebleu sees nothing of the references of 4 of 4 examples")

@@ -100,6 +100,7 @@ def test_other_workflows_only_read_and_their_scripts_hold_no_expressions(name: s
     assert not any("permissions" in job for job in PARSED[name]["jobs"].values())
     assert "secrets." not in TEXTS[name] and "github.token" not in TEXTS[name]
     allowed = {f"github.event.pull_request.{side}.sha" for side in ("base", "head")} | {"github.ref", "runner.temp"}
+    allowed |= {"github.event_name"}  # what started it
     allowed |= {"github.event.pull_request.author_association"}  # GitHub's word for what somebody may write
     allowed |= {f"matrix.{name}" for name in ("python", "kind", "row", "task", "resolution")}  # of the workflow itself
     assert {*re.findall(r"\$\{\{\s*(.*?)\s*\}\}", TEXTS[name])} - allowed <= {"!cancelled()"}
@@ -208,6 +209,24 @@ echo seen > "${3%/}.trust.json"
     assert called == [f"submit verify submissions/mini/{name}/ {rest}" for name in ("no-model", "ours")]
     kept = {path.name: path.read_text() for path in (pull_request / "records").iterdir()}
     assert kept == {"ours.trust.json": "seen\n"}
+
+
+def test_what_verifies_fails_where_git_cannot_tell_what_changed(pull_request: Path) -> None:
+    assert run_job("verify", pull_request, "exit 0", GITHUB_RUN_ID="7", BASE="no-such-commit").returncode != 0
+
+
+def test_a_push_does_not_stop_the_weekly_run() -> None:
+    assert "github.event_name" in PARSED["ci"]["concurrency"]["group"]
+
+
+def test_a_tag_that_disagrees_stops_the_release(tmp_path: Path) -> None:
+    """GitHub's shell for a step is `bash -e`: the end of a pipe would hide that its beginning failed."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/release.py").write_text("raise SystemExit('CITATION.cff states another version.')")
+    (run,) = [step["run"] for step in steps("release") if "tools/release.py" in step.get("run", "")]
+    environment = os.environ | {"GITHUB_REF_NAME": "v9", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-e", "-c", run], cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == 1
 
 
 def test_every_trained_row_of_all_tasks_is_trained_again_by_the_week_and_one_by_every_push() -> None:

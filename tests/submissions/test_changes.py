@@ -100,6 +100,16 @@ def test_code_boards_and_records_do_not_come_with_a_submission_but_from_a_mainta
     assert reported("--maintainer", code=0) == []
 
 
+def test_a_row_that_was_merged_meanwhile_has_its_name_in_capitals_too(home):
+    git(home, "checkout", "-q", "main")
+    write_good(home / "submissions/mini/Ours", "Some say that one {} was near its {} once.")
+    commit(home)
+    git(home, "checkout", "-q", "branch")
+    write_good(home / OURS)
+    commit(home)
+    assert reported() == [(1, "mini/ours")]
+
+
 def test_a_row_is_not_removed(home):
     shutil.rmtree(home / THEIRS)
     commit(home)

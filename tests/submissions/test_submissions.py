@@ -1,5 +1,6 @@
 """Submissions as a whole: the good one passes, everything that is wrong is told, and nothing else."""
 
+import gzip
 import json
 import os
 import re
@@ -235,6 +236,15 @@ def test_too_many_files_are_not_looked_at(ours):
     assert told(ours) == [("GRUE-S014", ".", f"holds more than {MOST_FILES:,} files; none of them was read.")]
 
 
+def test_small_files_that_unpack_to_more_than_memory_holds_are_not_read(ours, monkeypatch):
+    monkeypatch.setattr("grue.submissions.reading.MOST_UNPACKED", 2_000_000)
+    packed = gzip.compress((b" " * 99_999 + b"\n") * 9 + b"{}")
+    for seed in range(100, 103):
+        (ours / f"commongen/seed-{seed}.result.json").write_text("{}")
+        (ours / f"commongen/seed-{seed}.predictions.jsonl.gz").write_bytes(packed)
+    assert told(ours) == [("GRUE-S014", ".", "unpacks to more than 2,000,000 bytes; it was not read.")]
+
+
 def test_a_sample_recomputes_one_seed_and_checks_everything_else_of_all(ours, refused):
     for seed in SEEDS:
         edit(ours, lambda data: data["scores"][1].update(value=0.123), seed)
@@ -282,3 +292,7 @@ def test_only_the_strings_at_which_answers_end_may_have_line_ends():
     assert not [*illegible(stop), *illegible({"searched": stop})]
     assert [*illegible({"generation": {"stop": ["\n\u202e"]}})] == ["generation.stop[0]: has U+202E"]
     assert [*illegible({"generation": {"start": "a\nb"}})] == ["generation.start: has U+000A"]
+
+
+def test_a_letter_that_nobody_sees_is_told():
+    assert [*illegible({"authors": ["\u3164"]})] == ["authors[0]: has U+3164"]

@@ -18,8 +18,8 @@ COLUMNS = ("prompt", "references", "reference", "id", "meta")
 def examples(rows: Iterable[Row]) -> Iterator[Example]:
     """Yield one example per row: {"prompt": …, "references": […], "id": …, "meta": {…}}.
 
-    Every column but the prompt may be missing or empty. A single reference may be in a column `reference`, as a csv
-    file needs it; `meta` may be JSON text, as in an exported parquet file. Without an id, the id is the hash of the
+    Every column but the prompt may be missing or empty. A single reference may be in a column `reference`; `references`
+    and `meta` may be JSON text, as a csv or an exported parquet file has them. Without an id, the id is the hash of the
     row, numbered if the row is repeated.
     """
     times: dict[int, int] = {}
@@ -45,6 +45,8 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
 def _references_of(row: Row, where: str) -> tuple[str, ...]:
     single, several = (None if row.get(column) == "" else row.get(column) for column in ("reference", "references"))
+    if isinstance(several, str) and several.startswith("["):
+        several = parsed(several, f"{where}: references")
     if single is None:
         return texts_of(() if several is None else several, "references", where)
     if several:

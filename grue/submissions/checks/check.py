@@ -5,7 +5,7 @@ submission none of another submission.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
 from multiprocessing import get_context
@@ -16,7 +16,7 @@ from grue.processes import exit_with_parent
 from grue.submissions.checks.rescoring import check_task
 from grue.submissions.checks.structure import Contents, read_system
 from grue.submissions.folder import place_of, systems
-from grue.submissions.problems import Problem
+from grue.submissions.problems import Problem, problem
 from grue.task_files import SUITES, task_names
 
 ONE_PROCESS = 20  # results up to which one process is faster than starting several
@@ -50,8 +50,8 @@ def check(
     results = sum(len(contents.runs[task]) for contents in read for task in contents.runs)
     wanted = min(processes or (1 if results <= ONE_PROCESS else os.cpu_count() or 1), len(jobs))
     rescored = [check_task(*job) for job in jobs] if wanted <= 1 else _in_processes(jobs, wanted)
-    problems = chain(*(contents.problems for contents in read), *rescored)
-    return sorted(set(problems), key=lambda problem: (problem.path, problem.id, problem.message))
+    problems = chain(*(contents.problems for contents in read), _twins(read, beside), *rescored)
+    return sorted(set(problems), key=lambda found: (found.path, found.id, found.message))
 
 
 def _systems_beside(read: Sequence[Contents], others: Path | None) -> list[Path]:
@@ -64,6 +64,16 @@ def _systems_beside(read: Sequence[Contents], others: Path | None) -> list[Path]
         by_name.setdefault(place_of(path).parts[-2:], path)
     known = {place_of(contents.system).parts[-2:] for contents in read}
     return [path for name, path in by_name.items() if name not in known]
+
+
+def _twins(read: Sequence[Contents], beside: Sequence[Contents]) -> Iterator[Problem]:
+    """Yield the systems that some file systems take for another one of their suite."""
+    for contents in read:
+        name, suite = contents.system.name, contents.suite
+        names = {other.system.name for other in (*read, *beside) if other.suite == suite}
+        for twin in sorted(other for other in names - {name} if other.lower() == name.lower()):
+            told = f"is called as {twin!r} but for upper and lower case; choose another name."
+            yield problem(1, contents.system, told)
 
 
 def _in_processes(jobs: Sequence[tuple[Any, ...]], processes: int) -> list[list[Problem]]:

@@ -158,9 +158,6 @@ def _check_structure(
         yield problem(1, system, "is not a valid name of a system: use letters, digits, '_', '-', '+' and '.'.")
     if system.name in BASELINES and not is_reference:
         yield problem(1, system, "is the name of a reference, and competes.")
-    twins = [path.name for path in system.parent.iterdir() if path.name.lower() == system.name.lower()]
-    for twin in sorted({*twins} - {system.name}):  # some file systems take them for one
-        yield problem(1, system, f"is called as {twin!r} but for upper and lower case; choose another name.")
     if not scanned.problems and not seeds:
         yield problem(1, system, "holds no result.")
     for name in sorted(name for name in scanned.readable if name.endswith(".gz")):
