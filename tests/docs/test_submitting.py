@@ -55,23 +55,25 @@ def test_there_are_five_workflows_which_end_in_time() -> None:
 
 
 def test_boards_and_site_are_written_from_main_alone() -> None:
-    """What builds the site may only read; what publishes it runs no code of the repository."""
+    """What makes boards and site may only read; what publishes them runs no code of the repository or a package."""
     boards, pages = (PARSED[name] for name in WRITERS)
     assert list(boards[ON]) == ["push"] and boards[ON]["push"]["branches"] == ["main"]
     merged = {"workflows": [boards["name"]], "types": ["completed"], "branches": ["main"]}
     assert pages[ON] == {"push": {"branches": ["main"]}, "workflow_run": merged}
-    assert (boards["permissions"], pages["permissions"]) == ({"contents": "write"}, {"contents": "read"})
-    assert not any("${{" in TEXTS[name] or "secrets." in TEXTS[name] for name in WRITERS)
-    assert checkouts("boards") == [{"ref": "main"}] and "git add leaderboard docs/reference\n" in TEXTS["boards"]
+    assert boards["permissions"] == pages["permissions"] == {"contents": "read"}
+    assert not any("secrets." in TEXTS[name] for name in WRITERS) and "${{" not in TEXTS["pages"]
+    assert re.findall(r"\$\{\{\s*(.*?)\s*\}\}", TEXTS["boards"]) == ["runner.temp"]
+    assert checkouts("boards") == [{"ref": "main", "persist-credentials": False}, {"ref": "main"}]
+    assert "permissions" not in boards["jobs"]["make"] and "make " not in steps("boards")[-1]["run"]
+    assert boards["jobs"]["publish"]["permissions"] == {"contents": "write"}
     build, publish = pages["jobs"]["build"], pages["jobs"]["publish"]
     assert "permissions" not in build and any(step.get("run", "").startswith("make site") for step in build["steps"])
     assert publish["permissions"] == {"pages": "write", "id-token": "write"}
     assert [list(step) for step in publish["steps"]] == [["uses"]]
 
 
-def test_boards_are_pushed_onto_what_was_merged_while_they_were_written(tmp_path: Path) -> None:
+def test_boards_alone_are_pushed_onto_what_was_merged_while_they_were_made(tmp_path: Path) -> None:
     first, second, origin = tmp_path / "first", tmp_path / "second", tmp_path / "origin.git"
-    (first / "leaderboard").mkdir(parents=True)
     (first / "docs/reference").mkdir(parents=True)
     (first / "docs/reference/page.md").write_text("a page")
     git(first, "init", "-qb", "main")
@@ -79,15 +81,25 @@ def test_boards_are_pushed_onto_what_was_merged_while_they_were_written(tmp_path
     git(first, "commit", "-qm", "the base")
     git(tmp_path, "clone", "-q", "--bare", "first", "origin.git")
     git(tmp_path, "clone", "-q", "--depth", "1", origin.as_uri(), "second")
+    (second / "leaderboard").mkdir()
+    for name in ("leaderboard/mini.md", "docs/reference/page.md", "Makefile"):
+        (second / name).write_text(f"new {name}")
+    git(second, "add", "-A")
+    patch = subprocess.run(["git", "diff", "--cached", "--binary"], cwd=second, check=True, capture_output=True).stdout
+    (tmp_path / "boards.patch").write_bytes(patch)
+    git(second, "reset", "-q", "--hard")
     (first / "code.py").write_text("1")
     git(first, "add", "-A")
     git(first, "commit", "-qm", "meanwhile")
     git(first, "push", "-q", str(origin), "main")
-    (second / "leaderboard").mkdir()
-    (second / "leaderboard/mini.md").write_text("a board")
-    subprocess.run(["bash", "-e", "-c", steps("boards")[-1]["run"]], cwd=second, check=True, capture_output=True)
+    publish = ["bash", "-e", "-c", steps("boards")[-1]["run"]]
+    subprocess.run(
+        publish, cwd=second, env=os.environ | {"RUNNER_TEMP": str(tmp_path)}, check=True, capture_output=True
+    )
     git(first, "pull", "-q", str(origin), "main")
-    assert (first / "leaderboard/mini.md").is_file() and (first / "code.py").is_file()
+    assert (first / "leaderboard/mini.md").read_text() == "new leaderboard/mini.md"
+    assert (first / "docs/reference/page.md").read_text() == "new docs/reference/page.md"
+    assert (first / "code.py").is_file() and not (first / "Makefile").exists()
 
 
 @pytest.mark.parametrize("name", sorted({*PARSED} - {*WRITERS}))
