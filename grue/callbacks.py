@@ -60,7 +60,7 @@ def for_trl(
             none. The best of many measurements flatters itself: report it on test.
         folder: [default: "grue" in the trainer's output folder] What an earlier run left in it is replaced.
         kl: Whether the KL from the start is measured, which takes a copy of the weights that are trained.
-        arguments: Those of `watch`.
+        arguments: Those of `watch`; name a `reward` that is not the task's here, too.
 
     Returns:
         The callback; `.watch.history` has what was measured.
@@ -72,6 +72,12 @@ def for_trl(
     from grue.evaluation.trainer_watch import TrainerWatch
 
     every, of_task = check_number("every", every), watch(task, **arguments)
+    trained_on, assumed = getattr(trainer, "reward_func_names", []), "".join(of_task.task.reward.split())
+    if arguments.get("reward") is None and trained_on not in ([], [assumed]):
+        of_task.warn(
+            f"The trainer's reward is {' and '.join(trained_on)}, but what is measured as reward and held out is by "
+            f"the task's, {assumed}: name what is trained on with reward=…."
+        )
     place = Path(trainer.args.output_dir or ".") / "grue" if folder is None else Path(folder)
     callback = TrainerWatch(trainer, of_task, every=every, best=best, folder=place, kl=kl)
     trainer.add_callback(callback)

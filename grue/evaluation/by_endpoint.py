@@ -165,6 +165,21 @@ def mostly_empty(predictions: Sequence[Prediction], replies: Mapping[str, Reply]
     )
 
 
+def thoughts_taken(predictions: Sequence[Prediction], replies: Mapping[str, Reply]) -> str:
+    """Return a warning if what was taken for answers is what a model thought before it answered, or else ""."""
+    count = 0
+    for prediction in predictions:
+        said, first = replies[prediction.id].text, prediction.text.partition("\n")[0]
+        thoughts, ended, answer = said.rpartition("</think>") if "</think>" in said else (said, "<think>" in said, "")
+        count += bool(ended and first) and first in thoughts and first not in answer
+    if not count:
+        return ""
+    return (
+        f"{count:,} of {len(predictions):,} answers are what the model thought first (<think>): turn its thinking off "
+        'at the server, or give the task file\'s chat prompt marker = "</think>" and more max_new_tokens.'
+    )
+
+
 def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
     """Return a result's record of an endpoint: its address, its models and their cost."""
     answers = list(replies.values())

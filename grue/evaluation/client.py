@@ -126,10 +126,11 @@ class Client:
             except openai.APIStatusError as error:
                 refusal = error.response  # read below: an error raised here would have this one's text as context
             except openai.APIConnectionError as error:  # or a timeout
-                raise self._given_up(self._quoted(error.__cause__ or error) or type(error.__cause__).__name__) from None
+                why = self._quoted(error.__cause__ or error) or type(error.__cause__).__name__
+                raise self._given_up(why, requests + _sent_for(error.request)) from None
             if refusal is not None:
-                requests += 1
-                if (finish := self._fault(refusal, sent)) is not None:
+                requests += _sent_for(refusal.request)
+                if (finish := self._fault(refusal, sent, requests)) is not None:
                     return Reply("", finish, "", "", None, None, requests, sent, self.endpoint.url)
                 continue
             requests += 1 + answer.retries_taken
@@ -138,18 +139,19 @@ class Client:
             except Unfinished as fault:
                 unfinished += 1
                 if unfinished == ATTEMPTS:
-                    raise self._given_up(str(fault)) from None
+                    raise self._given_up(str(fault), requests) from None
                 self.stop.wait(FIRST_WAIT * 2**unfinished)
         raise GivenUp
 
-    def _given_up(self, why: str) -> Unavailable:
-        return Unavailable(f"{self._where}: gave up after {ATTEMPTS} requests: {why}.")
+    def _given_up(self, why: str, requests: int) -> Unavailable:
+        counted = "1 request" if requests == 1 else f"{requests} requests"
+        return Unavailable(f"{self._where}: gave up after {counted}: {why}.")
 
     @property
     def _where(self) -> str:
         return f"{self.endpoint.url}/{self.endpoint.path}"
 
-    def _fault(self, response: Any, sent: Mapping[str, Any]) -> str | None:
+    def _fault(self, response: Any, sent: Mapping[str, Any], requests: int) -> str | None:
         """Raise the error that a status means; return the finish reason if the server's filter blocked the reply.
 
         Return None if a setting was refused that can be left out or renamed.
@@ -159,7 +161,7 @@ class Client:
         if status in (408, 409, 429) or status >= 500:
             later = response.headers.get("Retry-After")
             wait = f". It asks to wait {escaped(later, 40)} s" if later else ""
-            raise self._given_up(f"the server answered {status}: {text}{wait}")
+            raise self._given_up(f"the server answered {status}: {text}{wait}", requests)
         if status in (400, 422):
             if error.get("code") in _FILTERED:
                 return "content_filter"
@@ -241,6 +243,11 @@ class Client:
         for spelled in {self._key, quote(self._key, safe="")} - {""}:
             text = re.sub(re.escape(spelled), HIDDEN, text, flags=re.IGNORECASE)
         return text
+
+
+def _sent_for(request: Any) -> int:
+    """Return how often a request was sent; OpenAI's library does not repeat one for which it would wait too long."""
+    return 1 + int(request.headers.get("x-stainless-retry-count", 0))
 
 
 def _error_of(content: bytes) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from grue.evaluation.by_endpoint import (
     settings_for,
     stops_of,
     summary,
+    thoughts_taken,
 )
 from grue.evaluation.chat import chatting, unbounded
 from grue.evaluation.client import Client
@@ -320,7 +321,7 @@ class _Work:
             replies = answer_all(self.client, self.questions, replies_path, self._report)
             described = {"endpoint": summary(self.client.endpoint, replies)}
             predictions = predictions_of(replies, self.asking, examples, stops_of(self.task, self.system.chat))
-            if problem := mostly_empty(predictions, replies):
+            for problem in filter(None, (mostly_empty(predictions, replies), thoughts_taken(predictions, replies))):
                 self.warn(f"{replies_path}: {problem}")
         else:
             train = self.train

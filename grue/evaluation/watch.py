@@ -28,6 +28,7 @@ from grue.evaluation.prompting import Asking, by_chat
 from grue.evaluation.reward_models import named_in, recorded
 from grue.evaluation.rewards import Reward, mean
 from grue.evaluation.scoring import Prepare, Scored, prepared_once, score_predictions
+from grue.lm.checks import check_lengths
 from grue.lm.forward import kl_divergence
 from grue.lm.load import LoadedModel
 from grue.lm.model import eos_id
@@ -110,11 +111,16 @@ class Watch:
             start: Of what the KL is measured from.
 
         Raises:
-            ConfigError: The tokenizer has no end token, or no chat template though `chat` is set.
+            ConfigError: The tokenizer has no end token, or no chat template though `chat` is set; prompts and answers
+                do not fit into the model's positions.
             TrainingError: The model's logits are not finite, or the reward gives no usable number.
         """
         began, (model, tokenizer), task = time.monotonic(), loaded, self.task
         talk = chatting("the model", model, tokenizer, task, self._asking, self.seed) if self.chat else None
+        if talk:
+            talk.count_tokens(self.examples)  # refuses conversations that do not fit
+        else:
+            check_lengths(model, task)
         answered: dict[str, Prediction] = {}
         nats: list[float] = []
         plain = plain_sampling(task)

@@ -220,7 +220,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
     if not path.is_file():
         raise DataError(
             f"{folder}: not a checkpoint of grue: it has no {MANIFEST}. Give the `checkpoint` folder of a run; "
-            "for a model trained elsewhere, add --task NAME."
+            "to evaluate a model trained elsewhere, add --task NAME; to train one, name it with --backbone."
         )
     manifest = files.load_json(path, CheckpointManifest)
     if manifest.schema != SCHEMA_VERSION:

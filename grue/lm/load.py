@@ -197,9 +197,9 @@ def _described(auto: Any, name: str, folder: Path, weights: bool) -> tuple[Pretr
     """
     if Path(locate_model(name)).is_dir() and (folder / MANIFEST).exists():
         read_manifest(folder)
+    check_folder(name, folder)
     if not (folder / CONFIG).exists():
         raise _unloadable(_PURPOSE[auto], name, f"it has no {CONFIG}")
-    check_folder(name, folder)
     shapes = weight_shapes(name, folder, auto.__name__) if weights else {}
     with _reading(_PURPOSE[auto], name, CONFIG):
         config = _plain(AutoConfig.from_pretrained(folder, trust_remote_code=False))

@@ -352,6 +352,15 @@ def test_answers_that_are_mostly_empty_are_warned_of(task):
         ask(task, served, output="elsewhere")  # half of them are not most
 
 
+def test_thoughts_that_are_taken_for_answers_are_warned_of(task, write_task):
+    texts = ["<think>\nWell.\n</think>\n\nA dog.", "Well.\n</think>\nA dog.", "<think>Well", "A dog."]
+    with server.serving(reply=lambda body: texts[int(body["messages"][-1]["content"][-1]) % 4]) as served:
+        with pytest.warns(UserWarning, match=r"answers\.jsonl: 6 of 8 answers are what the model thought first"):
+            ask(task, served)
+        texts[2] = "<think>Well</think>A dog.\r\n"
+        ask(write_task({**CHAT, "marker": "</think>"}), served, output="elsewhere")
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 AT = ("--endpoint", "http://localhost/v1")

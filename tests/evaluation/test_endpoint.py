@@ -92,7 +92,7 @@ def test_the_wait_that_a_server_asks_for_is_kept(waits):
         assert client(served).ask(CHAT).requests == 2
         assert waits == [20.0]
         served.faults = [server.error(429, "tomorrow", headers={"Retry-After": "86400"})]
-        with pytest.raises(Unavailable, match=r"429: tomorrow. It asks to wait 86400 s\.$"):
+        with pytest.raises(Unavailable, match=r"after 1 request: .* 429: tomorrow. It asks to wait 86400 s\.$"):
             client(served).ask(CHAT)
 
 

@@ -293,6 +293,31 @@ def test_what_the_reward_raises_is_not_held_out(task, monkeypatch):
     assert not {"reward", "held_out"} & without.keys() and "preference" in without
 
 
+def test_a_reward_that_the_callback_is_not_told_is_warned_of(tmp_path, task):
+    trainer = trainer_of(tmp_path)
+    for names, more, warned in (
+        (["rouge1"], {}, 0),
+        (["coverage"], {"reward": "coverage"}, 0),
+        (["0.5*rouge1+coverage", "polite"], {}, 1),
+    ):
+        trainer.reward_func_names, heard = names, []
+        callbacks.for_trl(trainer, task, kl=False, warn=heard.append, **more)
+        assert len(heard) == warned
+    assert "0.5*rouge1+coverage and polite" in heard[0] and "rouge1: name" in heard[0]
+
+
+def test_a_model_without_room_is_refused(task):
+    model, tokenizer = tiny.model("causal"), tiny.tokenizer("causal")
+    model.config.max_position_embeddings = 17
+    with pytest.raises(ConfigError, match="prompt and response take 18 tokens, but .* has 17 positions"):
+        callbacks.watch(task).measure((model, tokenizer), 0)
+    task.write_text(task.read_text().replace("[rollout]", '[prompt.chat]\nversion = 1\nuser = "{prompt}"\n[rollout]'))
+    model, tokenizer = load.load_language_model("causal", "mini:causal")
+    tokenizer.chat_template, model.config.max_position_embeddings = chat_models.TEMPLATE, 12
+    with pytest.raises(ConfigError, match="the conversation takes .* has 12 positions"):
+        callbacks.watch(task, chat=True).measure((model, tokenizer), 0)
+
+
 def test_the_kl_of_a_chat_model_is_of_replies_as_they_end(task):
     """One that ends its turn at once, by a token that is not its tokenizer's end, beside a start that knows nothing."""
     task.write_text(task.read_text().replace("[rollout]", '[prompt.chat]\nversion = 1\nuser = "{prompt}"\n[rollout]'))
