@@ -1,10 +1,10 @@
 """What another judge says of IMDB's texts on small: did a reward teach praise, or find a hole in its judge?
 
     pip install scikit-learn
-    python experiments/held_out_sentiment.py FOLDER_OF_IMDB supervised,supervised+grpo [--submissions FOLDER]
+    python experiments/held_out_sentiment.py FOLDER_OF_IMDB supervised,supervised+ppo [--submissions FOLDER]
 
 The judge is logistic regression on words and pairs of words, fitted to the training split's reviews as the task reads
-them: a first half and the next 48 words. No policy was trained on it. Printed for each system: the mean probability
+them: a first half and the next 48 words. It has rewarded no policy. Printed for each system: the mean probability
 of a positive review, 0–1, by the task's own judge and by this one, which also reads the answers without their prompts.
 """
 

@@ -72,7 +72,7 @@ def _twins(read: Sequence[Contents], beside: Sequence[Contents]) -> Iterator[Pro
         name, suite = contents.system.name, contents.suite
         names = {other.system.name for other in (*read, *beside) if other.suite == suite}
         for twin in sorted(other for other in names - {name} if other.lower() == name.lower()):
-            told = f"is called as {twin!r} but for upper and lower case; choose another name."
+            told = f"differs from {twin!r} only in upper and lower case; choose another name."
             yield problem(1, contents.system, told)
 
 
