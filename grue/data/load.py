@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from grue import __version__, files
-from grue.data.cache import cache_folder, locked, mirror_folder
+from grue.data.cache import cache_folder, locked, mirror_folder, mirror_folders
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
 from grue.data.rows import Progress, Rows, no_progress
@@ -31,6 +31,8 @@ from grue.tasks import FILE_ENDINGS, Source, Split, Task, split_of
 
 if TYPE_CHECKING:
     from grue.data import mirror
+
+LAID_OUT = "{}--folder"  # in the mirror, by the name of the format
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,8 @@ def load_examples(
     for figure, value, expected in differences(task.data.splits[split], loaded) if loaded.checked else ():
         raise DataError(
             f"{task.suite}/{task.name}, split {split!r} of {loaded.source}@{loaded.revision}: {figure} {value}, but "
-            f"the task file says {expected}. The data set has changed; `grue data verify {task.name}` compares "
-            "everything."
+            f"the task file says {expected}. The data set has changed, or is not whole; `grue data verify {task.name}` "
+            "compares everything."
         )
     return loaded
 
@@ -216,6 +218,8 @@ def obtain(
             from grue.data import mirror
 
             held = None if renew else mirror.find(source, name)
+            if held is None and (folder := laid_out(task)):
+                return _rows_of_folder(task.data.format, folder, name)
             licence, closed = task.data.licence, is_offline(offline)
             return held_rows(held or mirror.fetch(source, name, mirror_folder(), licence, closed, progress))
         except DataError as error:
@@ -225,11 +229,17 @@ def obtain(
         problems.append("Paths in a task file are relative to it.")
     elif kinds != {"mini"}:  # a problem with mini is one of the installation
         problems.append(
-            "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with "
-            "--data-dir to a command that takes it."
+            "Connect to the network, copy a mirror and name it with GRUE_DATA, or put the data's folder, in its "
+            f"original layout, at {mirror_folder() / LAID_OUT.format(task.data.format)}."
         )
     listed = "\n".join(problems)
     raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}")
+
+
+def laid_out(task: Task) -> Path | None:
+    """Return the mirror's folder with the task's data in its original layout, or None."""
+    folders = (root / LAID_OUT.format(task.data.format) for root in mirror_folders())
+    return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def held_rows(held: "mirror.Held") -> LocalRows:

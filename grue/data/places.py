@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from grue.data import load, mirror
+from grue.data.formats import read_folder
 from grue.data.hub.listing import find_files, find_local_files
 from grue.data.rows import Progress, no_progress
 from grue.errors import DataError
@@ -33,11 +35,14 @@ class DataLocation:
 
 def places(task: Task, split: str, offline: bool = False) -> Iterator[DataLocation]:
     """Yield the places of a split in the order in which they are tried; the first that is available is used."""
-    name = task.data.splits[split].source
+    name, folder = task.data.splits[split].source, load.laid_out(task)
     for source in task.data.sources:
         held = mirror.find(source, name) if source.kind in ("hub", "files") else None
         if held is not None:
             yield from _held_places(task, split, held)
+        if source.kind in ("hub", "files") and folder is not None:
+            yield _folder_place(task, name, folder)
+            folder = None
         yield _place(task, source, name, load.is_offline(offline))
 
 
@@ -51,6 +56,14 @@ def _held_places(task: Task, split: str, held: mirror.Held) -> Iterator[DataLoca
     exists = held.path.exists()
     note = "" if exists else "listed in manifest.json, but missing"
     yield DataLocation("mirror", str(held.path), exists, held.bytes, note)
+
+
+def _folder_place(task: Task, name: str, folder: Path) -> DataLocation:
+    try:
+        read_folder(task.data.format, folder, name)
+    except DataError as error:
+        return DataLocation("local", str(folder), False, None, str(error))
+    return DataLocation("local", str(folder), True)
 
 
 def _place(task: Task, source: Source, name: str, offline: bool) -> DataLocation:

@@ -11,6 +11,7 @@ from support import hub_server
 from grue.data.archives import File, everywhere
 from grue.data.formats import LAYOUTS, read_folder
 from grue.data.load import load_examples, local_data_id
+from grue.data.places import places
 from grue.errors import DataError
 from grue.task_files import load_task
 from grue.tasks import Split
@@ -124,3 +125,20 @@ def test_work_that_goes_on_is_known_by_the_content_of_its_splits_alone(tmp_path)
     written(tmp_path, "wmt16", "New")
     assert local_data_id(task, tmp_path, "test") != before
     assert local_data_id(task) == ""
+
+
+def test_a_folder_in_the_mirror_is_a_source_like_any_and_must_be_whole(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRUE_DATA", str(tmp_path))
+    task = hub_server.small("imdb")
+    pinned = {"test": Split("test", rows=2, examples=2)}
+    task = replace(task, data=replace(task.data, splits=pinned))
+    folder = written(tmp_path / "imdb--folder", "imdb", "Old")
+    loaded = load_examples(task, "test", offline=True)
+    assert (len(loaded.examples), loaded.source, loaded.checked) == (2, str(folder), True)
+    assert loaded.provenance()["source"] == "imdb--folder"
+    assert [(place.kind, place.available) for place in places(task, "test", offline=True)] == [
+        *(("local", True), ("hub", False))
+    ]
+    (folder / "test/neg/2_1.txt").unlink()
+    with pytest.raises(DataError, match="rows 1, but the task file says 2.*is not whole"):
+        load_examples(task, "test", offline=True)
