@@ -77,16 +77,24 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
         entries += _listing(Path(entry.path), problems) if is_task else [entry]
     if len(entries) > MOST_FILES:
         return Scan((problem(14, system, f"holds more than {MOST_FILES:,} files; none of them was read."),))
-    present, readable, sizes = set(), set(), list[int]()
+    present, readable, unpacked = set(), set(), 0
     for entry in entries:
-        name = Path(entry.path).relative_to(system).as_posix()
+        path = Path(entry.path)
+        name = path.relative_to(system).as_posix()
         if not entry.is_dir(follow_symlinks=False):
             present.add(name)
-        if fault := _fault(entry, shape.fullmatch(name), texts, sizes):
-            problems.append(fault)
-        else:
+        try:
+            fault = _fault(entry, shape.fullmatch(name))
+            if fault is None and texts and (content := _unpacked(path)) is not None:
+                unpacked += len(content)
+                fault = _fault_of_content(path, content)
+        except OSError as refusal:
+            fault = problem(_unreadable(path), path, f"cannot be read: {files.reason(refusal)}.")
+        if fault is None:
             readable.add(name)
-        if sum(sizes) > MOST_UNPACKED:
+        else:
+            problems.append(fault)
+        if unpacked > MOST_UNPACKED:
             return Scan((problem(14, system, f"unpacks to more than {MOST_UNPACKED:,} bytes; it was not read."),))
     return Scan(tuple(problems), frozenset(present), frozenset(readable))
 
@@ -101,8 +109,8 @@ def _listing(folder: Path, problems: list[Problem]) -> list[os.DirEntry[str]]:
         return []
 
 
-def _fault(entry: os.DirEntry[str], match: re.Match[str] | None, texts: bool, sizes: list[int]) -> Problem | None:
-    """Return what keeps a file from being read, given how its name matched that of a submission's; add its size."""
+def _fault(entry: os.DirEntry[str], match: re.Match[str] | None) -> Problem | None:
+    """Return what keeps a file from being opened, given how its name matched that of a submission's."""
     path = Path(entry.path)
     if entry.is_symlink():
         return problem(13, path, "is a link.")
@@ -115,36 +123,40 @@ def _fault(entry: os.DirEntry[str], match: re.Match[str] | None, texts: bool, si
     if match["seed"] is not None and not is_seed(match["seed"]):
         seeds = f"a whole number from 0 to {LARGEST_SEED}, without leading zeros"
         return problem(1, path, f"names no seed, which is {seeds}.")
-    unreadable = UNREADABLE.get(path.name) or UNREADABLE[path.suffix]
-    try:
-        return _fault_of_content(path, unreadable, entry.stat(follow_symlinks=False).st_size, texts, sizes)
-    except OSError as refusal:
-        return problem(unreadable, path, f"cannot be read: {files.reason(refusal)}.")
-
-
-def _fault_of_content(path: Path, unreadable: int, size: int, texts: bool, sizes: list[int]) -> Problem | None:
-    most = MOST_BYTES_OF.get(path.name, MOST_BYTES_OF.get(path.suffix, MOST_BYTES))
+    size = entry.stat(follow_symlinks=False).st_size
     if not size:
-        return problem(unreadable, path, "is empty.")
-    if size > most:
-        return problem(14, path, f"has {size:,} bytes, more than {most:,}.")
-    if not texts:
+        return problem(_unreadable(path), path, "is empty.")
+    if size > _most(path):
+        return problem(14, path, f"has {size:,} bytes, more than {_most(path):,}.")
+    return None
+
+
+def _unreadable(path: Path) -> int:
+    return UNREADABLE.get(path.name) or UNREADABLE[path.suffix]
+
+
+def _most(path: Path) -> int:
+    return MOST_BYTES_OF.get(path.name, MOST_BYTES_OF.get(path.suffix, MOST_BYTES))
+
+
+def _unpacked(path: Path) -> bytes | None:
+    """Return a file's content, one byte beyond its limit at most; None if it is damaged, which its reader reports."""
+    if path.suffix != ".gz":
+        return path.read_bytes()
+    try:
+        with gzip.open(path) as handle:
+            return handle.read(_most(path) + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
         return None
-    if path.suffix == ".gz":
-        try:
-            with gzip.open(path) as handle:
-                content = handle.read(most + 1)
-        except (gzip.BadGzipFile, EOFError, zlib.error):
-            return None  # its reader reports the damage
-    else:
-        content = path.read_bytes()
-    sizes.append(len(content))
-    if len(content) > most:
-        return problem(14, path, f"unpacks to more than {most:,} bytes.")
+
+
+def _fault_of_content(path: Path, content: bytes) -> Problem | None:
+    if len(content) > _most(path):
+        return problem(14, path, f"unpacks to more than {_most(path):,} bytes.")
     if content.count(b"\n") > MOST_LINES:
         return problem(14, path, f"has more than {MOST_LINES:,} lines.")
     if not content.strip():
-        return problem(unreadable, path, "holds only white space.")
+        return problem(_unreadable(path), path, "holds only white space.")
     for number, line in enumerate(content.split(b"\n"), start=1):
         long = len(line) > MOST_CHARACTERS  # bytes; there may be fewer characters
         if long and (length := len(line.decode("utf-8", errors="replace"))) > MOST_CHARACTERS:
