@@ -47,4 +47,12 @@ def read_folder(layout: str, folder: Path, split: str) -> "FolderRows":
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; give --data-dir the folder of the original data.")
-    return LAYOUTS[layout](folder, split)
+    try:
+        return LAYOUTS[layout](folder, split)
+    except DataError as error:
+        from grue.data.archives import TARS
+
+        packed = sorted(path.name for path in folder.glob("*") if path.name.endswith(TARS))
+        if packed:
+            raise DataError(f"{error} Only zip archives are looked into: unpack {packed[0]} first.") from error
+        raise

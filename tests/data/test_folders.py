@@ -142,3 +142,9 @@ def test_a_folder_in_the_mirror_is_a_source_like_any_and_must_be_whole(tmp_path,
     (folder / "test/neg/2_1.txt").unlink()
     with pytest.raises(DataError, match="rows 1, but the task file says 2.*is not whole"):
         load_examples(task, "test", offline=True)
+
+
+def test_a_folder_with_the_archive_alone_says_to_unpack_it(tmp_path):
+    (tmp_path / "aclImdb_v1.tar.gz").write_bytes(b"")
+    with pytest.raises(DataError, match=r"no folder 'test'.* unpack aclImdb_v1\.tar\.gz first"):
+        read_folder("imdb", tmp_path, "test")
