@@ -220,7 +220,7 @@ def _remarks(task: Task) -> Iterator[str]:
     """Yield remarks on a user's task file that are not faults."""
     from grue.evaluation.needed_models import absent_models
 
-    yield from (f"  {line}" for line in absent_models(task))
+    yield from (f"  {line}" for line in (*absent_models(task), *check_recipes(task)))
     if "train" in task.data.splits and "validation" not in task.data.splits:
         yield "  no split validation: `grue train` chooses its checkpoint by one"
     examples = {split: load_examples(task, split).examples for split in _local_splits(task)}
