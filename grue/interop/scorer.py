@@ -1,6 +1,7 @@
 """A reward as other trainers call it: thread-safe, and with texts cleaned like GRUE's own."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,7 @@ class Scorer:
     name: str
     terms: tuple[str, ...]
     lookup: Lookup
-    _one_at_a_time: Lock = field(default_factory=Lock, init=False)  # verl and OpenRLHF call from pools of threads
+    _locks: dict[int, Lock] = field(default_factory=dict, init=False)  # verl and OpenRLHF call from pools of threads
 
     def rewards(
         self,
@@ -71,7 +72,7 @@ class Scorer:
             TrainingError: A term gave no usable number, or numbers for single tokens, which are not supported.
             ConfigError: A term needs an unknown input.
         """
-        with self._one_at_a_time:
+        with self._locks.setdefault(os.getpid(), Lock()):  # that of a process which forks may be held for ever
             cleaned = [legible(text).strip() for text in texts]
             parts = self.reward.parts(examples, cleaned, token_ids=token_ids, step=step)
         whole = {

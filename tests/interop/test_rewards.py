@@ -3,8 +3,11 @@
 import asyncio
 import json
 import math
+import os
+import signal
 import sys
 import threading
+from functools import partial
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -299,6 +302,30 @@ def test_threads_score_one_after_the_other(animals):
     for thread in threads:
         thread.join()
     assert found == {"a1": 1, "a2": 2, "a3": 3, "a7": 7} and max(most) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_while_a_thread_scores_scores_too(animals):
+    parent, began, end = os.getpid(), threading.Event(), threading.Event()
+
+    def slow(examples, texts):
+        if os.getpid() == parent:
+            began.set()
+            end.wait(60)
+        return number(examples, texts)
+
+    ask = partial(rewards.for_verl(slow, task=animals), "own/animals", "x", [], {"id": "a1"})
+    thread = threading.Thread(target=ask)
+    thread.start()
+    began.wait(60)
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        os._exit(0 if ask()["score"] == 1 else 1)
+    code = os.waitpid(child, 0)[1]
+    end.set()
+    thread.join()
+    assert code == 0
 
 
 # --- OpenRLHF --------------------------------------------------------------------------------------------------------
