@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -237,6 +238,28 @@ def test_what_needs_a_task_is_refused_without_one(refused):
             rewards.for_trl(reward)
     with refused(ConfigError):
         rewards.for_trl("meteor", split="test")
+
+
+def test_functions_are_pickled_by_what_made_them(animals, tokenizer, tmp_path, monkeypatch):
+    """What multiprocessing, Ray and accelerate's launchers do with them."""
+    monkeypatch.chdir(animals.parent)
+    rows = {"prompts": ["the dog", "the cat"], "completions": ["the dog", "x"], "references": ["the dog", "a cat"]}
+    with_task = {**rows, "id": ["a1", "a2"]}
+    queries_ = (["the dog the dog runs<eos>"], ["the dog"], ["a1"])
+    for made, call in (
+        (rewards.for_trl("2*rouge1 + rougeL", task="animals.toml"), lambda each: (each(**with_task), each.__name__)),
+        (rewards.for_trl(number, task="animals.toml"), lambda each: (each(**with_task), each.__name__)),
+        (rewards.for_trl("rougeL"), lambda each: (each(**rows), each.__name__)),
+        (rewards.for_verl(task="animals.toml"), lambda each: each("own/animals", "the dog", [], {"id": "a1"})),
+        (
+            rewards.for_openrlhf(task="animals.toml", tokenizer=tokenizer),
+            lambda each: each(*queries_)["rewards"].tolist(),
+        ),
+    ):
+        pickled = pickle.dumps(made)
+        monkeypatch.chdir(tmp_path.parent)
+        assert call(pickle.loads(pickled)) == call(made)
+        monkeypatch.chdir(animals.parent)
 
 
 # --- verl ------------------------------------------------------------------------------------------------------------
