@@ -16,10 +16,12 @@ All functions here take:
 and raise UnknownName or ConfigError for an invalid reward or task, DataError for data that is not available, and for an
 id that two of the splits have with different content, unless prompts name their split (verl, verifiers, OpenEnv). What
 is returned raises TrainingError for a prompt that is not an example of the split, and for a reward that returns no
-usable number; a reward here is one number per response, never per token.
+usable number; a reward here is one number per response, never per token. The functions for TRL, verl and OpenRLHF can
+be pickled; where they are read, the call that made them is repeated.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,8 @@ from grue.interop.scorer import Scorer, make_scorer, make_scorer_of_references
 from grue.records import Example
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from grue.evaluation.rewards import RewardFunction
 
 Splits = str | Sequence[str]
@@ -61,50 +65,8 @@ def for_trl(
     scorer = (
         make_scorer_of_references(reward) if task is None else _scorer(reward, task, suite, split, data_dir, offline)
     )
-
-    def trl_reward(
-        *,
-        prompts: Sequence[TextOrChat],
-        completions: Sequence[TextOrChat],
-        completion_ids: Sequence[Sequence[int]] | None = None,
-        trainer_state: Any = None,
-        log_metric: Callable[[str, float], None] | None = None,
-        **columns: Any,
-    ) -> list[float | None]:
-        count = len(prompts)
-        ids = columns.get("id") or [None] * count
-        sources = columns.get("data_source") or [None] * count
-        if task is None and "references" not in columns:
-            raise TrainingError("The data set has no column 'references'; add it, or name the task with task=….")
-        references = columns["references"] if task is None else [None] * count
-        lengths = {
-            "completions": completions,
-            "completion_ids": completion_ids,
-            "id": ids,
-            "data_source": sources,
-            "references": references,
-        }
-        for name, values in lengths.items():
-            if values is not None and len(values) != count:
-                raise TrainingError(f"{len(values)} {name} for {count} prompts; there must be one for each.")
-        ours = [row for row, source in enumerate(sources) if task is None or source in (None, scorer.lookup.source)]
-        examples = [
-            _of_row(references[row], prompts[row]) if task is None else _example(scorer, ids[row], prompts[row])
-            for row in ours
-        ]
-        rewarded = scorer.rewards(
-            examples,
-            [text_of(completions[row], "assistant") for row in ours],
-            None if completion_ids is None else [completion_ids[row] for row in ours],
-            None if trainer_state is None else trainer_state.global_step,
-        )
-        if log_metric is not None:
-            for name, value in rewarded.means().items():
-                log_metric(name, value)
-        by_row = dict(zip(ours, rewarded.sums, strict=True))
-        return [by_row.get(row) for row in range(count)]
-
-    trl_reward.__name__ = scorer.name
+    trl_reward = partial(_trl_reward, scorer)
+    vars(trl_reward)["__name__"] = scorer.name
     return trl_reward
 
 
@@ -130,29 +92,7 @@ def for_verl(
     the splits of both files. A response to which no term applies is an error, since verl needs a number.
     """
     scorer = _scorer(reward, task, suite, split, data_dir, offline, validates=True, rows_name_their_split=True)
-
-    def compute_score(
-        data_source: str,
-        solution_str: str,
-        ground_truth: Any,
-        extra_info: Mapping[str, Any] | None = None,
-        **settings: Any,
-    ) -> dict[str, float]:
-        if data_source != scorer.lookup.source:
-            raise TrainingError(
-                f"data_source is {data_source!r}, but this reward is for {scorer.lookup.source}; for several tasks, "
-                "choose among several for_verl(…) by data_source."
-            )
-        place = extra_info or {}
-        identity = place.get("id")
-        if identity is None:
-            raise TrainingError(
-                "extra_info has no id to find the example by; train on a file of `grue data export --format verl`."
-            )
-        value, terms = scorer.number(scorer.lookup.by_id(identity, place.get("split")), solution_str, "verl")
-        return {"score": value, **terms}
-
-    return compute_score
+    return partial(_verl_score, scorer)
 
 
 def for_openrlhf(
@@ -180,29 +120,11 @@ def for_openrlhf(
     Args:
         tokenizer: The trained model, or its tokenizer: it separates the response from prompt and special tokens.
     """
-    import torch
-
-    from grue.interop.queries import response_of
     from grue.lm.load import load_tokenizer
 
     scorer = _scorer(reward, task, suite, split, data_dir, offline, validates=True)
     tokens = load_tokenizer(str(tokenizer))
-
-    def reward_func(
-        queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any], **more: Any
-    ) -> dict[str, Any]:
-        if not len(queries) == len(prompts) == len(labels):
-            raise TrainingError(
-                f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels; there must be one of each."
-            )
-        examples = [_example(scorer, label or None, prompt) for label, prompt in zip(labels, prompts, strict=True)]
-        texts = [response_of(query, prompt, tokens) for query, prompt in zip(queries, prompts, strict=True)]
-        values, terms = scorer.numbers(examples, texts, "OpenRLHF")
-        rewards = torch.tensor(values, dtype=torch.float32)
-        logs = {name: torch.tensor(term, dtype=torch.float32) for name, term in terms.items()}
-        return {"rewards": rewards, "scores": rewards, "extra_logs": logs}
-
-    return reward_func
+    return partial(_openrlhf_reward, scorer, tokens)
 
 
 def for_verifiers(
@@ -262,6 +184,99 @@ def for_openenv(
     from grue.interop.episodes import make_app
 
     return make_app(_scorer(reward, task, suite, split, data_dir, offline, validates=True, rows_name_their_split=True))
+
+
+def _trl_reward(
+    scorer: Scorer,
+    /,
+    *,
+    prompts: Sequence[TextOrChat],
+    completions: Sequence[TextOrChat],
+    completion_ids: Sequence[Sequence[int]] | None = None,
+    trainer_state: Any = None,
+    log_metric: Callable[[str, float], None] | None = None,
+    **columns: Any,
+) -> list[float | None]:
+    of_rows, count = not scorer.lookup.source, len(prompts)
+    ids = columns.get("id") or [None] * count
+    sources = columns.get("data_source") or [None] * count
+    if of_rows and "references" not in columns:
+        raise TrainingError("The data set has no column 'references'; add it, or name the task with task=….")
+    references = columns["references"] if of_rows else [None] * count
+    lengths = {
+        "completions": completions,
+        "completion_ids": completion_ids,
+        "id": ids,
+        "data_source": sources,
+        "references": references,
+    }
+    for name, values in lengths.items():
+        if values is not None and len(values) != count:
+            raise TrainingError(f"{len(values)} {name} for {count} prompts; there must be one for each.")
+    ours = [row for row, source in enumerate(sources) if of_rows or source in (None, scorer.lookup.source)]
+    examples = [
+        _of_row(references[row], prompts[row]) if of_rows else _example(scorer, ids[row], prompts[row]) for row in ours
+    ]
+    rewarded = scorer.rewards(
+        examples,
+        [text_of(completions[row], "assistant") for row in ours],
+        None if completion_ids is None else [completion_ids[row] for row in ours],
+        None if trainer_state is None else trainer_state.global_step,
+    )
+    if log_metric is not None:
+        for name, value in rewarded.means().items():
+            log_metric(name, value)
+    by_row = dict(zip(ours, rewarded.sums, strict=True))
+    return [by_row.get(row) for row in range(count)]
+
+
+def _verl_score(
+    scorer: Scorer,
+    /,
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> dict[str, float]:
+    if data_source != scorer.lookup.source:
+        raise TrainingError(
+            f"data_source is {data_source!r}, but this reward is for {scorer.lookup.source}; for several tasks, "
+            "choose among several for_verl(…) by data_source."
+        )
+    place = extra_info or {}
+    identity = place.get("id")
+    if identity is None:
+        raise TrainingError(
+            "extra_info has no id to find the example by; train on a file of `grue data export --format verl`."
+        )
+    value, terms = scorer.number(scorer.lookup.by_id(identity, place.get("split")), solution_str, "verl")
+    return {"score": value, **terms}
+
+
+def _openrlhf_reward(
+    scorer: Scorer,
+    tokens: "PreTrainedTokenizerBase",
+    /,
+    queries: Sequence[str],
+    prompts: Sequence[str],
+    labels: Sequence[Any],
+    **more: Any,
+) -> dict[str, Any]:
+    import torch
+
+    from grue.interop.queries import response_of
+
+    if not len(queries) == len(prompts) == len(labels):
+        raise TrainingError(
+            f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels; there must be one of each."
+        )
+    examples = [_example(scorer, label or None, prompt) for label, prompt in zip(labels, prompts, strict=True)]
+    texts = [response_of(query, prompt, tokens) for query, prompt in zip(queries, prompts, strict=True)]
+    values, terms = scorer.numbers(examples, texts, "OpenRLHF")
+    rewards = torch.tensor(values, dtype=torch.float32)
+    logs = {name: torch.tensor(term, dtype=torch.float32) for name, term in terms.items()}
+    return {"rewards": rewards, "scores": rewards, "extra_logs": logs}
 
 
 def _scorer(

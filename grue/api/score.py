@@ -102,6 +102,11 @@ def _answers(predictions: Any, loaded: Sequence[Example]) -> list[Prediction]:
     """Return predictions given by id, or in the order of the examples."""
     if isinstance(predictions, Mapping):
         return [Prediction(identity, _text(text, identity)) for identity, text in predictions.items()]
+    if not isinstance(predictions, Iterable) or hasattr(predictions, "columns"):  # a frame iterates over their names
+        raise SubmissionError(
+            f"predictions: found {type(predictions).__name__}; give a file's path, a list or a column of texts in the "
+            'examples\' order, or id → text: frame["text"], or dict(zip(frame["id"], frame["text"])).'
+        )
     predictions = list(predictions)
     if len(predictions) != len(loaded) and not all(isinstance(item, Prediction) for item in predictions):
         raise SubmissionError(f"{len(predictions)} predictions for {len(loaded)} examples.")

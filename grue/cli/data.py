@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from grue import files
 from grue.cli import completion, options
 from grue.cli.check_data import check
-from grue.cli.console import download_progress, print_json
+from grue.cli.console import download_progress, print_json, warn
 from grue.data import export as exporting
 from grue.data.cache import mirror_folder, size_text
 from grue.data.examples import ExampleFile
@@ -20,8 +20,12 @@ from grue.data.load import Loaded, common_prompts, differences, is_file, load_ex
 from grue.data.places import fetch_split, places, read_uncached
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.lm.folder import locate_model
+from grue.records import Example
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
+
+if TYPE_CHECKING:
+    from grue.evaluation.prompting import Asking
 
 
 @click.group()
@@ -156,7 +160,7 @@ def verify(names: tuple[str, ...], suite: str, chosen_splits: tuple[str, ...], o
     type=click.Choice(("trl", "verl", "openrlhf", "verifiers")),
     help="Rows as this trainer reads them, for a reward of grue.rewards. [default: as `grue score` reads examples]",
 )
-@options.option("--chat", is_flag=True, help="With --format: prompts as conversations of one message of the user.")
+@options.option("--chat", is_flag=True, help="With --format: prompts as the conversations of `grue evaluate --chat`.")
 @options.output("File to write, ending in .jsonl or .parquet.", required=True)
 @options.force
 def export(
@@ -186,12 +190,31 @@ def export(
     chosen = split or task.data.evaluation
     if not is_file(task, chosen):
         _splits(task, [chosen])
-    loaded = load_examples(task, chosen, **places)
+    examples: Sequence[Example] = load_examples(task, chosen, **places).examples
+    left_out = ""
     if trainer is None:
-        exporting.export(loaded.examples, output, prompts_only)
+        exporting.export(examples, output, prompts_only)
     else:
-        exporting.export_for(trainer, task, chosen, loaded.examples, output, chat)
-    click.echo(f"{task.suite}/{task.name} {chosen}: {len(loaded.examples):,} examples → {output}")
+        asking = _asking(task, **places) if chat else None
+        if asking is not None:
+            kept = [example for example in examples if not asking.shows(example)]
+            shown = len(examples) - len(kept)
+            left_out = f"; {shown} left out, which every conversation shows with their answers" if shown else ""
+            examples = kept
+        exporting.export_for(trainer, task, chosen, examples, output, None if asking is None else asking.conversation)
+    click.echo(f"{task.suite}/{task.name} {chosen}: {len(examples):,} examples → {output}{left_out}")
+
+
+def _asking(task: Task, **places: Any) -> "Asking":
+    """Return how `grue evaluate --chat` asks, with its note."""
+    from grue.evaluation.evaluate import notes_on_cut, text_cut
+    from grue.evaluation.prompting import by_chat, chat_prompt
+
+    train = load_examples(task, "train", **places).examples if chat_prompt(task).shots else ()
+    cut = text_cut(task)
+    for note in notes_on_cut(task, cut):
+        warn(note)
+    return by_chat(task, (), train, cut)
 
 
 def remarks_on_prompts(splits: Mapping[str, ExampleFile]) -> Iterator[str]:

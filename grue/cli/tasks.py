@@ -14,7 +14,7 @@ from grue.cli.data import remarks_on_prompts
 from grue.data.formats import FORMATS
 from grue.data.load import load_examples, local_path
 from grue.errors import ConfigError, GrueError
-from grue.evaluation.notes import CURES
+from grue.evaluation.notes import CURES, OF_WORDS
 from grue.evaluation.rewards import check_reward
 from grue.evaluation.scoring import check_examples, score_predictions
 from grue.metrics.registry import factory_of
@@ -220,7 +220,7 @@ def _remarks(task: Task) -> Iterator[str]:
     """Yield remarks on a user's task file that are not faults."""
     from grue.evaluation.needed_models import absent_models
 
-    yield from (f"  {line}" for line in absent_models(task))
+    yield from (f"  {line}" for line in (*absent_models(task), *check_recipes(task)))
     if "train" in task.data.splits and "validation" not in task.data.splits:
         yield "  no split validation: `grue train` chooses its checkpoint by one"
     examples = {split: load_examples(task, split).examples for split in _local_splits(task)}
@@ -229,8 +229,8 @@ def _remarks(task: Task) -> Iterator[str]:
 
 
 def _unread(task: Task, examples: Sequence[Example]) -> Sequence[str]:
-    """Return notes on metrics that read nothing of the references."""
-    specs = [spec for spec in task.metrics if spec.name.startswith(tuple(CURES))]
+    """Return notes on metrics that cannot read the references."""
+    specs = [spec for spec in task.metrics if spec.name.startswith((*CURES, *OF_WORDS))]
     copies = [Prediction(example.id, next(iter(example.references), "")) for example in examples]
     return score_predictions(task, task.data.evaluation, examples, copies, specs).notes if specs and examples else ()
 

@@ -5,7 +5,7 @@ Rows have the ids by which `grue.rewards` finds the examples, in the columns of 
 and verifiers 0.4.0 (`TaskData`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ COLUMNS: Mapping[str, Mapping[str, pa.DataType]] = {
 }
 """Trainer → its columns; a prompt is text unless conversations are requested, which verl always reads."""
 PROMPTS = ("prompt", "input")
+Ask = Callable[[str], object]
 
 
 def as_dataset(examples: Sequence[Example]) -> "Dataset":
@@ -65,41 +66,47 @@ def export(examples: Sequence[Example], path: Path, prompts_only: bool = False) 
         _write_lines(path, ({"id": each.id, "prompt": each.prompt} if prompts_only else each for each in examples))
 
 
-def export_for(trainer: str, task: Task, split: str, examples: Iterable[Example], path: Path, chat: bool) -> None:
+def export_for(
+    trainer: str, task: Task, split: str, examples: Iterable[Example], path: Path, ask: Ask | None = None
+) -> None:
     """Write a split's examples as a trainer reads them, to a `.jsonl` or a `.parquet` file.
 
     Args:
         trainer: A key of `COLUMNS`.
-        chat: Whether a prompt is a conversation with one user message.
+        ask: Prompt → the conversation that is written instead. [default: the prompt; for verl as the user's message]
 
     Raises:
         ConfigError: The name has another ending.
         DataError: The file cannot be written.
     """
-    rows = _rows_for(trainer, task, split, examples, chat or trainer == "verl")
+    rows = _rows_for(trainer, task, split, examples, ask or (_said if trainer == "verl" else str))
     if not _is_parquet(path):
         return _write_lines(path, rows)
     columns = COLUMNS[trainer].items()
-    schema = pa.schema([(name, MESSAGES if chat and name in PROMPTS else kind) for name, kind in columns])
+    schema = pa.schema([(name, MESSAGES if ask and name in PROMPTS else kind) for name, kind in columns])
     with writing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
         while part := list(islice(rows, BATCH)):
             writer.write_table(pa.Table.from_pylist(part, schema))
 
 
-def _rows_for(trainer: str, task: Task, split: str, examples: Iterable[Example], chat: bool) -> Iterator[Any]:
+def _rows_for(trainer: str, task: Task, split: str, examples: Iterable[Example], ask: Ask) -> Iterator[Any]:
     """Yield a row for each example, with the trainer's columns in their order."""
     for index, example in enumerate(examples):
         references = list(example.references)
         values = {
             **dict.fromkeys(("id", "label"), example.id),
             **dict.fromkeys(("data_source", "datasource", "name"), f"{task.suite}/{task.name}"),
-            **dict.fromkeys(PROMPTS, [{"role": "user", "content": example.prompt}] if chat else example.prompt),
+            **dict.fromkeys(PROMPTS, ask(example.prompt)),
             "references": references,
             "ability": task.name,
             "reward_model": {"style": "rule", "ground_truth": references},
             "extra_info": {"split": split, "index": index, "id": example.id},
         }
         yield {column: values[column] for column in COLUMNS[trainer]}
+
+
+def _said(prompt: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": prompt}]
 
 
 def _is_parquet(path: Path) -> bool:

@@ -205,14 +205,10 @@ class _Work:
 
     def __post_init__(self) -> None:
         """A system that reads text gets the part of a prompt that the task shows; its own tokenizer does not cut."""
-        system, prompt, backbone = self.system, self.task.prompt, self.task.backbone.model
+        system = self.system
         if system.chat or system.shots or system.endpoint is not None:
             self.asking = Asking(text_cut(self.task))
-            if self.asking.cut is _uncut:
-                self.notes = [
-                    f"Prompts are not cut to {prompt.max_tokens} tokens: the tokenizer of {backbone}, which cuts "
-                    "them for everybody, is not on this machine."
-                ]
+            self.notes = notes_on_cut(self.task, self.asking.cut)
 
     @property
     def looks_up(self) -> bool:
@@ -371,6 +367,16 @@ def text_cut(task: Task) -> Cut:
     except Unavailable:
         return _uncut
     return partial(cut_text, tokenizer, prompt=task.prompt)
+
+
+def notes_on_cut(task: Task, cut: Cut) -> list[str]:
+    """Return a note if `text_cut` gave what cuts nothing."""
+    if cut is not _uncut:
+        return []
+    return [
+        f"Prompts are not cut to {task.prompt.max_tokens} tokens: the tokenizer of {task.backbone.model}, which cuts "
+        "them for everybody, is not on this machine."
+    ]
 
 
 def _uncut(text: str) -> str:

@@ -1,5 +1,6 @@
 """Notes on a table of scores: blank references, and metrics that cannot read the references."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from grue.metrics.card import CARDS
@@ -13,6 +14,10 @@ CURES = {
     "sacrebleu": "It needs four words in a row; for Chinese set sacrebleu.tokenize=zh, for short texts take chrf.",
 }
 """Prefix of a metric's name → why it may see nothing, and what to do."""
+OF_WORDS = ("meteor", "cider", "bleu")
+"""Prefixes of metrics that compare words between blanks, even if they see them."""
+UNDIVIDED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{8}")
+"""Letters without blanks in scripts that write them so: Thai to Khmer, kana, Chinese."""
 
 
 def notes_on_references(examples: Sequence[Example]) -> Iterator[str]:
@@ -31,10 +36,11 @@ def notes_on_references(examples: Sequence[Example]) -> Iterator[str]:
 def notes_on_metric(
     score: Score, metric: Metric, examples: Sequence[Example], values: Sequence[float] | None
 ) -> Iterator[str]:
-    """Yield a note if a metric gave its lowest value and also gives it to exact copies of the references.
+    """Yield a note if a metric cannot read references.
 
-    It is yielded if this holds for all examples together, or for some whose references are mostly in another script
-    than a–z; not if single texts are too short for its n-grams.
+    It gave its lowest value and also gives it to exact copies of all references together, or of some that are mostly in
+    another script than a–z, but not if single texts are too short for its n-grams; or it is of words, and no blanks
+    divide those of some references.
     """
     card = CARDS.get(score.metric)
     if card is None or "references" not in card.terms or card.direction == "lower" or values is None:
@@ -58,6 +64,13 @@ def notes_on_metric(
             f"{score.metric} sees nothing of the references of {blind:,} of {len(examples):,} examples: exact copies "
             f"of them get {low:g}, too.{cure}"
         )
+    elif score.metric.startswith(OF_WORDS):
+        undivided = sum(bool(UNDIVIDED.search(example.references[0])) for example, _ in written)
+        if undivided:
+            yield (
+                f"{score.metric} compares words between blanks, and {undivided:,} of {len(examples):,} references lack "
+                "these: another letter makes another word. Take chrf, or divide the words of all texts by blanks."
+            )
 
 
 def _of_copies(metric: Metric, examples: Sequence[Example]) -> FloatArray:

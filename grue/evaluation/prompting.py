@@ -41,6 +41,7 @@ class Asking:
         chat: The chat prompt; None for the plain one.
         shown: The examples that it shows, those of the task file first; their prompts are cut like all others.
         ids: The ids of those drawn from the training split.
+        prompts: The prompts of all examples that it shows, whole.
     """
 
     cut: Callable[[str], str]
@@ -49,6 +50,11 @@ class Asking:
     hash: str = ""
     shown: tuple[Shot, ...] = ()
     ids: tuple[str, ...] = ()
+    prompts: frozenset[str] = frozenset()
+
+    def shows(self, example: Example) -> bool:
+        """Whether the answer to an example's prompt is shown."""
+        return example.id in self.ids or example.prompt.strip() in self.prompts
 
     def question(self, prompt: str) -> Question:
         """Return the prompt, after the examples if they are shown, or the conversation that a chat model answers."""
@@ -100,15 +106,16 @@ def by_chat(
         )
     shown = (*chat.examples, *(Shot(example.prompt, example.references[0]) for example in drawn))
     ids = tuple(example.id for example in drawn)
-    prompts = {shot.prompt.strip() for shot in shown}
+    prompts = frozenset(shot.prompt.strip() for shot in shown)
+    cut_shown = tuple(Shot(cut(shot.prompt), shot.answer) for shot in shown)
+    asking = Asking(cut, chat, kind, task.chat_hash, cut_shown, ids, prompts)
     for example in evaluated:
-        if example.id in ids or example.prompt.strip() in prompts:
+        if asking.shows(example):
             raise ConfigError(
                 f"{task.suite}/{task.name}: the chat prompt shows {example.id} with its answer, and that example is "
                 "to be answered. Evaluate on another split, or choose other examples (prompt.chat.seed, .examples)."
             )
-    cut_shown = tuple(Shot(cut(shot.prompt), shot.answer) for shot in shown)
-    return Asking(cut, chat, kind, task.chat_hash, cut_shown, ids)
+    return asking
 
 
 def chat_prompt(task: Task) -> Chat:
@@ -116,7 +123,7 @@ def chat_prompt(task: Task) -> Chat:
     if task.prompt.chat is None:
         raise ConfigError(
             f"{task.suite}/{task.name}: its task file has no [prompt.chat], which says how a chat model is asked; "
-            "write one, or ask with the plain prompt: --completions."
+            "write one, or ask with the plain prompt: --completions, or no --chat."
         )
     return task.prompt.chat
 

@@ -1,8 +1,10 @@
 """A reward as other trainers call it: thread-safe, and with texts cleaned like GRUE's own."""
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -50,13 +52,19 @@ class Scorer:
     Attributes:
         name: Its name in a trainer's log: the expression without blanks, or the function's name.
         terms: The names of the terms in the log.
+        made_by: The call that made it, by which it is pickled.
     """
 
     reward: Reward
     name: str
     terms: tuple[str, ...]
     lookup: Lookup
-    _one_at_a_time: Lock = field(default_factory=Lock, init=False)  # verl and OpenRLHF call from pools of threads
+    made_by: Callable[[], "Scorer"]
+    _locks: dict[int, Lock] = field(default_factory=dict, init=False)  # verl and OpenRLHF call from pools of threads
+
+    def __reduce__(self) -> tuple[Callable[[], "Scorer"], tuple[()]]:
+        """Be made again where it is unpickled."""
+        return self.made_by, ()
 
     def rewards(
         self,
@@ -71,7 +79,7 @@ class Scorer:
             TrainingError: A term gave no usable number, or numbers for single tokens, which are not supported.
             ConfigError: A term needs an unknown input.
         """
-        with self._one_at_a_time:
+        with self._locks.setdefault(os.getpid(), Lock()):  # that of a process which forks may be held for ever
             cleaned = [legible(text).strip() for text in texts]
             parts = self.reward.parts(examples, cleaned, token_ids=token_ids, step=step)
         whole = {
@@ -119,6 +127,7 @@ def make_scorer(
 
     Metrics are prepared on the split that `grue train` takes prompts from, or without it on the first of `splits`.
     """
+    made_by = partial(make_scorer, reward, task, splits, data_dir, offline)
     chosen = task.reward if reward is None else reward
     prepared_on = task.data.reward_split if task.data.reward_split in task.data.splits else splits[0]
     examples = load_examples(task, prepared_on, data_dir, offline).examples
@@ -126,9 +135,10 @@ def make_scorer(
     lookup = Lookup(f"{task.suite}/{task.name}", splits, found)
     if isinstance(chosen, str):
         made_reward = make_reward(chosen, task, examples)
-        return Scorer(made_reward, "".join(chosen.split()), tuple(term.name for term in made_reward.terms), lookup)
+        terms = tuple(term.name for term in made_reward.terms)
+        return Scorer(made_reward, "".join(chosen.split()), terms, lookup, made_by)
     name = getattr(chosen, "__name__", type(chosen).__name__)
-    return Scorer(make_reward(give_name(chosen), task, examples), name, (name,), lookup)
+    return Scorer(make_reward(give_name(chosen), task, examples), name, (name,), lookup, made_by)
 
 
 def make_scorer_of_references(reward: str | RewardFunction | None) -> Scorer:
@@ -143,7 +153,8 @@ def make_scorer_of_references(reward: str | RewardFunction | None) -> Scorer:
                 f"with task=….{did_you_mean(name, OF_REFERENCES)} Without a task: {', '.join(OF_REFERENCES)}."
             )
     made = Reward(tuple(Term(weight, name, metric_reward(name, {}, [])) for weight, name in terms))
-    return Scorer(made, "".join(reward.split()), tuple(name for _, name in terms), Lookup("", (), ()))
+    made_by = partial(make_scorer_of_references, reward)
+    return Scorer(made, "".join(reward.split()), tuple(name for _, name in terms), Lookup("", (), ()), made_by)
 
 
 OF_REFERENCES = [

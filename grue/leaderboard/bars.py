@@ -111,7 +111,8 @@ class HeldAgainst:
         spread: The lowest and the highest of the files.
         limit: What the value was compared with, with the tolerance.
         why: The limit in words: the row's mean, its seeds, the tolerance; or the difference and its interval.
-        p_holm: The test's p value, once `not_worse` has corrected it for the number of tests; None without a test.
+        p: The test's p value; None without a test.
+        p_holm: `p`, corrected by `not_worse` for the number of tests; None before.
     """
 
     task: str
@@ -121,6 +122,7 @@ class HeldAgainst:
     spread: tuple[float, float]
     limit: float
     why: str
+    p: float | None = None
     p_holm: float | None = None
 
 
@@ -242,7 +244,7 @@ def axis_tests(
 
 def not_worse(tested: Sequence[HeldAgainst]) -> Iterator[HeldAgainst]:
     """Yield each of all tests, with p corrected for their number; it passes if it is not significantly below."""
-    as_tested = [test.p_holm for test in tested if test.p_holm is not None]
+    as_tested = [test.p for test in tested if test.p is not None]
     for test, p in zip(tested, holm(as_tested), strict=True):
         yield replace(test, passed=test.passed or p >= 1 - LEVEL, p_holm=p)
 

@@ -1,5 +1,6 @@
 """Splitting text into words by rules that never change: a metric's value must not move with a library's version."""
 
+import random
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -131,7 +132,9 @@ def stem(word: str) -> str:
 @cache
 def porter(mode: str) -> Callable[[str], str]:
     """Return nltk's Porter stemmer in one of its modes."""
+    state = random.getstate()  # the user's; nltk imports scikit-learn, and that rich, which draws
     from nltk.stem.porter import PorterStemmer  # slow to import, and most metrics need no stems
 
+    random.setstate(state)
     stemmed: Callable[[str], str] = PorterStemmer(mode).stem
     return stemmed

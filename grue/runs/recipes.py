@@ -41,12 +41,9 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
     Raises:
         ConfigError: A key is unknown to the algorithm, a value is invalid, or an override has no effect.
     """
-    *warm, stage = split_algorithm(algorithm)
+    stage = split_algorithm(algorithm)[-1]
     card = find_card(stage)
-    recipe: dict[str, Any] = {}
-    for start in ("", "supervised+") if warm else ("",):
-        recipe |= _shared_recipe(task, f"{start}{SHARED}", card.settings)
-        recipe |= task.recipes.get(start + stage, {})
+    recipe = {key: value for values in _recipes_of(task, algorithm).values() for key, value in values.items()}
     if preset is not None:
         recipe |= _preset(preset, algorithm, card.presets)
     where = f"{algorithm} on {task.suite}/{task.name}"
@@ -130,26 +127,49 @@ def adds_mask(algorithm: str, config: Common) -> bool:
     return getattr(config, "mask", None) is not None and defaults["mask"] is None
 
 
-def check_recipes(task: Task) -> None:
-    """Make every algorithm's settings on a task, warm starts included.
+def check_recipes(task: Task) -> list[str]:
+    """Make every algorithm's settings on a task, warm starts included; return which few refuse the shared recipe.
 
     Raises:
-        ConfigError: A recipe is of no algorithm, or has an unknown key or an invalid value.
+        ConfigError: A recipe is of no algorithm, or has an unknown key or a value that none or only a few can use.
     """
     names = with_warm_starts(list(BUILT_IN))
     for name in task.recipes:
         if name not in (*names, SHARED, f"supervised+{SHARED}") and name not in ALGORITHMS:
             where = f"{task.suite}/{task.name}: recipes.{name}"
             raise ConfigError(f"{where} is of no algorithm.{did_you_mean(name, names)}")
+    refused: dict[str, ConfigError] = {}
+    used: set[tuple[str, str]] = set()
+    read = {}
     for name in names:
-        make_config(task, name, {})
+        read[name] = {(table, key) for table, values in _recipes_of(task, name).items() for key in values}
+        try:
+            make_config(task, name, {})
+            used |= read[name]
+        except ConfigError as error:
+            refused[name] = error
+    for name, refusal in refused.items():
+        if read[name] - used or 2 * len(refused) >= len(names):  # a value of use to none, or a recipe to few
+            raise refusal
+    notes = {name: f"the shared recipe is not for {refusal}" for name, refusal in refused.items()}
+    return [note for name, note in notes.items() if name.partition("+")[2] not in refused]
+
+
+def _recipes_of(task: Task, algorithm: str) -> dict[str, Mapping[str, Any]]:
+    """Return the recipes that an algorithm reads, later ones win; of shared ones the keys that its settings have."""
+    *warm, stage = split_algorithm(algorithm)
+    settings = find_card(stage).settings
+    recipes: dict[str, Mapping[str, Any]] = {}
+    for start in ("", "supervised+") if warm else ("",):
+        if issubclass(settings, RewardedConfig):
+            recipes[start + SHARED] = _shared_recipe(task, start + SHARED, settings)
+        recipes[start + stage] = task.recipes.get(start + stage, {})
+    return recipes
 
 
 def _shared_recipe(task: Task, name: str, settings: type[Common]) -> dict[str, Any]:
     """Return the part of the shared recipe of reinforcement learners that a settings class has."""
     recipe = task.recipes.get(name, {})
-    if not issubclass(settings, RewardedConfig):
-        return {}
     classes = [*(find_card(builtin).settings for builtin in BUILT_IN), settings]
     names = {field.name for cls in classes for field in fields(cls)}
     for key in recipe:

@@ -194,6 +194,12 @@ def test_predictions_that_do_not_fit_beside_a_result_are_no_missed_bar(tmp_path)
     assert "seed-2.predictions.jsonl.gz: The predictions do not fit" in grue(*asked, code=3).stderr
 
 
+def test_p_is_said_beside_what_holms_correction_makes_of_it():
+    ppo = MINI / "supervised+ppo/imdb/seed-1.result.json"
+    low, high = sorted(printed_json("tools", "check", ppo, "--baseline", SEEDS[0], code=None), key=lambda one: one["p"])
+    assert low["p_holm"] == min(1, 2 * low["p"]) and high["p_holm"] == max(high["p"], low["p_holm"])
+
+
 def test_the_shortest_task_file_of_the_page_is_enough(tmp_path, monkeypatch):
     page = (ROOT / "docs/how-to/check.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -4,6 +4,7 @@ import gzip
 import math
 from dataclasses import replace
 
+import pandas
 import pytest
 from support.commands import grue, printed_json
 from support.own_task import small_task
@@ -203,6 +204,14 @@ HINDI, CHINESE = "पुस्तकालय बंद है", "图书馆今�
         ("cider", ["the dog ran in the street"], "cider sees nothing of the references of 1 of 1 examples"),
         ("chrf", ["the dog", ""], "1 of 2 examples have only blank references, which no text can match."),
         ("chrf", ["the dog", ""], "1 of 2 predictions are blank."),
+        (
+            "meteor",
+            ["the dog", f"{CHINESE}了"],
+            "meteor compares words between blanks, and 1 of 2 references lack",
+        ),
+        ("cider", ["the dog", f"{CHINESE}了"], "cider compares words between blanks, and 1 of 2 references lack"),
+        ("bleu1", ["the dog", f"{CHINESE}了"], "bleu1 compares words between blanks, and 1 of 2 references lack"),
+        ("meteor,cider,bleu1,chrf", ["the dog", "图书馆 今天 关门 了 吗 朋友"], ""),
         ("meteor,chrf,ter,sacrebleu,bleu4", ["the dog ran off today", HINDI], ""),
     ],
 )
@@ -272,12 +281,17 @@ def test_predictions_and_examples_of_python_are_held_to_what_those_of_a_file_are
     for examples in (bare, [("1", "p", ["a"], {})], twice, cut, []):
         with refused(DataError):
             score(["a"] * len(examples), own_examples=examples, metrics=["rouge1"])
+    for given in (pandas.DataFrame({"id": ["a", "b"], "text": ["x", "y"]}), None):  # two columns, two examples
+        with refused(SubmissionError):
+            score(given, own_examples=PAIR, metrics=["rouge1"])
 
 
 def test_predictions_of_python_are_given_as_what_is_at_hand(refused):
     texts = {"a": "the cat", "b": "no"}
     records = [{"id": name, "text": text} for name, text in reversed(texts.items())]
-    for given in (texts, list(texts.values()), (text for text in texts.values()), records, iter(records)):
+    column = pandas.Series(texts)
+    several = (texts, list(texts.values()), (text for text in texts.values()), records, iter(records))
+    for given in (*several, column, column.to_numpy(), column.to_numpy("U9")):
         assert score(given, own_examples=PAIR, metrics=["rouge1"]).per_example == {"rouge1": (1.0, 0.0)}
     assert score(["a b"], own_examples=[Example("1", "p", ["a b"], {})], metrics=["rouge1"]).scores[0].value == 1
     shown = repr(

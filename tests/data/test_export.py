@@ -6,13 +6,19 @@ import pyarrow.parquet as pq
 import pytest
 from support.commands import grue, printed_json
 from support.factories import a_task
+from support.late import lates
 
 from grue import files
 from grue.cli import data
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.export import COLUMNS, as_dataset, export, export_for
+from grue.data.load import load_examples
 from grue.errors import ConfigError
+from grue.evaluation.prompting import by_chat
 from grue.records import Example
+from grue.task_files import load_task
+
+(evaluation,) = lates("grue.evaluation.evaluate")
 
 EXAMPLES = (
     Example("x-1", "Say: one\ntwo \x85 three", ("one", "zwei ü"), {"concepts": ["x", "y"]}),
@@ -41,7 +47,7 @@ def test_examples_in_memory_and_in_every_file_are_the_same(tmp_path, refused):
     ]
     export(EXAMPLES, tmp_path / "examples.parquet")
     assert pq.read_table(tmp_path / "examples.parquet").to_pylist() == ROWS
-    for write in (export, lambda examples, path: export_for("trl", a_task(), "train", examples, path, False)):
+    for write in (export, lambda examples, path: export_for("trl", a_task(), "train", examples, path)):
         with refused(ConfigError):
             write(EXAMPLES, tmp_path / "examples.csv")
     assert not (tmp_path / "examples.csv").exists()
@@ -82,15 +88,31 @@ def expected(trainer, prompts):
 @pytest.mark.parametrize("trainer", COLUMNS)
 def test_each_trainer_reads_its_columns_the_same_in_both_kinds_of_file(tmp_path, trainer):
     for chat in (False, True):
-        prompts = [[{"role": "user", "content": prompt}] for prompt in PROMPTS] if chat else PROMPTS
+        ask = (lambda prompt: [{"role": "user", "content": prompt}]) if chat else None
+        prompts = [*map(ask, PROMPTS)] if ask else PROMPTS
         rows = list(expected(trainer, prompts))
         lines, table, bare = (tmp_path / f"{chat}{name}" for name in (".jsonl", ".parquet", "-bare.parquet"))
         for path in (lines, table):
-            export_for(trainer, a_task("tiny"), "train", EXAMPLES, path, chat)
-        export_for(trainer, a_task("tiny"), "test", EXAMPLES[1:], bare, chat)
+            export_for(trainer, a_task("tiny"), "train", EXAMPLES, path, ask)
+        export_for(trainer, a_task("tiny"), "test", EXAMPLES[1:], bare, ask)
         assert json_lines(lines) == pq.read_table(table).to_pylist() == rows
         assert pq.read_schema(table).names == [*rows[0]]
         assert pq.read_schema(bare).equals(pq.read_schema(table)), "lists of nothing would join no other file"
+
+
+@pytest.mark.parametrize("trainer", ["trl", "verl"])
+def test_a_conversation_is_the_one_by_which_chat_models_are_evaluated(tmp_path, trainer):
+    task, path = load_task("cnn_dailymail"), tmp_path / "chat.parquet"
+    train, test = (load_examples(task, split).examples for split in ("train", "test"))
+    asking = by_chat(task, test, train, evaluation.text_cut(task))
+    for split, examples in (("train", train), ("test", test)):
+        said = grue(
+            "data", "export", "cnn_dailymail", "--split", split, "--format", trainer, "--chat", "-o", path, "--force"
+        )
+        rows = pq.read_table(path).to_pylist()
+        asked = [asking.conversation(example.prompt) for example in examples if example.id not in asking.ids]
+        assert [row["prompt"] for row in rows] == asked
+        assert ("2 left out" in said.stdout) == (split == "train")
 
 
 def test_the_command(tmp_path, monkeypatch, refused):

@@ -3,8 +3,12 @@
 import asyncio
 import json
 import math
+import os
+import pickle
+import signal
 import sys
 import threading
+from functools import partial
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -236,6 +240,28 @@ def test_what_needs_a_task_is_refused_without_one(refused):
         rewards.for_trl("meteor", split="test")
 
 
+def test_functions_are_pickled_by_what_made_them(animals, tokenizer, tmp_path, monkeypatch):
+    """What multiprocessing, Ray and accelerate's launchers do with them."""
+    monkeypatch.chdir(animals.parent)
+    rows = {"prompts": ["the dog", "the cat"], "completions": ["the dog", "x"], "references": ["the dog", "a cat"]}
+    with_task = {**rows, "id": ["a1", "a2"]}
+    queries_ = (["the dog the dog runs<eos>"], ["the dog"], ["a1"])
+    for made, call in (
+        (rewards.for_trl("2*rouge1 + rougeL", task="animals.toml"), lambda each: (each(**with_task), each.__name__)),
+        (rewards.for_trl(number, task="animals.toml"), lambda each: (each(**with_task), each.__name__)),
+        (rewards.for_trl("rougeL"), lambda each: (each(**rows), each.__name__)),
+        (rewards.for_verl(task="animals.toml"), lambda each: each("own/animals", "the dog", [], {"id": "a1"})),
+        (
+            rewards.for_openrlhf(task="animals.toml", tokenizer=tokenizer),
+            lambda each: each(*queries_)["rewards"].tolist(),
+        ),
+    ):
+        pickled = pickle.dumps(made)
+        monkeypatch.chdir(tmp_path.parent)
+        assert call(pickle.loads(pickled)) == call(made)
+        monkeypatch.chdir(animals.parent)
+
+
 # --- verl ------------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +325,30 @@ def test_threads_score_one_after_the_other(animals):
     for thread in threads:
         thread.join()
     assert found == {"a1": 1, "a2": 2, "a3": 3, "a7": 7} and max(most) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_while_a_thread_scores_scores_too(animals):
+    parent, began, end = os.getpid(), threading.Event(), threading.Event()
+
+    def slow(examples, texts):
+        if os.getpid() == parent:
+            began.set()
+            end.wait(60)
+        return number(examples, texts)
+
+    ask = partial(rewards.for_verl(slow, task=animals), "own/animals", "x", [], {"id": "a1"})
+    thread = threading.Thread(target=ask)
+    thread.start()
+    began.wait(60)
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        os._exit(0 if ask()["score"] == 1 else 1)
+    code = os.waitpid(child, 0)[1]
+    end.set()
+    thread.join()
+    assert code == 0
 
 
 # --- OpenRLHF --------------------------------------------------------------------------------------------------------

@@ -81,6 +81,15 @@ def test_parent_does_not_depend_on_the_order_of_sets_of_strings():
     assert len(set(first.split())) > 10
 
 
+def test_the_first_score_of_a_process_moves_no_random_numbers_of_the_users():
+    seed = "import random, numpy, torch, grue; random.seed(0), numpy.random.seed(0), torch.manual_seed(0)\n"
+    draw = "print(random.random(), numpy.random.random(), torch.rand(1).item())"
+    score = "grue.score(['a dog runs'] * 4, 'commongen', limit=4)\n"
+    programs = (seed + draw, seed + score + draw)
+    before, after = (subprocess.check_output([sys.executable, "-c", each], text=True, cwd=ROOT) for each in programs)
+    assert before == after
+
+
 def test_another_table_under_the_same_id():
     """What is remembered of an example is of its table, too: modules of `evaluate` number examples from 0."""
     one, other = (Example("0", "", ("a dog ran",), {"table": [word], "highlighted": [word]}) for word in ("dog", "cat"))

@@ -52,10 +52,22 @@ def test_later_layers_win_and_reinforcement_learners_share_a_recipe(refused):
     assert make_config(made, "nlpo", {}).mass_coefficient == 0.7
     assert make_config(made, "nlpo", {}, "rl4lms").mask_source == "frozen"
     assert make_config(made, "nlpo", {"mass_coefficient": 0.2}, "stable").mass_coefficient == 0.2
-    check_recipes(made)
-    for wrong in ({"rl": {"clpi": 0.1}}, {"nlop": {"clip": 0.3}}):
+    assert check_recipes(made) == []
+    for wrong in ({"rl": {"clpi": 0.1}}, {"nlop": {"clip": 0.3}}, {"rl": {"clip": -1.0}}, {"rl": {"rollouts": 24}}):
         with refused(ConfigError):
             check_recipes(task(**wrong))
+
+
+def test_a_shared_recipe_need_not_suit_every_algorithm(refused):
+    for_most = {"rollouts": 24, "minibatch_size": 24}
+    for table, name in (("rl", "es"), ("supervised+rl", "supervised+es")):
+        (note,) = check_recipes(task(**{table: for_most}))
+        assert note.startswith(f"the shared recipe is not for {name} on ") and "rollouts 24 is not a multiple" in note
+        with refused(ConfigError):
+            make_config(task(**{table: for_most}), name, {})
+    for own in ({"rl": {**for_most, "noise": 0.1}}, {"rl": for_most, "es": {"noise": 0.1}}):
+        with refused(ConfigError):
+            check_recipes(task(**own))
 
 
 def test_settings_are_known_as_the_preset_that_gives_them():
