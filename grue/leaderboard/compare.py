@@ -181,6 +181,7 @@ def compare_systems(
             *notes,
             *_notes_on(a, both),
             *_notes_on(b, both),
+            *_unpaired(a, b, both),
             *unlike_calls(a.name, b.name, by_task),
         ),
     )
@@ -307,6 +308,19 @@ def _verdict(difference: Difference, p: float, one_seed: bool) -> Verdict:
 
 def _only(system: FoundSystem, other: FoundSystem, tasks: Sequence[Task]) -> tuple[str, ...]:
     return tuple(task.name for task in tasks if task.name in system.entries and task.name not in other.entries)
+
+
+def _unpaired(a: FoundSystem, b: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield where seeds would be pairs, but that one system has more of them."""
+    for task in tasks:
+        of_a, of_b = a.entries[task.name], b.entries[task.name]
+        common = sorted(of_a.keys() & of_b.keys())
+        if of_a.keys() != of_b.keys() and are_paired(*({seed: of[seed] for seed in common} for of in (of_a, of_b))):
+            more, alike = (", ".join(map(str, seeds)) for seeds in (sorted(of_a.keys() ^ of_b.keys()), common))
+            yield (
+                f"{task.name}: seeds are not paired, since one system alone has seed {more}; {a.name} and {b.name} "
+                f"began alike with seed {alike}. With the same seeds the test tells smaller differences."
+            )
 
 
 def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:

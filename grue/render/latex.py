@@ -36,6 +36,8 @@ def render(board: Board) -> str:
     """Return one floating table for each table of the board, over both columns of a two-column paper."""
     content = page(board)
     blocks = [f"% {escape(content.title)}\n% In the preamble: \\usepackage{{booktabs}}"]
+    if content.notes:
+        blocks.append(_comment(("Notes:", *content.notes)))
     if not content.tables:
         blocks += [_comment(content.legend)]
     name = "-".join(["grue", board.suite, *(task.name for task in board.tasks if len(board.tasks) == 1)])

@@ -119,6 +119,9 @@ class Record:
                 return f"{folder / fault[0]}: {fault[1]}."
             if manifest is not None and weights_of(folder) not in ("", manifest.weights):
                 return f"{folder / RESULT}: of other weights than those of the checkpoint now."
+            ended = [event.identity for event in self.events.get(job.id, ()) if event.state == "finished"]
+            if job.identity in ended and ended[-1] != job.identity:
+                return f"{folder / RESULT}: was written since by another grid, task file or code of a metric."
         except DataError as error:
             return str(error)
         return None

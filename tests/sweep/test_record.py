@@ -101,6 +101,16 @@ def test_a_job_of_another_identity_is_not_done_by_what_this_one_left(record, oth
     assert (record.attempts(job), record.last(job), state_of(record, job)) == (0, None, "waiting")
 
 
+@pytest.mark.usefixtures("finished")
+def test_a_result_that_changed_code_wrote_since_is_not_that_of_the_code_before(record):
+    changed = replace(JOB, task_sha256="0" * 64)
+    finish(record, changed)
+    assert (record.finished(changed), record.finished(JOB)) == (True, False)
+    assert "was written since by another grid, task file or code of a metric" in (record.fault(JOB) or "")
+    finish(record, JOB)
+    assert (record.finished(changed), record.finished(JOB)) == (False, True)
+
+
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
