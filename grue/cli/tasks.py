@@ -110,7 +110,7 @@ def settings_of(task: Task) -> Iterator[str]:
         scale = f"100·min(1, {spec.reference}/value)" if spec.reference else "outside the score"
         if spec.range:
             scale = f"0–100 from {spec.range[0]:g} to {spec.range[1]:g}"
-        yield f"  {spec.axis:<12}{spec.name:<20}{scale}"
+        yield f"  {spec.axis:<12}{spec.name:<19} {scale}"
 
 
 def rendered(example: Example, tokens: int | None, most: int) -> str:
