@@ -206,7 +206,7 @@ def obtain(
     name = task.data.splits[split].source
     if data_dir is not None:
         return _rows_of_folder(task.data.format, data_dir, name)
-    problems = []
+    folder, problems = laid_out(task), []
     for source in task.data.sources:
         try:
             if source.kind == "mini":
@@ -218,8 +218,12 @@ def obtain(
             from grue.data import mirror
 
             held = None if renew else mirror.find(source, name)
-            if held is None and (folder := laid_out(task)):
-                return _rows_of_folder(task.data.format, folder, name)
+            if held is None and folder is not None:
+                try:
+                    return _rows_of_folder(task.data.format, folder, name)
+                except DataError as error:
+                    problems.append(f"  folder {error}")
+                    folder = None
             licence, closed = task.data.licence, is_offline(offline)
             return held_rows(held or mirror.fetch(source, name, mirror_folder(), licence, closed, progress))
         except DataError as error:

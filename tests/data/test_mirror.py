@@ -151,6 +151,15 @@ def test_places_are_listed_in_the_order_of_use_and_say_what_is_there(wmt, folder
     assert [place.available for place in places(wmt, "test", offline=True)] == [True, False, False]
 
 
+def test_a_split_that_the_folder_in_the_mirror_lacks_comes_from_the_hub(wmt, tmp_path):
+    beside = tmp_path / "cache/mirror/wmt16--folder"
+    beside.mkdir(parents=True)
+    assert [(place.kind, place.available) for place in places(wmt, "test")] == [("local", False), ("hub", True)]
+    assert load_examples(wmt, "test").source == "wmt/wmt16"
+    with pytest.raises(DataError, match=rf"\n  folder {beside}: no .*\n  hub wmt/wmt16: "):
+        offline(wmt, "train")
+
+
 # --- processes -------------------------------------------------------------------------------------------------------
 
 
