@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +11,7 @@ from support.commands import edit
 
 from grue import task_files, task_versions
 from grue.cli.main import main
-from grue.cli.tasks import length_summary
+from grue.cli.tasks import length_summary, settings_of
 from grue.task_files import load_task, task_folder
 
 
@@ -84,6 +85,12 @@ def test_prose_and_recipes_need_none(checkout, refused):
     tasks("validate")
     edit(path, ('format = "asked_imdb"', 'format = "asked_imbd"'))
     refused.command("tasks", "validate", path, code=2)
+
+
+def test_a_long_name_of_a_metric_is_divided_from_its_scale():
+    task = load_task("commongen")
+    task = replace(task, metrics=(replace(task.metrics[0], name="my_metrics:politeness"),))
+    assert any(re.search(r" my_metrics:politeness (0–100|outside)", line) for line in settings_of(task))
 
 
 def test_show_renders_examples_with_their_tokens():
