@@ -15,30 +15,31 @@ from grue.submissions.entries import entries_of, suite_of
 from grue.submissions.folder import read_result, systems
 from grue.tasks import Task
 
+EVALUATE = "Evaluate the run again with `grue evaluate --force`, or remove the file."
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A local result or a submission that cannot be shown, and why; the others are shown."""
+    """A local result or a submission that cannot be shown, why, and what to do; the others are shown."""
 
     path: Path
+    system: str
     why: str
-    submitted: bool = False
-
-    @property
-    def system(self) -> str:
-        """The name of the system."""
-        return self.path.name if self.submitted else self.path.parts[-3]
+    cure: str
 
     @property
     def reason(self) -> str:
         """Why, and what to do about it."""
-        cure = "Evaluate the run again with `grue evaluate --force`, or remove the file."
-        return f"{self.why} {f'See `grue submit check {self.path}`.' if self.submitted else cure}"
+        return f"{self.why} {self.cure}"
 
     @property
     def note(self) -> str:
         """The note on a board."""
         return f"Left out: {self.reason}"
+
+
+def _left_out(result: Path, why: str, cure: str = EVALUATE) -> LeftOut:
+    return LeftOut(result, result.parts[-3], why, cure)
 
 
 def find_submitted(submissions: Path, suite: str) -> tuple[list[Entry], list[LeftOut]]:
@@ -49,7 +50,7 @@ def find_submitted(submissions: Path, suite: str) -> tuple[list[Entry], list[Lef
         try:
             entries += entries_of(system) if suite_of(system) == suite else ()
         except (DataError, ConfigError) as error:
-            unread.append(LeftOut(system, str(error), submitted=True))
+            unread.append(LeftOut(system, system.name, str(error), f"See `grue submit check {system}`."))
     return entries, unread
 
 
@@ -65,7 +66,7 @@ def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOu
         try:
             entries.append(local_entry(path))
         except DataError as error:
-            out.append(LeftOut(path, str(error)))
+            out.append(_left_out(path, str(error)))
     by_run: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
         by_run.setdefault((entry.result.suite, *_order(entry)[:3]), []).append(entry)
@@ -75,7 +76,8 @@ def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOu
             other = next(twin for twin in twins if twin is not entry)
             name, task, seed = entry.result.system["name"], entry.result.task, entry.result.seed
             why = f"{entry.path}: claims to be {name} on {task} with seed {seed}, as {other.path} does."
-            out.append(LeftOut(entry.path, why))
+            cure = "A run keeps its name and seed in any folder: remove one of the two, or move it elsewhere."
+            out.append(_left_out(entry.path, why, cure))
     unfit = {left_out.path for left_out in out}
     return [entry for entry in entries if entry.path not in unfit], sorted(out, key=lambda left_out: left_out.path)
 
@@ -114,7 +116,7 @@ def incomplete(entries: Iterable[Entry], tasks: Iterable[Task]) -> list[LeftOut]
         if task is None or task.hash != entry.result.task_hash:
             continue
         required = [axis for axis in missing if any(spec.axis == axis for spec in task.metrics)]
-        out += [LeftOut(entry.path, lacking(entry, axis)) for axis in required[:1]]
+        out += [_left_out(entry.path, lacking(entry, axis)) for axis in required[:1]]
     return out
 
 

@@ -21,6 +21,7 @@ UNMOVED = "did not beat the start on validation: update 0 was kept."
 def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
     """Yield the notes of a board of the entries `shown`, without the `misfits`, each with its reason."""
     yield from _misfit_notes(misfits)
+    yield from _renamed_notes(shown)
     yield from _reference_notes(shown)
     yield from _failure_notes(rows)
     yield from _unmoved_notes(rows)
@@ -73,6 +74,16 @@ def _listed(results: Iterable[Result]) -> str:
 def _seeds(numbers: Iterable[int]) -> str:
     distinct = sorted(set(numbers))
     return f"seed{'s' if len(distinct) > 1 else ''} {', '.join(map(str, distinct))}"
+
+
+def _renamed_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the local folders that have another name than the system that they hold."""
+    local = [(e.path.parent.parent, str(e.result.system["name"])) for e in entries if e.status == "local"]
+    for folder, name in sorted({(folder, name) for folder, name in local if folder.name != name}):
+        yield (
+            f"{folder}: holds {name}, since a run keeps the name it was trained under. `grue train --system` sets "
+            "another, and `grue submit pack --name` one for the submission."
+        )
 
 
 def _reference_notes(entries: Sequence[Entry]) -> Iterator[str]:

@@ -60,15 +60,10 @@ MetricFactory = Callable[..., Metric]
 class OfCorpusOnly(ConfigError):
     """The value of a single text was requested from a metric of whole corpora."""
 
-    def __init__(
-        self,
-        metric: str,
-        describes: str = "a whole set of texts and has no value for a single one",
-        instead: str = "another metric",
-    ) -> None:
+    def __init__(self, metric: str) -> None:
         super().__init__(
-            f"{metric} describes {describes}, so it can be neither a reward nor a scored metric; "
-            f"give it the axis 'diversity', or use {instead}."
+            f"{metric} describes a whole set of texts and has no value for a single one, so it can be neither a reward "
+            "nor a scored metric; give it the axis 'diversity', or use another metric."
         )
 
 

@@ -97,6 +97,7 @@ def test_validate_says_what_is_not_on_this_machine(scored_by):
         {"metrics": [SENTIMENT | {"options": {"model": "mini:sentimental", "label": 1}}]},
         {"metrics": [SENTIMENT | {"options": {"model": "scorers/../x.gguf", "label": 1}}]},
         {"metrics": [{"name": "msttr"}]},
+        {"metrics": [{"name": "perplexity:policy_on_references", "options": {"model": "small:gemma-3-270m"}}]},
         {"metrics": [ROUGE | {"range": [1, 0]}]},
         {"metrics": [ROUGE], "reward": "meteor + distinct2"},  # without a value for a single text
     ],

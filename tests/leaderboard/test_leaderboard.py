@@ -86,6 +86,13 @@ def test_what_training_did_not_move_is_told():
     assert board.notes == ("stories: ppo (seeds 1, 3) did not beat the start on validation: update 0 was kept.",)
 
 
+def test_a_renamed_folder_of_a_run_is_told(refused):
+    mine = [replace(one, path=Path(f"runs/mini/stories/mine/seed-{one.result.seed}/result.json")) for one in PPO]
+    (said,) = rank(mine, [STORIES]).notes
+    refused.message(said)
+    assert rank(PPO, [STORIES]).notes == ()
+
+
 def test_the_same_run_twice_names_both_files(refused):
     twins = [Entry(a_result(STORIES, "ppo", 1, 40.0), Path(f"runs/seed-{n}/result.json"), "local") for n in (1, 2)]
     with refused(DataError):

@@ -81,7 +81,8 @@ def entries(
     task: Task, system: str, preferences: Mapping[int, float], status: Status = "local", **changes: Any
 ) -> list[Entry]:
     """One entry for each seed of a system on a task."""
+    folder = Path(f"runs/{task.suite}/{task.name}/{system}")
     return [
-        Entry(a_result(task, system, seed, value, **changes), Path(f"runs/{task.name}/{system}/{seed}"), status)
+        Entry(a_result(task, system, seed, value, **changes), folder / f"seed-{seed}/result.json", status)
         for seed, value in preferences.items()
     ]

@@ -92,7 +92,7 @@ def marked_board() -> Board:
             made = replace(
                 a_result(task, name, seed, 50.0 - number, scores=scores, **changes), system={"name": name, **said}
             )
-            found.append(Entry(made, Path(f"{number}/{seed}"), "local", preset=preset))
+            found.append(Entry(made, Path(f"runs/{number}/{name}/seed-{seed}/result.json"), "local", preset=preset))
     return rank(found, [task])
 
 

@@ -85,7 +85,7 @@ def _opening(tokenizer: Any) -> list[int]:
 
 def refused(row: FloatArray) -> float:
     """Raise OfCorpusOnly: the policy has no value for a single text."""
-    raise OfCorpusOnly(POLICY, describes="the policy and looks at no text", instead="the metric perplexity")
+    raise OfCorpusOnly(POLICY)
 
 
 class ReferenceLosses:
