@@ -77,7 +77,7 @@ def _refuse_other_configuration(plan: Plan, record: Mapping[str, Any]) -> None:
     path = plan.folder / CONFIG
     saved = files.read_toml(path)
     cure = (
-        "Choose another --system name for the new configuration (a warm start keeps its name: choose another --runs), "
-        "or remove the folder."
+        "Give the new configuration a name of its own (--system) or another folder of runs, as a warm start needs, or "
+        "remove this one."
     )
     claims.refuse_other(path, "a run", saved, {**dict.fromkeys(saved), **files.plain(record)}, cure)

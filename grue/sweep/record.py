@@ -144,7 +144,7 @@ class Record:
         """
         refusal = (
             f"{self.runs}: another sweep is running here. `grue sweep status {self.runs}` shows it; wait for it, or "
-            "choose another folder with --runs."
+            "choose another folder."
         )
         with claims.sole_owner(self.folder, refusal):
             if self.events_path.exists():

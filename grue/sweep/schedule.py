@@ -119,7 +119,7 @@ class Sweep:
             "message": outcome.message,
         }
         if outcome.state == "crashed" and self.tries[job.id] <= self.retries:
-            self._set(job, "failed", **fields)
+            self._set(job, "failed", **fields | {"message": f"{outcome.message}; it is started again"})
             self.states[job.id] = "waiting"
         else:
             self._set(job, "failed" if outcome.state == "crashed" else outcome.state, **fields)

@@ -27,7 +27,9 @@ OTHER = a_task("jokes", metrics=(LIKED,), backbone=Backbone("seq2seq", "mini:seq
 def entry(system, seed=1, preference=40.0, task=TASK, preset="", made=None, **said):
     result = a_result(task, system, seed, preference, **(made or {}))
     result = replace(result, system={**result.system, **{"backbone": task.backbone.model} | said})
-    return Entry(result, Path(f"runs/{task.name}/{preference}/{system}/seed-{seed}/result.json"), "local", preset=preset)
+    return Entry(
+        result, Path(f"runs/{task.name}/{preference}/{system}/seed-{seed}/result.json"), "local", preset=preset
+    )
 
 
 def names(*found):

@@ -34,7 +34,9 @@ def variants():
 
     def own(status):
         known = {"system": {"name": "zero-shot", "algorithm": "zero-shot"}, "preference": 1.0 + (status == "local")}
-        return [replace(one, result=replace(one.result, **known)) for one in entries(STORIES, "zero-shot", {0: 1.0}, status)]
+        return [
+            replace(one, result=replace(one.result, **known)) for one in entries(STORIES, "zero-shot", {0: 1.0}, status)
+        ]
 
     third = replace(NLPO, system="third", rank=3, task_ranks={"jokes": 3})
     notes = {"a": ("higher", "Same."), "b": ("higher", "Other."), "c": ("none", "Same.")}

@@ -63,7 +63,10 @@ def test_a_crash_is_tried_again_as_often_as_told_and_counted_anew_for_every_comm
     assert executor.started.count(job.id) == 1 + retries
     told = [(event.state, event.attempt, event.message) for event in Record(tmp_path).events[job.id]]
     tries = range(1, retries + 2)
-    assert told == [one for n in tries for one in (("running", n, None), ("failed", n, "it crashed"))]
+    said = ["it crashed; it is started again"] * retries + ["it crashed"]
+    assert told == [
+        one for n, why in zip(tries, said, strict=True) for one in (("running", n, None), ("failed", n, why))
+    ]
     again, executor, _ = run(tmp_path, [job, other], {job.id: ["crashed"] * retries}, retries=retries)
     assert set(again.values()) == {"finished"} and executor.started == [job.id] * (1 + retries)
     attempts = [event.attempt for event in Record(tmp_path).events[job.id]]
