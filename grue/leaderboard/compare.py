@@ -122,14 +122,14 @@ def compare_systems(
 ) -> Comparison:
     """Compare two systems on the tasks that both have.
 
-    A task that this machine cannot score is left out with a note, unless it is the only one.
+    A task that this machine cannot score, or whose data it lacks, is left out with a note, unless it is the only one.
 
     Raises:
         DataError: There is no common task; a result is not of the whole current evaluation split, or of other examples
             than it has here; or its predictions cannot be read.
         SubmissionError: There is not one prediction for each example, or a submission lacks a seed that it declares.
         ConfigError: A task has no metric of the axis.
-        Unavailable: This machine can score none of the tasks.
+        Unavailable: This machine can score none of the tasks, or has the data of none.
     """
     both = [task for task in tasks if task.name in a.entries and task.name in b.entries]
     if not both:
@@ -141,19 +141,20 @@ def compare_systems(
     total = sum(len(system.entries[task.name]) for task in both for system in (a, b))
     done = iter(range(1, total + 1))
     met: list[tuple[Task, Contrast, Noise, list[Disagreement]]] = []
-    notes = [*_asked_differently(a, b), *_other_backbones(a, b, both)]
+    left_out = []
     progress(0, total)
     for task in both:
         try:
             contrast, examples = _meet(task, a, b, axis, show, offline, lambda: progress(next(done), total))
         except Unavailable as error:
-            if len(both) == 1:
-                raise
-            notes.append(f"{task.name} is left out: {error}")
+            left_out.append(f"{task.name} is left out: {error}")
         else:
             met.append((task, contrast, draw(contrast, generator, draws), examples))
     if not met:
-        raise Unavailable(f"None of the tasks can be scored on this machine: {'; '.join(notes)}")
+        raise Unavailable(
+            "\n".join(left_out) + "\nNo task is left to compare on. Means over seeds need neither data nor metrics: "
+            f"`grue leaderboard --suite {both[0].suite} --pairs A,B`."
+        )
     differences = [judge(contrast, noise, generator) for _, contrast, noise, _ in met]
     corrected = holm([difference.p for difference in differences])
     compared = []
@@ -178,7 +179,9 @@ def compare_systems(
         only_b=_only(b, a, tasks),
         notes=(
             *filter(None, (a.renamed, b.renamed)),
-            *notes,
+            *_asked_differently(a, b),
+            *_other_backbones(a, b, both),
+            *left_out,
             *_notes_on(a, both),
             *_notes_on(b, both),
             *_unpaired(a, b, both),

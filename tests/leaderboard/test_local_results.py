@@ -54,6 +54,12 @@ def test_the_board_leaves_out_what_is_broken_and_says_so_and_so_does_its_picture
     assert [line for line in drawn if line.startswith("Left out: ")] == out and len(out) == 4
 
 
+def test_rows_whose_data_is_not_here_cannot_be_compared_by_example(tmp_path, refused, monkeypatch):
+    monkeypatch.setenv("GRUE_DATA", str(tmp_path / "mirror"))
+    rows = ("supervised+ppo", "supervised+grpo", "--suite", "small", "--submissions", ROOT / "submissions")
+    refused.command("compare", *rows, "--offline", "--runs", tmp_path, code=3)
+
+
 def test_what_asks_for_a_broken_result_is_refused_and_nothing_else(broken, refused, tmp_path):
     for system in ("cut", "whole"):
         refused.command("compare", system, "other", *places(broken), code=3)
