@@ -14,7 +14,7 @@ CURES = {
     "sacrebleu": "It needs four words in a row; for Chinese set sacrebleu.tokenize=zh, for short texts take chrf.",
 }
 """Prefix of a metric's name → why it may see nothing, and what to do."""
-OF_WORDS = ("meteor", "cider", "bleu")
+OF_WORDS = ("meteor", "cider", "bleu", "ter")
 """Prefixes of metrics that compare words between blanks, even if they see them."""
 UNDIVIDED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{8}")
 """Letters without blanks in scripts that write them so: Thai to Khmer, kana, Chinese."""
@@ -43,21 +43,13 @@ def notes_on_metric(
     divide those of some references.
     """
     card = CARDS.get(score.metric)
-    if card is None or "references" not in card.terms or card.direction == "lower" or values is None:
+    if card is None or "references" not in card.terms or values is None:
         return
-    low, blind = card.range[0], 0
     written = [
         (example, value) for example, value in zip(examples, values, strict=True) if "".join(example.references).strip()
     ]
-    foreign = [(example, value) for example, value in written if _is_of_another_script(example.references[0])]
-    if score.value == low and written and metric.corpus(_of_copies(metric, [example for example, _ in written])) == low:
-        blind = len(written)
-    elif isinstance(metric, Average):
-        lowest = [example for example, value in foreign if value == low]
-        blind = int((metric.per_example(_of_copies(metric, lowest)) == low).sum()) if lowest else 0
-    elif not isinstance(metric, Subset):  # n-grams of the corpus, where a sentence without blanks is one word
-        single = [example for example, _ in foreign if len(example.references[0].split()) == 1]
-        blind = len(single) if single and metric.corpus(_of_copies(metric, single)) == low else 0
+    low = card.range[0]
+    blind = 0 if card.direction == "lower" else _unseen(score, metric, written, low)
     if blind:
         cure = next((f" {cure}" for name, cure in CURES.items() if score.metric.startswith(name)), "")
         yield (
@@ -71,6 +63,21 @@ def notes_on_metric(
                 f"{score.metric} compares words between blanks, and {undivided:,} of {len(examples):,} references lack "
                 "these: another letter makes another word. Take chrf, or divide the words of all texts by blanks."
             )
+
+
+def _unseen(score: Score, metric: Metric, written: Sequence[tuple[Example, float]], low: float) -> int:
+    """Return how many examples get the lowest value for exact copies of their references, which are not blank."""
+    if score.value == low and written and metric.corpus(_of_copies(metric, [example for example, _ in written])) == low:
+        return len(written)
+    foreign = [(example, value) for example, value in written if _is_of_another_script(example.references[0])]
+    if isinstance(metric, Average):
+        lowest = [example for example, value in foreign if value == low]
+        return int((metric.per_example(_of_copies(metric, lowest)) == low).sum()) if lowest else 0
+    if isinstance(metric, Subset):
+        return 0
+    # n-grams of the corpus, where a sentence without blanks is one word
+    single = [example for example, _ in foreign if len(example.references[0].split()) == 1]
+    return len(single) if single and metric.corpus(_of_copies(metric, single)) == low else 0
 
 
 def _of_copies(metric: Metric, examples: Sequence[Example]) -> FloatArray:

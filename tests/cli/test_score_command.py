@@ -211,7 +211,8 @@ HINDI, CHINESE = "पुस्तकालय बंद है", "图书馆今�
         ),
         ("cider", ["the dog", f"{CHINESE}了"], "cider compares words between blanks, and 1 of 2 references lack"),
         ("bleu1", ["the dog", f"{CHINESE}了"], "bleu1 compares words between blanks, and 1 of 2 references lack"),
-        ("meteor,cider,bleu1,chrf", ["the dog", "图书馆 今天 关门 了 吗 朋友"], ""),
+        ("ter", ["the dog", f"{CHINESE}了"], "ter compares words between blanks, and 1 of 2 references lack"),
+        ("meteor,cider,bleu1,ter,chrf", ["the dog", "图书馆 今天 关门 了 吗 朋友"], ""),
         ("meteor,chrf,ter,sacrebleu,bleu4", ["the dog ran off today", HINDI], ""),
     ],
 )
