@@ -11,8 +11,9 @@ from grue.render.tables import BoardPage, page
 from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED
 
 WIDTH = 440.0  # points across both columns of a page
-# Points: a character in \footnotesize, one in \scriptsize, the gap between columns.
-LETTER, SMALL_LETTER, GAP = 4.3, 3.5, 6.0
+# Points: a capital, a digit (as wide as a bold one) and another sign in \footnotesize; a sign in \scriptsize; the gap
+# between columns.
+CAPITAL, DIGIT, LETTER, SMALL, GAP = 6.0, 4.6, 3.9, 3.5, 6.0
 
 _SPECIAL = {
     **{"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%"},
@@ -42,11 +43,12 @@ def render(board: Board) -> str:
         blocks += [_comment(content.legend)]
     name = "-".join(["grue", board.suite, *(task.name for task in board.tasks if len(board.tasks) == 1)])
     for number, table in enumerate(content.tables, start=1):
-        blocks.append(_float(table, _caption(content, table), f"{name}-{number}"))
+        title = f"{content.title}. {table.title}" if table.title else content.title
+        blocks.append(_float(table, title, _explained(content, table), f"{name}-{number}"))
     if content.sources:
         blocks.append(_comment(content.sources))
     for number, table in enumerate(content.reported, start=1):
-        blocks.append(_float(table, " ".join((f"{table.title}.", *table.lines)), f"{name}-reported-{number}"))
+        blocks.append(_float(table, table.title, table.lines, f"{name}-reported-{number}"))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -54,10 +56,9 @@ def _comment(lines: Iterable[str]) -> str:
     return "\n".join(f"% {escape(line)}" for line in lines)
 
 
-def _caption(content: BoardPage, table: TextTable) -> str:
-    """Return a caption that explains a table's numbers and signs on its own."""
+def _explained(content: BoardPage, table: TextTable) -> list[str]:
+    """Return the lines of the legend that explain a table's numbers and signs."""
     scores, spread, *optional = content.legend
-    title = f"{content.title}: {table.title}." if table.title else f"{content.title}."
     cells = [cell for column in table.columns for cell in column.cells]
     marks = (TRAINED_ON, BY_CHAT, BY_ENDPOINT)
     needed = {
@@ -69,21 +70,23 @@ def _caption(content: BoardPage, table: TextTable) -> str:
         **{mark: any(mark in cell for cell in cells) for mark in marks},
     }
     own = [line for line in optional if any(is_needed and line.startswith(sign) for sign, is_needed in needed.items())]
-    return " ".join((title, scores, *([spread] if any("±" in cell for cell in cells) else []), *own))
+    return [scores, *([spread] if any("±" in cell for cell in cells) else []), *own]
 
 
-def _float(table: TextTable, caption: str, name: str) -> str:
+def _float(table: TextTable, title: str, lines: Iterable[str], name: str) -> str:
     parts = "\n\\par\\medskip\n".join(_tabular(part) for part in narrow(table, WIDTH, _room))
     label = re.sub(r"[^a-z0-9-]+", "-", name.lower())
     return (
         f"\\begin{{table*}}[t]\n\\centering\\footnotesize\\setlength{{\\tabcolsep}}{{3pt}}\n{parts}\n"
-        f"\\caption{{{escape(caption)}}}\n\\label{{tab:{label}}}\n\\end{{table*}}"
+        f"\\caption{{{escape(title)}.}}\n\\label{{tab:{label}}}\n"
+        f"\\par\\smallskip\\parbox{{\\linewidth}}{{\\scriptsize {escape(' '.join(lines))}}}\n\\end{{table*}}"
     )
 
 
 def _room(text: str) -> float:
     value, _, spread = text.partition(" ± ")
-    return LETTER * len(value) + (SMALL_LETTER * (len(spread) + 2) if spread else 0.0) + GAP
+    widths = (CAPITAL if sign.isupper() else DIGIT if sign.isdecimal() else LETTER for sign in value)
+    return sum(widths) + (SMALL * (len(spread) + 2) if spread else 0.0) + GAP
 
 
 def _tabular(table: TextTable) -> str:

@@ -74,7 +74,7 @@ ALLOWED = {
     *("begin", "end", "centering", "footnotesize", "setlength", "tabcolsep", "toprule", "midrule", "bottomrule"),
     *("caption", "label", "textbf", "scriptsize", "pm", "phantom", "uparrow", "downarrow", "textsuperscript"),
     *("textendash", "textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar"),
-    *("textasciigrave", "char", "par", "medskip", "L", "l", "times"),
+    *("textasciigrave", "char", "par", "medskip", "smallskip", "parbox", "linewidth", "L", "l", "times"),
 }
 
 
