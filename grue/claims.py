@@ -23,6 +23,11 @@ CLAIM = "claim.json"
 CURE = "Write elsewhere with --output, or remove it."
 HASHES = ("_hash", "_sha256", "_weights", "_models")
 """Endings of keys whose values tell a reader only that something differs."""
+PLACES: Mapping[str, str] = {
+    **{"backbone": "backbone_weights", "data_dir": "data_sha256"},
+    **{"config.data": "scored_sha256", "config.reference": "reference_sha256"},
+}
+"""Key that says where something lies → key of its hash; `table.key` is in a table."""
 
 
 def unfinished(target: Path) -> Path:
@@ -103,9 +108,24 @@ def differences(held: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[st
     return pairs
 
 
+def as_held(held: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an expected claim with the places of the held one where the hash says that the same lies there.
+
+    A folder that was moved, or is mounted elsewhere on another machine, is no other work.
+    """
+    claim = dict(expected)
+    for place, content in PLACES.items():
+        table, _, key = place.rpartition(".")
+        ours, theirs = (claim.get(table), held.get(table)) if table else (claim, held)
+        same = claim.get(content) and claim[content] == held.get(content)
+        if same and isinstance(ours, Mapping) and isinstance(theirs, Mapping) and key in ours and key in theirs:
+            claim |= {table: {**ours, key: theirs[key]}} if table else {key: theirs[key]}
+    return claim
+
+
 def refuse_other(where: Path, contents: str, held: Mapping[str, Any], expected: Mapping[str, Any], cure: str) -> None:
     """Refuse a folder or file with another claim than expected."""
-    pairs = differences(held, expected)
+    pairs = differences(held, as_held(held, expected))
     keys = sorted(pairs, key=lambda key: key.partition(".")[0].endswith(HASHES))
     if keys:
         rest = f" (and other values of {', '.join(keys[1:])})" if keys[1:] else ""

@@ -43,6 +43,7 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         _begin(folder, identity)
         return None
     saved = _read_claim(folder)
+    identity = claims.as_held(saved, identity)
     stated = (identity.keys() | saved.keys()) - {ASKED, SHA256}  # a claim leaves out what does not apply
     changed = {key for key in stated if (saved.get(key) or None) != (identity.get(key) or None)}
     places = [re.sub(r"^https?://[^/]+", "", str(of.get("endpoint"))) for of in (saved, identity)]

@@ -257,9 +257,12 @@ def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
         )
 
 
-def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone) -> None:
-    """Raise a DataError if a checkpoint was trained from another model than the run's backbone."""
-    if manifest.backbone != start.model:
+def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone, weights: str = "") -> None:
+    """Raise a DataError if a checkpoint was trained from another model than the run's backbone.
+
+    `weights` is the hash of the backbone's, by which it is known where it has another path now.
+    """
+    if manifest.backbone != start.model and not (weights and weights == _backbone_weights(manifest, folder)):
         raise DataError(
             f"{folder}: trained from {manifest.backbone}, but this run starts from {start.model}; "
             f"add --backbone {manifest.backbone}, or use another checkpoint."
@@ -269,6 +272,13 @@ def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone) -> 
         raise DataError(
             f"{folder}: its model is {family}, but {start.model} is {start.family}; use another checkpoint."
         )
+
+
+def _backbone_weights(manifest: CheckpointManifest, folder: Path) -> str:
+    """Return the hash of the model that a checkpoint was trained from, by its run's record; "" without one."""
+    path = folder.resolve().parent / "config.toml"
+    record = files.read_toml(path) if path.is_file() else {}
+    return str(record.get("backbone_weights", "")) if record.get("backbone") == manifest.backbone else ""
 
 
 def check_kept(folder: Path) -> None:

@@ -150,7 +150,8 @@ def train_reward_model(
     def write(partial: Path) -> RewardManifest:
         pairs = read_pairs(path, task, examples, config.seed, split=split)
         require_parts(pairs, path)
-        return _train(pairs, partial, folder, claim, task, config, backbone, revision, progress, stop)
+        begun = claims.as_held(files.read_json(partial / claims.CLAIM), claim)
+        return _train(pairs, partial, folder, begun, task, config, backbone, revision, progress, stop)
 
     return claims.carry_out(folder, claim, CONTENT, STATES, lambda: _finished(folder, claim), write)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from grue import files
+from grue import claims, files
 from grue.errors import DataError
 from grue.records import COSTS
 from grue.runs import log, rewarded
@@ -103,7 +103,8 @@ def check(run: Path, plan: Plan) -> None:
                 "as runs/mini/commongen/ppo/seed-1."
             )
     _updates(run)
-    earlier, record = files.read_toml(run / "config.toml"), plan.record()
+    earlier = files.read_toml(run / "config.toml")
+    record = claims.as_held(earlier, plan.record())
     for key in ("suite", "task", "task_hash", "reward", "data_sha256", "data_dir"):
         if earlier.get(key) != record[key]:
             raise DataError(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grue import files
+from grue import claims, files
 from grue.algorithms import system_of
 from grue.data.scored import read_header
 from grue.errors import ConfigError
@@ -116,8 +116,10 @@ class Plan:
 
         Its "reward" is what is learned from. With a file of scored responses, it is what the file's header states, ""
         if it has none; "validation_reward" is then the run's own. The user's code is identified by its file's hash.
+        What was moved since the run began is said to lie where it lay then.
 
         Raises:
+            ConfigError: The `config.toml` in the run's folder cannot be read.
             DataError: A file or folder that is part of the configuration is missing or damaged.
         """
         from grue.data.load import local_data_id
@@ -147,7 +149,9 @@ class Plan:
         own = (name for name in self.algorithm.split("+") if ":" in name and name not in PASSED)
         code |= {name: code_sha256(name, "algorithm") for name in own}
         record |= {"code_sha256": code} if code else {}
-        return record | self._named_files() | ({"reward_models": models} if models else {})
+        record |= self._named_files() | ({"reward_models": models} if models else {})
+        began = self.folder / "config.toml"
+        return claims.as_held(files.read_toml(began), record) if began.exists() else record
 
     def _named_files(self) -> dict[str, str]:
         """Return hashes of the content that `select`, `reference` and `data` name, if they are set."""

@@ -30,7 +30,7 @@ from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model, check_precision
 from grue.lm.distributed import DistributedContext
 from grue.lm.folder import locate_model
-from grue.lm.load import LoadedModel, is_here, load_language_model
+from grue.lm.load import LoadedModel, is_here, load_language_model, weights_id
 from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
 from grue.lm.sharding import model_of, shard, whole
@@ -286,7 +286,7 @@ class Run:
             task_hash=plan.task.hash,
             system=plan.system,
             algorithm=plan.algorithm,
-            backbone=plan.start.model,
+            backbone=self.record["backbone"],
             seed=plan.seed,
             update=done,
             config_sha256=self.configuration,
@@ -377,7 +377,7 @@ def _checked_manifest(plan: Plan, folder: Path) -> checkpoint.CheckpointManifest
     """Return the manifest of a checkpoint that a run starts from or has as its reference."""
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, plan.task)
-    checkpoint.check_start(manifest, folder, plan.start)
+    checkpoint.check_start(manifest, folder, plan.start, weights_id(plan.start.model, plan.start.revision))
     return manifest
 
 
