@@ -240,9 +240,10 @@ def pinning_lines(task: Task, measured: Mapping[str, Loaded]) -> Iterator[str]:
             continue
         share = f", begin = {pinned.begin}, end = {pinned.end}" if (pinned.begin, pinned.end) != (0.0, 1.0) else ""
         without = ", ".join(f'"{other}"' for other in pinned.without)
+        most = f", most = {pinned.most}" if pinned.most else ""
         yield (
             f'  {split} = {{ source = "{pinned.source}", rows = {loaded.rows}, examples = {len(loaded.examples)}, '
-            f'ids_sha256 = "{loaded.ids_sha256}"{share}{f", without = [{without}]" if without else ""} }}'
+            f'ids_sha256 = "{loaded.ids_sha256}"{share}{f", without = [{without}]" if without else ""}{most} }}'
         )
 
 

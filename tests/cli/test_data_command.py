@@ -10,6 +10,9 @@ from support.late import late
 from support.own_task import OWN_TASK
 
 from grue import files
+from grue.cli.data import pinning_lines
+from grue.data.load import Loaded
+from grue.task_files import load_task
 
 hub_server, official = late("support.hub_server"), late("support.official")
 ONE_ROW = (
@@ -104,6 +107,13 @@ def test_verify_prints_what_is_missing_in_the_task_file(run, tmp_path):
     edit(tmp_path / "grue/dailydialog.toml", *changes, ("refs/convert/parquet", "2" * 40))
     again = run("verify", "dailydialog").stdout.splitlines()
     assert [line.split(":")[1].split(",")[0] for line in again] == [" fine"] * 3
+
+
+def test_lines_to_paste_keep_what_limits_a_split():
+    task = load_task("cnn_dailymail", "small")
+    loaded = Loaded(range(4000), "hub", "0" * 40, 287113, "1" * 64, checked=True)
+    (line,) = (line for line in pinning_lines(task, {"train": loaded}) if " train = " in line)
+    assert line.endswith(f'examples = 4000, ids_sha256 = "{"1" * 64}", most = 4000 }}')
 
 
 def test_verify_ends_with_1_where_something_differs_and_with_3_where_nothing_can_be_had(hub, run, tmp_path):
