@@ -37,12 +37,14 @@ class NodeExpectation:
     Attributes:
         grid_path: A file in the folder of runs.
         stop_path: A file that is created to stop the workers.
+        working: The folder in which the sweep was started, and to which its other paths are relative.
     """
 
     version: str
     grid_path: Path
     grid_hash: str
     stop_path: Path
+    working: Path
 
 
 class RayExecutor:
@@ -79,6 +81,7 @@ class RayExecutor:
             grid_hash=files.sha256_file(record.grid_path),
             # A new name: a node may still see a deleted file.
             stop_path=record.folder / f"stop-{uuid.uuid4().hex[:8]}",
+            working=Path.cwd(),
         )
         self.ray = connect(address)
         self.room = room(self.ray.nodes(), cpus, gpus)
@@ -153,6 +156,8 @@ def work(job: Job, place: JobContext, log: Path, expected: NodeExpectation) -> O
         return Outcome(state="failed", message=f"Node {platform.node()}: {error}")
     if expected.stop_path.exists():  # stopped while waiting in Ray's queue
         return Outcome(state="stopped")
+    if expected.working.is_dir():  # else Ray's own, where `./model` would be another, or an id of the hub
+        os.chdir(expected.working)
     return carry_out(job, place, expected.stop_path.exists)
 
 

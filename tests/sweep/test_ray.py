@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from support.openai_server import serving
 
 from grue import __version__, files
 from grue.errors import ConfigError, DataError
-from grue.sweep.on_ray import NodeExpectation, RayExecutor, check_node, room
+from grue.sweep.on_ray import NodeExpectation, RayExecutor, check_node, room, work
 from grue.sweep.record import Record
 from grue.sweep.work import JobContext
 
@@ -90,11 +91,26 @@ def test_a_node_has_room_for_as_many_runs_as_its_cpus_and_gpus_allow(nodes, cpus
     assert room(nodes, cpus, gpus) == runs
 
 
+def expected_of(grid):
+    folder, sha256 = grid.parent, files.sha256_file(grid)
+    return NodeExpectation(
+        version=__version__, grid_path=grid, grid_hash=sha256, stop_path=folder / "stop-0", working=folder
+    )
+
+
+def test_a_worker_works_where_the_sweep_was_started(tmp_path, monkeypatch):
+    expected, seen = expected_of(record_with_a_grid(tmp_path).grid_path), []
+    monkeypatch.chdir("/")
+    monkeypatch.setattr("grue.sweep.on_ray.redirect_output", lambda log: None)
+    monkeypatch.setattr("grue.sweep.on_ray.carry_out", lambda *_: seen.append(Path.cwd()))
+    for working, there in ((tmp_path, tmp_path), (tmp_path / "not on this node", tmp_path)):
+        work(None, None, tmp_path / "log", replace(expected, working=working))
+        assert seen.pop() == there.resolve()
+
+
 def test_a_node_may_work_that_sees_the_folder_and_has_the_same_version(tmp_path, monkeypatch):
     grid = record_with_a_grid(tmp_path).grid_path
-    origin = NodeExpectation(
-        version=__version__, grid_path=grid, grid_hash=files.sha256_file(grid), stop_path=tmp_path / "stop-0"
-    )
+    origin = expected_of(grid)
     assert check_node(origin) is None
     monkeypatch.setattr("grue.sweep.on_ray.__version__", "0.0.9")
     with pytest.raises(ConfigError, match=f"has grue 0.0.9; the sweep was started with {__version__}"):
