@@ -8,9 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from grue import files
+from grue.errors import DataError
 from grue.leaderboard.board import Board
 from grue.leaderboard.compare import pairs_over_examples
-from grue.leaderboard.entries import find_results
+from grue.leaderboard.entries import find_results, incomplete
 from grue.leaderboard.pairs import SystemPair, all_pairs, common_tasks
 from grue.leaderboard.rank import rank
 from grue.leaderboard.systems import FoundSystem
@@ -78,12 +79,18 @@ class PlannedBench:
 
         Args:
             progress: Called with (done, total) systems whose predictions are scored again.
+
+        Raises:
+            DataError: A result lacks a score of its task: a metric could not be computed where the run was evaluated.
         """
         grid, place = self.grid, self.place
         tasks = [load_task(source, grid.suite) for source in grid.task_list()]
         entries, _ = find_results(place.runs, tasks[0].suite)
         own = {place.runs / job.id for job in plan_jobs(grid)}
         results = [entry for entry in entries if entry.path.parent in own]
+        if lacking := incomplete(results, tasks):
+            more = f" So are {len(lacking) - 1} more." if len(lacking) > 1 else ""
+            raise DataError(f"{lacking[0].reason}{more} Then the same `grue bench` goes on.")
         board = rank(results, tasks)
         rows = compared_rows(board, BASELINES.keys() - ({ZERO_SHOT} if starts_untrained(grid) else set()))
 

@@ -48,11 +48,13 @@ def fair_grid(
         settings: Of every method; the start and its controls keep those of the recipes.
 
     Raises:
-        ConfigError: There is nothing to compare, or nothing to compare it by; a method is named twice, or one lacks one
-            of the settings.
+        ConfigError: There is nothing to compare, or nothing to compare it by; tasks are of several suites; a method is
+            named twice, or one lacks one of the settings.
     """
-    metrics = [spec for source in grid.task_list() for spec in load_task(source, grid.suite).metrics]
-    if not any(spec.axis == "preference" for spec in metrics):
+    tasks = [load_task(source, grid.suite) for source in grid.task_list()]
+    if len(suites := sorted({task.suite for task in tasks})) > 1:
+        raise ConfigError(f"The tasks are of several suites, {', '.join(suites)}: compare on those of one.")
+    if not any(spec.axis == "preference" for task in tasks for spec in task.metrics):
         raise ConfigError("No task has a metric of preference, by which systems are compared: name one that has.")
     names = [_whole(name, from_backbone) for name in methods]
     if doubled := sorted({name for name in names if names.count(name) > 1}):

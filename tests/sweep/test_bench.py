@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from support.factories import a_result
 from support.own_task import small_task
 from support.paths import ROOT
 from support.rows import a_row
@@ -19,17 +20,19 @@ from support.rows import a_row
 import grue
 from grue import files
 from grue.cli.main import main
-from grue.errors import ConfigError, TrainingError
+from grue.errors import ConfigError, DataError, TrainingError
 from grue.leaderboard.pairs import all_pairs
 from grue.leaderboard.published import board_folder, read_board
 from grue.sweep import fair
-from grue.sweep.bench import Findings
+from grue.sweep.bench import Findings, PlannedBench
 from grue.sweep.bench_report import compared_rows
 from grue.sweep.fair import TunedRate, chosen_rates, fair_grid, trial_grid, with_rates
 from grue.sweep.grid import ModelEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
-from grue.sweep.work import carry_out
+from grue.sweep.work import JobContext, carry_out
+from grue.task_files import load_task
 
+CAUSAL = ModelEntry(model="mini:causal")
 GRID = SweepGrid(tasks=("imdb", "commongen"), seeds=(1, 2))
 
 
@@ -170,13 +173,26 @@ def test_the_rate_that_validated_best_is_taken_on_its_task(tmp_path):
     assert chosen["imdb", "supervised"].entry.set == {}
 
 
+def test_a_result_without_a_metric_that_could_not_be_computed_ends_the_comparison_with_a_reason(tmp_path):
+    task = load_task(str(small_task(tmp_path)))
+    grid = fair_grid(SweepGrid(tasks=(str(tmp_path / "commongen.toml"),)), ["copy", "oracle"], models=[CAUSAL])
+    place = JobContext(runs=tmp_path / "runs")
+    for job in plan_jobs(grid):
+        result = a_result(task, job.system, job.seed, None, errors=("spice: Java is not installed",))
+        files.write_json(place.runs / job.id / "result.json", result)
+    with pytest.raises(DataError, match=r"preference is missing.*spice: Java is not.*So are 2 more\. Then the same"):
+        PlannedBench(tmp_path, grid, place).findings()
+
+
 def test_without_a_metric_of_preference_nothing_can_be_compared(tmp_path):
-    path = small_task(tmp_path)
+    path, other = small_task(tmp_path), small_task(tmp_path, "imdb")
+    with pytest.raises(ConfigError, match="The tasks are of several suites, mini, own"):
+        fair_grid(SweepGrid(tasks=("imdb", str(path))), ["ppo"])
     table = files.read_toml(path)
     files.write_toml(path, table | {"metrics": [{**one, "axis": "naturalness"} for one in table["metrics"]]})
     with pytest.raises(ConfigError, match="No task has a metric of preference"):
         fair_grid(SweepGrid(tasks=(str(path),)), ["ppo"])
-    grid = fair_grid(SweepGrid(tasks=(str(path), "imdb")), ["ppo"])
+    grid = fair_grid(SweepGrid(tasks=(str(path), str(other))), ["ppo"])
     trials = trial_grid(grid.on_tasks([str(path)]), 2)
     for job, reward in zip(plan_jobs(trials)[1:], (0.25, 0.5), strict=True):  # behind the start
         files.write_jsonl(tmp_path / job.id / "train.jsonl", [{"update": 0, "validation/reward": reward}])
