@@ -149,11 +149,18 @@ def _load(path: Path, owner: Owner) -> dict[str, Any]:
             f"{path}: whole, but torch {torch.__version__} cannot read it: {reason(error)}. "
             "Go on with the version of torch that saved it."
         ) from error
-    for key, expected in owner.items():
-        if (stated := saved["owner"][key]) != expected:
-            raise DataError(
-                f"{path}: the state of another run: its {key} is {stated!r}, not {expected!r}. Remove it: the same "
-                "command then resumes from the states that this run saved itself."
-            )
+    pairs = {key: (saved["owner"][key], expected) for key, expected in owner.items()}
+    differing = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    if list(differing) == ["system"]:  # of this very run
+        stated, expected = differing["system"]
+        raise DataError(
+            f"{path}: this run began as {stated}, and a run keeps its name: its folder was renamed to {expected}. "
+            f"Rename it back, and train it as {stated} (--system): it then resumes from here."
+        )
+    for key, (stated, expected) in differing.items():
+        raise DataError(
+            f"{path}: the state of another run: its {key} is {stated!r}, not {expected!r}. Remove it: the same "
+            "command then resumes from the states that this run saved itself."
+        )
     state: dict[str, Any] = saved["state"]
     return state
