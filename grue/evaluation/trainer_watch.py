@@ -90,12 +90,12 @@ class TrainerWatch(TrainerCallback):
                     self.watch.measure((model, self.tokenizer), 0)
 
     def _begin(self, step: int) -> None:
-        """Keep what was measured before a step; at the first, remove what another run left."""
+        """Keep what was measured before a step, and the best model; at the first, remove what another run left."""
         kept = self.folder / FIGURES
         lines = [line for _, line in files.read_growing_jsonl(kept)[0]] if kept.exists() and step else []
+        self._values = [line[self.best] for line in lines if self.best in line]
         lines = [line for line in lines if line["step"] <= step]
         files.write_jsonl(kept, lines)
-        self._values = [line[self.best] for line in lines if self.best in line]
         steps = {line["step"] for line in lines}
         for path in self.folder.glob(ANSWERS.format(step="*")):
             if path.stem.rpartition("-")[2] not in map(str, steps):

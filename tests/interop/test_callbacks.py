@@ -164,6 +164,8 @@ def test_a_resumed_run_goes_on_with_what_is_kept(tmp_path, task):
     first.train()
     second = trainer_of(tmp_path / "cut")
     callback = callbacks.for_trl(second, task, every=1)
+    callback._begin(2)
+    assert len(callback._values) == 5, "the model in `best` is compared with, also where it is of a later step"
     second.train(resume_from_checkpoint=str(tmp_path / "cut/trained/checkpoint-2"))
     of_whole, of_cut = (
         [line for _, line in files.read_jsonl(tmp_path / f"{name}/trained/grue/figures.jsonl")]
