@@ -24,7 +24,7 @@ CURE = "Write elsewhere with --output, or remove it."
 HASHES = ("_hash", "_sha256", "_weights", "_models")
 """Endings of keys whose values tell a reader only that something differs."""
 PLACES: Mapping[str, str] = {
-    **{"backbone": "backbone_weights", "data_dir": "data_sha256"},
+    **{"backbone": "backbone_weights", "data_dir": "data_sha256", "split": "file"},
     **{"config.data": "scored_sha256", "config.reference": "reference_sha256"},
 }
 """Key that says where something lies → key of its hash; `table.key` is in a table."""

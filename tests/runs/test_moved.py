@@ -101,12 +101,15 @@ def test_a_checkpoint_is_trained_on_from_where_its_model_was_moved_to(project, t
 
 
 def test_a_finished_evaluation_is_read_where_its_data_was_moved_to(tmp_path):
-    identity = {"weights": "w", "data_dir": "/here", "data_sha256": "d"}
+    identity = {"weights": "w", "data_dir": "/here", "data_sha256": "d", "split": "rows.jsonl", "file": "f"}
     claim(tmp_path, identity, pytest.fail)
     for name in ("predictions.jsonl", "scores.jsonl"):
         (tmp_path / name).write_text("")
     seal(tmp_path, identity, factories.a_result(load_task("imdb"), "one", 1, 50.0))
     assert (tmp_path / RESULT).exists()
-    assert claim(tmp_path, identity | {"data_dir": "/there"}, pytest.fail) is not None
+    moved = identity | {"data_dir": "/there", "split": "here/rows.jsonl"}
+    assert claim(tmp_path, moved, pytest.fail) is not None
+    with pytest.raises(ConfigError, match="holds an evaluation with split"):
+        claim(tmp_path, moved | {"file": "g"}, pytest.fail)
     with pytest.raises(ConfigError, match="holds an evaluation with data_dir"):
         claim(tmp_path, identity | {"data_dir": "/there", "data_sha256": "e"}, pytest.fail)
