@@ -19,6 +19,8 @@ from grue.tasks import Chat, Shot, Task, without_defaults
 CHAT: Final = "chat"
 SHOTS: Final = "shots"
 BETWEEN_SHOTS = "\n\n"
+OWN_ROWS = "examples"
+"""The data format of a user's own files."""
 Prompting = Literal["plain", "chat", "shots"]
 ENDPOINT = "endpoint"
 """The algorithm of systems that answer over HTTP: how they were trained is not stated."""
@@ -42,6 +44,7 @@ class Asking:
         shown: The examples that it shows, those of the task file first; their prompts are cut like all others.
         ids: The ids of those drawn from the training split.
         prompts: The prompts of all examples that it shows, whole.
+        numbered: Whether ids are the user's, who may have numbered the rows of each file: a prompt alone identifies.
     """
 
     cut: Callable[[str], str]
@@ -51,10 +54,11 @@ class Asking:
     shown: tuple[Shot, ...] = ()
     ids: tuple[str, ...] = ()
     prompts: frozenset[str] = frozenset()
+    numbered: bool = False
 
     def shows(self, example: Example) -> bool:
         """Whether the answer to an example's prompt is shown."""
-        return example.id in self.ids or example.prompt.strip() in self.prompts
+        return (example.id in self.ids and not self.numbered) or example.prompt.strip() in self.prompts
 
     def question(self, prompt: str) -> Question:
         """Return the prompt, after the examples if they are shown, or the conversation that a chat model answers."""
@@ -108,7 +112,8 @@ def by_chat(
     ids = tuple(example.id for example in drawn)
     prompts = frozenset(shot.prompt.strip() for shot in shown)
     cut_shown = tuple(Shot(cut(shot.prompt), shot.answer) for shot in shown)
-    asking = Asking(cut, chat, kind, task.chat_hash, cut_shown, ids, prompts)
+    numbered = task.data.format == OWN_ROWS
+    asking = Asking(cut, chat, kind, task.chat_hash, cut_shown, ids, prompts, numbered)
     for example in evaluated:
         if asking.shows(example):
             raise ConfigError(

@@ -87,6 +87,17 @@ def test_prompts_are_cut_as_text_where_training_cuts_their_tokens(refused):
         lm_chat.cut_text(slow, "a b", Prompt(1, "left"))
 
 
+def test_rows_of_ones_own_that_are_numbered_in_each_file_may_be_shown_and_answered():
+    task = load_task("imdb")
+    task = replace(task, prompt=replace(task.prompt, chat=replace(SAYING, examples=(), shots=2)))
+    train, test = ([Example(str(n), f"{split} {n}", ("yes",)) for n in range(2)] for split in ("train", "test"))
+    with pytest.raises(ConfigError, match="the chat prompt shows 0 with its answer"):
+        by_chat(task, test, train, str)  # ids of a data set are those of its content
+    own = replace(task, data=replace(task.data, format="examples"))
+    asked = by_chat(own, test, train, str)
+    assert set(asked.ids) == {"0", "1"} and not any(map(asked.shows, test)) and all(map(asked.shows, train))
+
+
 @pytest.mark.slow
 def test_every_shipped_task_can_be_asked():
     for path in sorted((task_folder() / "mini").glob("*.toml")):
