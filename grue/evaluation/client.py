@@ -28,7 +28,8 @@ RENAMED = {"max_tokens": "max_completion_tokens"}
 OPTIONAL = ("temperature", "seed", "stop")
 """Settings that are left out if a server refuses them; the result says so."""
 _REFUSAL = re.compile(r"unsupported|not support|unexpected|unknown|unrecognized|not permitted|not allowed|extra", re.I)
-_FILTERED = ("content_filter", "content_policy_violation")
+_FILTERED = ("content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed")
+"""Codes by which services (Azure, OpenAI's old and new, Alibaba's) refuse a single prompt, and not the others."""
 _FAILED = ("error", "abort")
 """Finish reasons of a reply that the server, or one behind it, could not finish, although the status is 200."""
 

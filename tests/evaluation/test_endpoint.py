@@ -195,6 +195,15 @@ def test_replies_without_a_text_or_in_parts():
     assert [(one.prompt_tokens, one.completion_tokens) for one in found] == [(None, None)] * 5
 
 
+@pytest.mark.parametrize(
+    "code", ["content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed"]
+)
+def test_a_prompt_that_a_service_refuses_is_an_empty_reply_and_ends_no_evaluation(code):
+    with server.serving(faults=[server.error(400, "Invalid prompt: it was flagged", code=code)]) as served:
+        found = client(served).ask(CHAT)
+    assert (found.text, found.finish, found.requests) == ("", "content_filter", 1)
+
+
 # --- the key ---------------------------------------------------------------------------------------------------------
 
 
