@@ -279,10 +279,10 @@ def local_data_id(task: Task, data_dir: Path | None = None, *splits: str, held: 
 
     Args:
         data_dir: A folder to read instead.
-        splits: Those that are files themselves do not count.
+        splits: Those that are files themselves, or not of the task, do not count.
         held: A hash that work recorded. It is returned if all files of the task have it, as it once was of them all.
     """
-    read = [split for split in splits if not is_file(task, split)]
+    read = [split for split in splits if split in task.data.splits]
     if data_dir is not None:
         return files.sha256_json([_contents_in(data_dir, task, split) for split in read])
     sources = [source for source in task.data.sources if source.kind == "local"]

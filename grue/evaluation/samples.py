@@ -102,7 +102,7 @@ def write_samples(
         reward_calls=0,
         seconds=0.0,
         reward_models={model["name"]: model["sha256"] for model in recorded(reward or task.reward, task)},
-        data_sha256=local_data_id(task, data_dir, split, "train"),
+        data_sha256=local_data_id(task, data_dir, split, task.data.reward_split),
     )
     if system.model is None:
         raise ConfigError(f"{system.name} has no model to draw samples from; name a checkpoint or a model.")

@@ -377,7 +377,9 @@ def _checked_manifest(plan: Plan, folder: Path) -> checkpoint.CheckpointManifest
     """Return the manifest of a checkpoint that a run starts from or has as its reference."""
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, plan.task)
-    checkpoint.check_start(manifest, folder, plan.start, weights_id(plan.start.model, plan.start.revision))
+    start = plan.start
+    weights = "" if manifest.backbone == start.model else weights_id(start.model, start.revision)
+    checkpoint.check_start(manifest, folder, start, weights)
     return manifest
 
 

@@ -125,6 +125,7 @@ def test_work_that_goes_on_is_known_by_the_content_of_its_splits_alone(tmp_path)
     written(tmp_path, "wmt16", "New")
     assert local_data_id(task, tmp_path, "test") != before
     assert local_data_id(task) == ""
+    assert local_data_id(task, tmp_path, "test", "no such split") == local_data_id(task, tmp_path, "test")
 
 
 def test_a_folder_in_the_mirror_is_a_source_like_any_and_must_be_whole(tmp_path, monkeypatch):
