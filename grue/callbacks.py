@@ -51,7 +51,8 @@ def for_trl(
     """Add a callback to a trainer of TRL or transformers that watches the model on a task (read in TRL 1.16.0).
 
     It measures before training, every so many steps and at the end, logs the figures as "grue/NAME", keeps them and the
-    answers in `folder`, and the best model in its folder "best". Training is not changed by it.
+    answers in `folder`, and the best model in its folder "best". Training is not changed by it: what cannot be measured
+    after the start is a warning.
 
     Args:
         trainer: A Trainer of a causal or encoder-decoder model: GRPO, RLOO, DPO, SFT, Seq2SeqTrainer.

@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from grue import files
-from grue.errors import ConfigError, did_you_mean
+from grue.errors import ConfigError, GrueError, did_you_mean, of_the_system
 from grue.evaluation.predictions import read_predictions, write_predictions
 from grue.evaluation.watch import Measurement, Watch, start_of
 from grue.metrics.registry import DIVERSITY
@@ -116,19 +116,32 @@ class TrainerWatch(TrainerCallback):
             self._measure(state.global_step)
 
     def _measure(self, step: int) -> None:
-        """Measure, log and keep the model, in the main process; the others wait."""
+        """Measure, log and keep the model, in the main process; the others wait.
+
+        What fails after the start, as on a full disk, is a warning: it must not end hours of training.
+        """
         self._last = step
         if self.trainer.is_world_process_zero():
-            measured = self.watch.measure((self._policy(), self.tokenizer), step, self._start if self.kl else None)
-            self._record(measured)
-            if measured.alarm:
-                self.watch.warn(measured.alarm)
-            control = self.trainer.control
-            due = control.should_log  # logging clears it, and TRL's own `log` would end the interval of its figures
-            figures = {f"{LOGGED}{name}": value for name, value in measured.figures.items() if name not in UNLOGGED}
-            Trainer.log(self.trainer, figures)
-            control.should_log = due
+            at_start = not self.watch.history
+            try:
+                self._measure_here(step)
+            except Exception as error:
+                known = error if isinstance(error, GrueError) else of_the_system(error)
+                if at_start or known is None:
+                    raise
+                self.watch.warn(f"step {step} could not be measured, and training goes on: {known}")
         self.trainer.accelerator.wait_for_everyone()
+
+    def _measure_here(self, step: int) -> None:
+        measured = self.watch.measure((self._policy(), self.tokenizer), step, self._start if self.kl else None)
+        self._record(measured)
+        if measured.alarm:
+            self.watch.warn(measured.alarm)
+        control = self.trainer.control
+        due = control.should_log  # logging clears it, and TRL's own `log` would end the interval of its figures
+        figures = {f"{LOGGED}{name}": value for name, value in measured.figures.items() if name not in UNLOGGED}
+        Trainer.log(self.trainer, figures)
+        control.should_log = due
 
     def _record(self, measured: Measurement) -> None:
         """Write figures and answers, and keep the model if it is the best so far."""

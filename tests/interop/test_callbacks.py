@@ -1,7 +1,9 @@
 """A model watched while a trainer of others trains it: transformers' Trainer here, TRL's where it is installed."""
 
+import errno
 import json
 import math
+import re
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -177,6 +179,27 @@ def test_a_resumed_run_goes_on_with_what_is_kept(tmp_path, task):
         assert all(one[name] == pytest.approx(other[name], abs=1e-6) for name in same)
     assert [one.step for one in callback.watch.history] == [0, 3, 4]  # gains stay over the start of training
     assert [line["step"] for line in second.state.log_history if "grue/preference" in line] == [0, 1, 2, 3, 4]
+
+
+def test_what_fails_after_the_start_is_a_warning_and_training_goes_on(tmp_path, task, monkeypatch):
+    heard, trainer = [], trainer_of(tmp_path)
+    callback = callbacks.for_trl(trainer, task, every=2, warn=heard.append)
+    original = own.write_predictions
+
+    def full(path, predictions):
+        if path.name == "answers-2.jsonl":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        original(path, predictions)
+
+    monkeypatch.setattr(own, "write_predictions", full)
+    assert trainer.train().global_step == 4
+    assert any(re.match(r"step 2 could not be measured, and training goes on: .*No space left", one) for one in heard)
+    assert [line["step"] for _, line in files.read_jsonl(callback.folder / "figures.jsonl")] == [0, 4]
+    monkeypatch.setattr(own, "write_predictions", lambda *_: full(Path("answers-2.jsonl"), ()))
+    again = trainer_of(tmp_path / "again")
+    callbacks.for_trl(again, task, every=2)
+    with pytest.raises(OSError, match="No space left"):
+        again.train()
 
 
 def test_mixed_precision_does_not_touch_what_is_measured(tmp_path, task):
