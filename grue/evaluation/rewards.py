@@ -208,10 +208,13 @@ def parse_reward(expression: str) -> list[tuple[float, str]]:
     while position < len(expression) or not terms:
         term = TERM.match(expression, position)
         if term is None or (terms and term["sign"] is None):
-            raise ConfigError(
-                f"The reward {expression!r} cannot be read at {expression[position:]!r}; "
-                "write a metric, module:function, or a sum such as '0.25*meteor + 0.75*coverage'."
-            )
+            cure = "write a metric, module:function, or a sum such as '0.25*meteor + 0.75*coverage'."
+            if terms and terms[-1][1].startswith((MODEL, REWRITER)):
+                cure = (
+                    "a blank ends the name of a folder, also of those that hold it: rename what has one, or in a task "
+                    "file name the metric model with options = { dir = … }, and the reward model."
+                )
+            raise ConfigError(f"The reward {expression!r} cannot be read at {expression[position:]!r}; {cure}")
         sign = -1.0 if term["sign"] == "-" else 1.0
         weight = sign * float(term["weight"] or 1)
         if not math.isfinite(weight):
