@@ -23,8 +23,9 @@ from grue.submissions.folder import (
     seed_of,
     systems,
 )
-from grue.submissions.reading import refuse_strange, scan
-from grue.submissions.trust.record import record_of, standing_of
+from grue.submissions.reading import check_manifest, refuse_strange, scan
+from grue.submissions.trust.draw import GENERATED
+from grue.submissions.trust.record import Standing, record_of, standing_of
 from grue.task_files import SUITES, task_names
 
 RECOMPUTED = ".recomputed.json"
@@ -64,6 +65,8 @@ def entries_of(system: Path) -> list[Entry]:
         last = read_configuration(path).stages[-1]
         presets[path.parent] = preset_of(last.algorithm, last.config)
     standing = standing_of(system, suite, read.values())
+    if standing.rung and check_manifest(system, scanned)[0]:  # the record is of a manifest, and that of other files
+        standing = Standing(None, standing.why, unverified=suite in GENERATED)
     logged = replace(about, log=f"{SUBMISSIONS}/{suite}/{record_of(system).name}") if standing.rung else about
     backed: tuple[Status, About] = standing.rung or "rescored", logged
     entries = []

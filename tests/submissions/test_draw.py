@@ -211,6 +211,22 @@ def test_a_record_is_of_the_very_files_that_were_verified(row):
     assert {one.status for one in results(row)} == {"rescored"}
 
 
+def test_a_record_lifts_no_row_whose_files_are_not_those_of_the_manifest(row):
+    result, predictions = (row / "commongen" / f"seed-1.{kind}" for kind in ("result.json", "predictions.jsonl.gz"))
+    changes = {
+        result: lambda: files.write_json(result, {**files.read_json(result), "preference": 99.0}),
+        predictions: lambda: predictions.write_bytes(predictions.read_bytes() + b" "),
+        row / "MANIFEST.sha256": lambda: files.write_text(row / "MANIFEST.sha256", listed.partition("\n")[2]),
+    }
+    listed = files.read_text(row / "MANIFEST.sha256")
+    for path, change in changes.items():
+        before = path.read_bytes()
+        change()
+        vouch(row)  # of this manifest
+        assert {(one.status, one.unverified) for one in results(row)} == {("rescored", True)}, path.name
+        path.write_bytes(before)
+
+
 def test_a_record_is_read_strictly(row, refused):
     path = row.with_name("ours.trust.json")
     for text in ("{}", "[]", json.dumps({"schema": 4, "rung": "verified"})):
