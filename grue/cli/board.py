@@ -1,6 +1,7 @@
 """`grue leaderboard` and `grue view`."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -98,20 +99,42 @@ def leaderboard(
 
 
 def _chosen(board: Board, names: str) -> list[Row]:
-    """Return the rows of the given systems, or all that are ranked: two at least, with a common task."""
-    rows = {row.system: row for row in board.rows}
+    """Return the rows of the given systems, or all that are ranked: two at least, with a common task.
+
+    Rows of one name are told apart as for `grue compare`, and are then called so.
+    """
     systems = list(dict.fromkeys(options.names_of(names)))
     if systems == ["ranked"]:
-        systems = [row.system for row in board.rows if row.rank is not None]
-    for name in systems:
-        if name not in rows:
-            raise UnknownName(f"The board has no system {name!r}.{instead(name, rows)}")
-    if len(systems) < 2:
+        chosen = [row for row in board.rows if row.rank is not None]
+    else:
+        chosen = [_row(board, name) for name in systems]
+    if len(chosen) < 2:
         raise ConfigError(f"--pairs {names!r}: name at least two systems, separated by commas.")
-    chosen = [rows[name] for name in systems]
     if not common_tasks(chosen):
         raise ConfigError(f"--pairs {names!r}: there is no task on which all of them have a preference.")
-    return chosen
+    times = Counter(row.system for row in board.rows)
+    return [replace(row, system=_placed(row)) if times[row.system] > 1 else row for row in chosen]
+
+
+def _row(board: Board, name: str) -> Row:
+    """Return the row of a system, which may be written submissions:NAME or runs:NAME."""
+    found = [row for row in board.rows if name in (row.system, _placed(row))]
+    if not found:
+        raise UnknownName(
+            f"The board has no system {name!r}.{instead(name, dict.fromkeys(row.system for row in board.rows))}"
+        )
+    if len(found) > 1:
+        known = dict.fromkeys(map(_placed, found))
+        cure = f"write {' or '.join(known)}" if len(known) > 1 else "leave out one, or evaluate it under another name"
+        raise ConfigError(f"--pairs: {name} is the name of {len(found)} rows; {cure}.")
+    if found[0].standing == "limited":
+        raise ConfigError(f"--pairs: {name} was scored on other examples than the rest; evaluate it without --limit.")
+    return found[0]
+
+
+def _placed(row: Row) -> str:
+    """Return a row's system with where its results are, as `grue compare` takes it."""
+    return f"{'runs' if row.status == 'local' else 'submissions'}:{row.system}"
 
 
 def _of_ending(output: Path | None) -> str | None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 from support.commands import grue
 from support.late import late
+from support.paths import ROOT
 from support.rows import a_row
 
+from grue import files
 from grue.leaderboard.pairs import (
     all_pairs,
     common_tasks,
@@ -146,3 +148,35 @@ def test_the_table_and_its_json():
 )
 def test_refusals(arguments, words):
     assert words in " ".join(board("--pairs", *arguments, code=2).output.split())
+
+
+@pytest.fixture
+def twin(elsewhere, tmp_path):
+    """Beside the board that ships, one run of one's own with the name of a row, and one on ten examples."""
+    made = files.read_json(ROOT / "submissions/mini/supervised/imdb/seed-1.result.json")
+    files.write_json(tmp_path / "runs/mini/imdb/supervised/seed-1/result.json", made)
+    part = {**made, "limited": True, "system": {**made["system"], "name": "part"}}
+    files.write_json(tmp_path / "runs/mini/imdb/part/seed-1/result.json", part)
+
+
+def pairs_beside(names, code=0):
+    shown = grue("leaderboard", "--task", "imdb", "--pairs", names, "--format", "json", code=code)
+    return " ".join(shown.output.split()) if code else json.loads(shown.stdout)["pairs"]
+
+
+@pytest.mark.usefixtures("twin")
+def test_a_run_of_ones_own_never_stands_for_the_row_of_its_name():
+    alone = json.loads(board("--task", "imdb", "--pairs", "supervised,supervised+ppo", "--format", "json").stdout)
+    told = pairs_beside("supervised,supervised+ppo", code=2)
+    assert "supervised is the name of 2 rows; write submissions:supervised or runs:supervised" in told
+    (theirs,) = pairs_beside("submissions:supervised,supervised+ppo")
+    assert (theirs["a"], theirs["p"]) == ("submissions:supervised", alone["pairs"][0]["p"])
+    (ours,) = pairs_beside("runs:supervised,supervised+ppo")
+    assert (ours["a"], ours["p"]) == ("runs:supervised", 1.0), "of one seed"
+    ranked = {name for pair in pairs_beside("ranked") for name in (pair["a"], pair["b"])}
+    assert "submissions:supervised" in ranked and "runs:supervised" not in ranked
+
+
+@pytest.mark.usefixtures("twin")
+def test_a_row_of_other_examples_is_no_pair():
+    assert "part was scored on other examples than the rest" in pairs_beside("part,supervised+ppo", code=2)
