@@ -235,7 +235,7 @@ def axis_tests(
     for axis in SCORED:
         if any(spec.axis == axis for spec in task.metrics):
             found = compare_task(task, examples, a, b, generator, axis, paired)
-            values = [of_file.values[axis] for of_file in figures]
+            values = [of_file.values[axis] for of_file in figures if axis in of_file.values] or [found.a]
             interval = f"[{found.interval.low:+.3g}, {found.interval.high:+.3g}]"
             why = f"difference {found.value:+.3g}, {LEVEL:.0%} interval {interval}"
             bar, spread = Bar(axis, "at least", name), (min(values), max(values))

@@ -200,6 +200,18 @@ def test_p_is_said_beside_what_holms_correction_makes_of_it():
     assert low["p_holm"] == min(1, 2 * low["p"]) and high["p_holm"] == max(high["p"], low["p_holm"])
 
 
+def test_an_axis_that_a_result_lacks_is_tested_from_its_predictions(tmp_path):
+    for system in ("supervised", "supervised+ppo"):
+        made = files.read_json(MINI / f"{system}/commongen/seed-1.result.json")
+        scores = [score for score in made["scores"] if score["axis"] != "naturalness"]
+        unscored = made | {"scores": scores, "naturalness": None, "errors": ["spice_lite: has no data here"]}
+        files.write_json(tmp_path / f"{system}/seed-1.result.json", unscored)
+        shutil.copy(MINI / f"{system}/commongen/seed-1.predictions.jsonl.gz", tmp_path / system)
+    asked = [tmp_path / f"{system}/seed-1.result.json" for system in ("supervised+ppo", "supervised")]
+    _, natural = printed_json("tools", "check", asked[0], "--baseline", asked[1])
+    assert natural["bar"]["figure"] == "naturalness" and natural["spread"] == [natural["value"]] * 2
+
+
 def test_the_shortest_task_file_of_the_page_is_enough(tmp_path, monkeypatch):
     page = (ROOT / "docs/how-to/check.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
