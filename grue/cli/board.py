@@ -18,7 +18,7 @@ from grue.cli import options
 from grue.cli.console import data_console, print_json, printable, table
 from grue.errors import ConfigError, SubmissionError, UnknownName, instead
 from grue.leaderboard.board import Board, Row
-from grue.leaderboard.local import board_beside
+from grue.leaderboard.local import board_beside, omissions
 from grue.leaderboard.pairs import POWER, all_pairs, common_tasks, rank_ranges
 from grue.render import publish as publishing
 from grue.render.figures import ends, figure, p_value
@@ -76,10 +76,11 @@ def leaderboard(
         _publish(publish or Path("leaderboard"), choices["submissions"], check)
         return
 
-    board, _ = board_of(context, **choices)
+    board, left_out = board_of(context, **choices)
     if pairs is not None:
         if output is not None or check or form not in (None, "rich", "json"):
             raise ConfigError("--pairs prints a table, or JSON with --format json; leave out other formats and files.")
+        _report(left_out)
         show_pairs(board, _chosen(board, pairs), as_json=form == "json")
         return
     form = form or _of_ending(output) or ("rich" if output is None and sys.stdout.isatty() else "markdown")
@@ -89,6 +90,8 @@ def leaderboard(
         _print_tables(board)
         return
     text = publishing.render(board, form)
+    if form == "csv":  # has no place for notes
+        _report(left_out)
     if output is None:
         click.echo(text, nl=False)
     elif not check:
@@ -96,6 +99,11 @@ def leaderboard(
         click.echo(str(output))
     elif not publishing.is_current(output, text):
         raise SubmissionError(f"{output} does not match the results; run `make leaderboard` and commit it.")
+
+
+def _report(left_out: Iterable[str]) -> None:
+    for note in left_out:
+        click.echo(note, err=True)
 
 
 def _chosen(board: Board, names: str) -> list[Row]:
@@ -161,8 +169,7 @@ def board_of(
         raise ConfigError(f"{runs}: there is no such folder; --runs names the folder of all runs.")
     chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
     board, out = board_beside(suite, task_name, None if no_local else runs, submissions, chosen=chosen, iqm=iqm)
-    notes = [left_out.note for left_out in out]
-    return replace(board, notes=(*board.notes, *notes)), notes
+    return replace(board, notes=(*board.notes, *(left_out.note for left_out in out))), omissions(board, out)
 
 
 # --- the files of leaderboard/ ---------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """The board of a suite as a user sees it: what was submitted or ships, and the results of their own runs."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from grue.leaderboard.board import Board
 from grue.leaderboard.entries import LeftOut, find_results, find_submitted, incomplete
+from grue.leaderboard.notes import LEFT_OUT
 from grue.leaderboard.published import shipped_beside
 from grue.leaderboard.rank import rank
 from grue.submissions.entries import recomputed
@@ -44,3 +46,8 @@ def board_beside(
         shipped=ships,
     )
     return board, [*unread, *out]
+
+
+def omissions(board: Board, out: Iterable[LeftOut]) -> list[str]:
+    """Return which results a board and the given ones leave out, for what shows no notes: a frame, CSV, a plot."""
+    return [*(note for note in board.notes if LEFT_OUT in note), *(left_out.note for left_out in out)]

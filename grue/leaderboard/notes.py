@@ -16,6 +16,8 @@ V = TypeVar("V")
 
 UNMOVED = "did not beat the start on validation: update 0 was kept."
 """End of the note on these systems, which names all of a board."""
+LEFT_OUT = "left out, made"
+"""Part of the notes on results that do not fit their task."""
 
 
 def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
@@ -63,7 +65,7 @@ def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
 def _misfit_notes(misfits: Sequence[tuple[Entry, str]]) -> Iterator[str]:
     by_reason = _grouped(((entry.result.task, reason), entry.result) for entry, reason in misfits)
     for (task, reason), results in sorted(by_reason.items(), key=lambda item: item[0]):
-        yield f"{task}: {_listed(results)} left out, made {reason}; evaluate again with `grue evaluate --force`."
+        yield f"{task}: {_listed(results)} {LEFT_OUT} {reason}; evaluate again with `grue evaluate --force`."
 
 
 def _listed(results: Iterable[Result]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from grue.errors import DataError
 from grue.files import read_json
 from grue.leaderboard.board import Board, Row
-from grue.leaderboard.notes import UNMOVED
+from grue.leaderboard.notes import LEFT_OUT, UNMOVED
 from grue.records import BOARD_SCHEMA, Entry
 from grue.shapes import from_dict
 
@@ -79,7 +79,7 @@ def notes_on_shipped(shipped: Board, hashes: Mapping[str, str]) -> Iterator[str]
         if task.name in hashes and task.name not in current:
             systems = ", ".join(sorted({row.system for row in shipped.rows if task.name in row.cells}))
             if systems:
-                why = "left out, made for another version of the task"
+                why = f"{LEFT_OUT} for another version of the task"
                 yield f"{task.name}: {systems} of the board that ships with grue {why}."
 
 

@@ -384,3 +384,22 @@ def test_the_board_is_a_frame_with_local_rows(tmp_path):
     own = table[(table.system == "supervised") & (table.status == "local") & (table.metric == "preference")]
     assert (own.seed.tolist(), own.value.tolist()) == ([1], [pytest.approx(made["preference"])])
     assert "local" not in set(grue.board(task="imdb", runs=None, submissions=ROOT / "submissions").status)
+
+
+def test_a_board_says_what_it_leaves_out_and_refuses_folders_that_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = files.read_json(ROOT / "submissions/mini/supervised/imdb/seed-1.result.json")
+    for name, content in (("old", {**made, "task_hash": "0"}), ("damaged", {})):
+        files.write_json(tmp_path / f"runs/mini/imdb/{name}/seed-1/result.json", content)
+    said = []
+    assert "local" not in set(grue.board(task=Path("imdb"), warn=said.append).status)
+    old, damaged = said
+    assert old.startswith("imdb: supervised (seed 1) left out, made for another version")
+    assert damaged.startswith("Left out: ") and "damaged" in damaged
+    told = run("leaderboard", "--task", "imdb", "--format", "csv")
+    assert told.stderr.splitlines() == said and "local" not in told.stdout
+    for wrong in ({"runs": "nowhere"}, {"submissions": "nowhere"}):
+        with pytest.raises((ConfigError, DataError), match="nowhere: there is no such folder"):
+            grue.board(task="imdb", **wrong)
+    (tmp_path / "mine/mini").mkdir(parents=True)
+    assert grue.board(task="imdb", runs=None, submissions="mine").empty, "as with --submissions"
