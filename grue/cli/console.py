@@ -1,6 +1,7 @@
 """Output of commands: consoles, progress bars, tables, figures and JSON; and how commands are stopped."""
 
 import json
+import math
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,8 +36,16 @@ def data_console() -> Console:
 
 
 def print_json(value: Any) -> None:
-    """Print records, or containers of them, as JSON."""
-    click.echo(json.dumps(files.plain(value), indent=2, ensure_ascii=False))
+    """Print records, or containers of them, as JSON, in which an infinite number, or NaN, is null."""
+    click.echo(json.dumps(_finite(files.plain(value)), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def warn(message: str) -> None:

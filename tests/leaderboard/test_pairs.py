@@ -173,6 +173,7 @@ def test_a_run_of_ones_own_never_stands_for_the_row_of_its_name():
     assert (theirs["a"], theirs["p"]) == ("submissions:supervised", alone["pairs"][0]["p"])
     (ours,) = pairs_beside("runs:supervised,supervised+ppo")
     assert (ours["a"], ours["p"]) == ("runs:supervised", 1.0), "of one seed"
+    assert ours["interval"] == {"low": None, "high": None}, "JSON has no infinity"
     ranked = {name for pair in pairs_beside("ranked") for name in (pair["a"], pair["b"])}
     assert "submissions:supervised" in ranked and "runs:supervised" not in ranked
 
