@@ -17,6 +17,7 @@ from support.good_submission import (
     few_examples,
     hand_in,
     known_task,
+    no_examples,
     remove_seeds,
     result_says,
     say,
@@ -27,8 +28,8 @@ from support.good_submission import (
     write_good,
 )
 
-from grue.errors import ConfigError, DataError
-from grue.submissions.checks import changes
+from grue.errors import ConfigError, DataError, Unavailable
+from grue.submissions.checks import changes, rescoring
 from grue.submissions.checks.changes import changed_since, check_paths, check_regression, rows_at, systems_in
 
 OURS, THEIRS = "submissions/mini/ours", "submissions/mini/theirs"
@@ -154,6 +155,15 @@ def test_a_row_that_got_worse_is_told_by_the_command(home):
     seal(home / THEIRS)
     commit(home)
     assert reported() == [(42, "mini/theirs/commongen")]
+
+
+def test_without_the_data_the_report_says_what_was_not_compared(home, monkeypatch):
+    for module in (changes, rescoring):
+        monkeypatch.setattr(module, "load_examples", no_examples)
+    get_worse(home / THEIRS)
+    seal(home / THEIRS)
+    commit(home)
+    assert reported(code=Unavailable.exit_code) == [(39, "mini/theirs"), (39, "mini/theirs/commongen")]
 
 
 def test_what_is_no_repository_or_commit_is_told(home, tmp_path_factory, refused):

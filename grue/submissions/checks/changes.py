@@ -89,7 +89,8 @@ def check_regression(system: Path, before: Path, generator: np.random.Generator)
     """Yield the tasks on which a system is significantly worse than the row that it replaces (GRUE-S042).
 
     Where either has a single seed of a system that depends on its seed, or `regression` states why it is worse, a
-    maintainer decides (GRUE-S044). Added and failed runs count. Runs of another version of a task are not compared.
+    maintainer decides (GRUE-S044). Added and failed runs count. Runs of another version of a task are not compared, nor
+    is what this machine cannot score (GRUE-S039).
 
     Args:
         system: Its folder, whose files must have passed the other checks.
@@ -99,8 +100,11 @@ def check_regression(system: Path, before: Path, generator: np.random.Generator)
     differences = {}
     for name in sorted(task for task in old.keys() & new.keys() if old[task] != new[task]):
         task = load_task(name, suite)
-        examples = load_examples(task, task.data.evaluation).examples
-        differences[name] = compare_task(task, examples, new[name], old[name], generator)
+        try:
+            examples = load_examples(task, task.data.evaluation).examples
+            differences[name] = compare_task(task, examples, new[name], old[name], generator)
+        except DataError as refusal:
+            yield problem(39, system / name, f"is not compared with the row that it replaces: {refusal}")
     corrected = holm([difference.p for difference in differences.values()])
     for (name, d), p in zip(differences.items(), corrected, strict=True):
         if d.value >= 0 or p >= LEVEL:
