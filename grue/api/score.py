@@ -14,7 +14,7 @@ from grue.leaderboard.compare import Comparison, compare_systems
 from grue.leaderboard.systems import find_systems
 from grue.records import Axis, Example, Prediction, check_number, check_seed
 from grue.shapes import from_dict
-from grue.task_files import load_task, task_names
+from grue.task_files import task_names
 
 
 def score(
@@ -145,7 +145,7 @@ def compare(
     b: Trained | Sequence[Trained] | str | Path,
     *,
     suite: str = "mini",
-    tasks: Sequence[str] | None = None,
+    tasks: Sequence[AnyTask] | None = None,
     axis: Axis = "preference",
     runs: str | Path = "runs",
     submissions: str | Path = "submissions",
@@ -162,7 +162,8 @@ def compare(
             have it, a folder with its results, or the result of `train`; for a list of runs, the folder that has
             them all.
         b: The other system.
-        tasks: Names or files of tasks that both must have. [default: those of the suite that both have]
+        tasks: Tasks, their names or files, that both must have. [default: those of the suite, or those that `train`
+            was given, that both have]
         axis: The score to compare: "preference" or "naturalness".
         draws: Draws of the randomisation test.
         seed: Seed of those draws.
@@ -178,7 +179,10 @@ def compare(
 
     refuse_text(tasks=tasks)
     draws, seed, show = check_number("draws", draws), check_seed(seed), check_number("show", show, 0)
-    of_tasks = [load_task(str(name), suite) for name in dict.fromkeys(tasks or task_names(suite))]
+    given: list[Any] = [run for system in (a, b) for run in (system if isinstance(system, list | tuple) else [system])]
+    trained_on = [run.task for run in given if isinstance(run, Trained)]
+    asked = [as_task(task, suite) for task in tasks or trained_on or task_names(suite)]
+    of_tasks = [*{(task.suite, task.name): task for task in asked}.values()]
     sources = [_source(name, system) for name, system in (("a", a), ("b", b))]
     suites = sorted({task.suite for task in of_tasks})
     if len(suites) > 1:

@@ -184,6 +184,8 @@ def test_several_seeds_are_runs_one_after_the_other(task):
     grue.evaluate(other)
     (compared,) = grue.compare(made, other, suite="own", tasks=[task]).tasks
     assert compared == grue.compare("reinforce", "other", suite="own", tasks=[task]).tasks[0]
+    assert compared == grue.compare(made, other).tasks[0], "runs know their task"
+    assert compared == grue.compare(made, "other", tasks=[made[0].task, task]).tasks[0]
     drawn = grue.evaluate("zero-shot", task, seeds=(1, 3))
     assert [result.seed for result in drawn] == [1, 3] and drawn[0] == grue.evaluate("zero-shot", task)
     assert drawn[0].hashes["predictions"] != drawn[1].hashes["predictions"]
