@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from grue.api.evaluate import behind
 from grue.api.examples import refuse_text
+from grue.api.train import several_seeds
 from grue.errors import TrainingError
 from grue.sweep import run
 from grue.sweep.fair import fair_grid, trial_grid
@@ -110,8 +111,11 @@ def plan_bench(
     refuse_text(algorithms=algorithms, models=models, tasks=tasks)
     folder, asked_of = Path(folder), [behind(name, None, None) for name in models]
     entries = tuple(ModelEntry(model=name, chat=chat and not at, endpoint=at) for name, at in asked_of)
-    drawn = seeds if seeds is None or isinstance(seeds, str) else tuple(seeds)
-    asked = SweepGrid(suite=suite, seeds=drawn or ("1-5" if algorithms else "1"), models=entries).located()
+    drawn: str | tuple[int, ...] = "1-5" if algorithms else "1"
+    if seeds is not None:
+        numbers = several_seeds(seeds, {})
+        drawn = seeds if isinstance(seeds, str) else tuple(numbers)
+    asked = SweepGrid(suite=suite, seeds=drawn, models=entries).located()
     if tasks is not None:
         asked = asked.on_tasks(tuple(tasks))
     grid = fair_grid(asked, algorithms, backbone, from_backbone, best_of, asked.models, settings)

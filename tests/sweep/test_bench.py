@@ -135,6 +135,8 @@ def test_what_is_no_comparison_is_refused(refused):
         lambda: systems(fair_grid(GRID, ["ppo"], settings={"samples_per_group": 2})),
         lambda: trial_grid(fair_grid(GRID, ["ppo"]), 6),
         lambda: grue.bench("out", "ppo"),  # a text where a list belongs
+        lambda: grue.bench("out", ["ppo"], seeds=[]),
+        lambda: grue.bench("out", ["ppo"], seeds=5),
     ):
         with refused(ConfigError):
             ask()
