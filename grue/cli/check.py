@@ -168,7 +168,11 @@ def _check(
             bars.refuse_other_examples([*figures, *earlier], task, shipped(task.suite))
             warnings += _copies(figures, earlier)
             if earlier and tolerance is not None:
-                of_task = [*of_task, *bars.from_baseline(earlier, name, allowed)]
+                reached = bars.from_baseline(earlier, name, allowed)
+                axes, held = {spec.axis for spec in task.metrics}, {limit.bar.figure for limit in reached}
+                unchecked = [axis for axis in SCORED if axis in axes and axis not in held]
+                warnings += [f"{name}: has no {axis} on {task.name}, which is not checked." for axis in unchecked]
+                of_task = [*of_task, *reached]
             verdicts += bars.check(figures, of_task, task)
             if earlier and tolerance is None:
                 examples = load_examples(task, task.data.evaluation, **places).examples

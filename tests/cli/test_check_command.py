@@ -210,6 +210,8 @@ def test_an_axis_that_a_result_lacks_is_tested_from_its_predictions(tmp_path):
     asked = [tmp_path / f"{system}/seed-1.result.json" for system in ("supervised+ppo", "supervised")]
     _, natural = printed_json("tools", "check", asked[0], "--baseline", asked[1])
     assert natural["bar"]["figure"] == "naturalness" and natural["spread"] == [natural["value"]] * 2
+    told = grue("tools", "check", asked[0], "--baseline", asked[1], "--tolerance", "1").stderr
+    assert "supervised/seed-1.result.json: has no naturalness on commongen, which is not checked." in told
 
 
 def test_the_shortest_task_file_of_the_page_is_enough(tmp_path, monkeypatch):
