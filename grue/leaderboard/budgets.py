@@ -82,7 +82,7 @@ def budget_notes(rows: Sequence[Row]) -> Iterator[str]:
             names.append(f"{_name(rows, i)} ({ratio:,.2f} times{where}{more})")
         parts.append(f"more than {WITHIN} off the others' median: {', '.join(sorted(names))}")
     elif by_row:
-        parts.append(f"equal within {WITHIN}: {_names(rows, by_row)}")
+        parts.append(f"at most {WITHIN} off the others' median: {_names(rows, by_row)}")
     if unknown := {i for of_task in calls.values() for i, count in of_task.items() if count is None}:
         parts.append(f"not known: {_names(rows, unknown)}")
     yield f"Reward calls of a whole training run are {'; '.join(parts)}."

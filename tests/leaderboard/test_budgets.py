@@ -51,13 +51,13 @@ def notes(*found, **options):
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ([A, B, rewarded("c", 2252)], "equal within 10 %: a, b, c."),
+        ([A, B, rewarded("c", 2252)], "at most 10 % off the others' median: a, b, c."),
         ([A, B, rewarded("twice", 4096), rewarded("half", 1024)], f"{OFF}half (0.50 times), twice (2.00 times)."),
         # what the row says of its algorithm hides no budget: the results say ppo
         ([A, B, rewarded("hidden", 64, about="supervised")], f"{OFF}hidden (0.03 times)."),
         ([A, rewarded("a", 4096, status="local")], f"{OFF}a (local) (2.00 times), a (rescored) (0.50 times)."),
         ([ALIKE, ODD], f"{OFF}odd (0.50 times on stories and on 1 more)."),  # it makes up on another task
-        ([A, B, rewarded("secret", None, **UNKNOWN)], "equal within 10 %: a, b; not known: secret."),
+        ([A, B, rewarded("secret", None, **UNKNOWN)], "at most 10 % off the others' median: a, b; not known: secret."),
         ([A, rewarded("secret", None, **UNKNOWN)], "not known: secret."),
         ([A, rewarded("zero", 0.0)], "not known: zero."),  # a reward that was never asked
         ([A, rewarded("partly", 2048, None, None, None, None, training={})], "not known: partly."),
