@@ -25,7 +25,7 @@ from grue.data.cache import cache_folder, locked, mirror_folder, mirror_folders
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
 from grue.data.rows import Progress, Rows, no_progress
-from grue.errors import DataError, Unavailable
+from grue.errors import DataError
 from grue.mini import assets
 from grue.records import Example
 from grue.tasks import FILE_ENDINGS, Source, Split, Task, split_of
@@ -238,7 +238,7 @@ def obtain(
             f"original layout, at {mirror_folder() / LAID_OUT.format(task.data.format)}."
         )
     listed = "\n".join(problems)
-    raise Unavailable(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}")
+    raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}")
 
 
 def laid_out(task: Task) -> Path | None:

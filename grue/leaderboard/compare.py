@@ -253,7 +253,10 @@ def _meet(
     task: Task, a: FoundSystem, b: FoundSystem, axis: Axis, show: int, offline: bool, tick: Callable[[], None]
 ) -> tuple[Contrast, list[Disagreement]]:
     """Score two systems on a task; return their contrast, and the examples on which they disagree most."""
-    examples = load_examples(task, task.data.evaluation, offline=offline).examples
+    try:
+        examples = load_examples(task, task.data.evaluation, offline=offline).examples
+    except DataError as error:
+        raise Unavailable(str(error)) from error
     metrics = axis_metrics(task, examples, axis)
 
     def runs(system: FoundSystem) -> Iterator[ScoredRun]:

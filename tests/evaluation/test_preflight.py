@@ -10,7 +10,7 @@ from support.commands import grue as run
 import grue
 from grue import files
 from grue.data.load import load_examples, local_data_id
-from grue.errors import ConfigError, Unavailable
+from grue.errors import ConfigError, DataError, Unavailable
 from grue.evaluation import evaluate as evaluation
 from grue.evaluation.endpoint import Endpoint
 from grue.evaluation.needed_models import needed_models
@@ -192,7 +192,7 @@ def test_a_folder_in_the_original_layout_can_be_a_source(own, tmp_path, monkeypa
     assert local_data_id(task, None, "train", "validation") != before
     assert load_examples(task, "train").examples[0].references == ("Changed .",)
     shutil.rmtree(tmp_path / "cg")
-    with refused(Unavailable):
+    with refused(DataError):
         load_examples(task, "train")
     own(data=data | {"sources": [{"kind": "hub", "name": "a/b", "folder": "cg"}]})
     with refused(ConfigError):
