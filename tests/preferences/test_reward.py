@@ -154,7 +154,7 @@ def test_another_reward_model_under_the_same_path_is_not_taken_for_the_first(tra
     assert files.read_toml(tmp_path / "run/config.toml")["reward_models"] == [known]
     shutil.rmtree(place)
     shutil.copytree(second[0], place)
-    with pytest.raises(ConfigError, match=r"holds a run with reward_models = .*Choose another --system"):
+    with pytest.raises(ConfigError, match=r"holds a run with reward_models = .*a name of its own"):
         claim_folder(run)
     with pytest.raises(ConfigError, match="holds responses with reward_models"):
         write()
