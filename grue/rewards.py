@@ -65,9 +65,7 @@ def for_trl(
     scorer = (
         make_scorer_of_references(reward) if task is None else _scorer(reward, task, suite, split, data_dir, offline)
     )
-    trl_reward = partial(_trl_reward, scorer)
-    vars(trl_reward)["__name__"] = scorer.name
-    return trl_reward
+    return TrlReward(scorer)
 
 
 def for_verl(
@@ -184,6 +182,17 @@ def for_openenv(
     from grue.interop.episodes import make_app
 
     return make_app(_scorer(reward, task, suite, split, data_dir, offline, validates=True, rows_name_their_split=True))
+
+
+class TrlReward:
+    """A reward whose name TRL logs; of a `partial` it would log the inner function's."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer, self.__name__ = scorer, scorer.name
+
+    def __call__(self, **columns: Any) -> list[float | None]:
+        """Return the rewards of a batch, [B]."""
+        return _trl_reward(self.scorer, **columns)
 
 
 def _trl_reward(
