@@ -185,58 +185,55 @@ def for_openenv(
 
 
 class TrlReward:
-    """A reward whose name TRL logs; of a `partial` it would log the inner function's."""
+    """A reward by whose name TRL logs it; of a `partial` TRL would log the inner function's."""
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer, self.__name__ = scorer, scorer.name
 
-    def __call__(self, **columns: Any) -> list[float | None]:
+    def __call__(
+        self,
+        *,
+        prompts: Sequence[TextOrChat],
+        completions: Sequence[TextOrChat],
+        completion_ids: Sequence[Sequence[int]] | None = None,
+        trainer_state: Any = None,
+        log_metric: Callable[[str, float], None] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
         """Return the rewards of a batch, [B]."""
-        return _trl_reward(self.scorer, **columns)
-
-
-def _trl_reward(
-    scorer: Scorer,
-    /,
-    *,
-    prompts: Sequence[TextOrChat],
-    completions: Sequence[TextOrChat],
-    completion_ids: Sequence[Sequence[int]] | None = None,
-    trainer_state: Any = None,
-    log_metric: Callable[[str, float], None] | None = None,
-    **columns: Any,
-) -> list[float | None]:
-    of_rows, count = not scorer.lookup.source, len(prompts)
-    ids = columns.get("id") or [None] * count
-    sources = columns.get("data_source") or [None] * count
-    if of_rows and "references" not in columns:
-        raise TrainingError("The data set has no column 'references'; add it, or name the task with task=….")
-    references = columns["references"] if of_rows else [None] * count
-    lengths = {
-        "completions": completions,
-        "completion_ids": completion_ids,
-        "id": ids,
-        "data_source": sources,
-        "references": references,
-    }
-    for name, values in lengths.items():
-        if values is not None and len(values) != count:
-            raise TrainingError(f"{len(values)} {name} for {count} prompts; there must be one for each.")
-    ours = [row for row, source in enumerate(sources) if of_rows or source in (None, scorer.lookup.source)]
-    examples = [
-        _of_row(references[row], prompts[row]) if of_rows else _example(scorer, ids[row], prompts[row]) for row in ours
-    ]
-    rewarded = scorer.rewards(
-        examples,
-        [text_of(completions[row], "assistant") for row in ours],
-        None if completion_ids is None else [completion_ids[row] for row in ours],
-        None if trainer_state is None else trainer_state.global_step,
-    )
-    if log_metric is not None:
-        for name, value in rewarded.means().items():
-            log_metric(name, value)
-    by_row = dict(zip(ours, rewarded.sums, strict=True))
-    return [by_row.get(row) for row in range(count)]
+        scorer = self.scorer
+        of_rows, count = not scorer.lookup.source, len(prompts)
+        ids = columns.get("id") or [None] * count
+        sources = columns.get("data_source") or [None] * count
+        if of_rows and "references" not in columns:
+            raise TrainingError("The data set has no column 'references'; add it, or name the task with task=….")
+        references = columns["references"] if of_rows else [None] * count
+        lengths = {
+            "completions": completions,
+            "completion_ids": completion_ids,
+            "id": ids,
+            "data_source": sources,
+            "references": references,
+        }
+        for name, values in lengths.items():
+            if values is not None and len(values) != count:
+                raise TrainingError(f"{len(values)} {name} for {count} prompts; there must be one for each.")
+        ours = [row for row, source in enumerate(sources) if of_rows or source in (None, scorer.lookup.source)]
+        examples = [
+            _of_row(references[row], prompts[row]) if of_rows else _example(scorer, ids[row], prompts[row])
+            for row in ours
+        ]
+        rewarded = scorer.rewards(
+            examples,
+            [text_of(completions[row], "assistant") for row in ours],
+            None if completion_ids is None else [completion_ids[row] for row in ours],
+            None if trainer_state is None else trainer_state.global_step,
+        )
+        if log_metric is not None:
+            for name, value in rewarded.means().items():
+                log_metric(name, value)
+        by_row = dict(zip(ours, rewarded.sums, strict=True))
+        return [by_row.get(row) for row in range(count)]
 
 
 def _verl_score(

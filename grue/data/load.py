@@ -10,7 +10,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -274,25 +273,25 @@ def local_path(task: Task, source: Source, name: str) -> Path:
     return path
 
 
-def local_data_id(task: Task, data_dir: Path | None = None, *splits: str, held: str = "") -> str:
+def local_data_id(task: Task, data_dir: Path | None = None, *splits: str) -> str:
     """Return the hash of the contents of a task's local files that some splits are read from; "" without any.
 
     Args:
         data_dir: A folder to read instead.
         splits: Those that are files themselves, or not of the task, do not count.
-        held: A hash that work recorded. It is returned if all files of the task have it, as it once was of them all.
     """
     read = [split for split in splits if split in task.data.splits]
     if data_dir is not None:
         return files.sha256_json([_contents_in(data_dir, task, split) for split in read])
-    sources = [source for source in task.data.sources if source.kind == "local"]
     names = {task.data.splits[each].source for split in read for each in _with_left_out(task, split)}
-    found = _contents_of(task, sources, read, names)
-    if held not in ("", found):
-        with suppress(DataError):  # a file that is not read may be missing
-            if held == _contents_of(task, sources, read):
-                return held
-    return found
+    sums: list[Any] = []
+    for source in (source for source in task.data.sources if source.kind == "local"):
+        if source.folder:
+            sums.append([_contents_in(local_path(task, source, split), task, split) for split in read])
+        else:
+            named = sorted(names & source.files.keys())
+            sums.append({name: files.sha256_file(local_path(task, source, name)) for name in named})
+    return files.sha256_json(sums) if sums else ""
 
 
 def _with_left_out(task: Task, split: str) -> Iterator[str]:
@@ -300,18 +299,6 @@ def _with_left_out(task: Task, split: str) -> Iterator[str]:
     yield split
     for excluded in task.data.splits[split].without:
         yield from _with_left_out(task, excluded)
-
-
-def _contents_of(task: Task, sources: Sequence[Source], read: Sequence[str], names: Set[str] | None = None) -> str:
-    """Return the hash of local sources: of a folder's files of splits, and of the files with some names, or all."""
-    sums: list[Any] = []
-    for source in sources:
-        if source.folder:
-            sums.append([_contents_in(local_path(task, source, split), task, split) for split in read])
-        else:
-            named = sorted(source.files if names is None else names & source.files.keys())
-            sums.append({name: files.sha256_file(local_path(task, source, name)) for name in named})
-    return files.sha256_json(sums) if sums else ""
 
 
 def _rows_of_local(task: Task, source: Source, name: str) -> LocalRows:

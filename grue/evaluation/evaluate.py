@@ -3,7 +3,6 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,19 +29,7 @@ from grue.evaluation.by_endpoint import (
 from grue.evaluation.chat import chatting, unbounded
 from grue.evaluation.client import Client
 from grue.evaluation.decoding import make_guides
-from grue.evaluation.folder import (
-    ANSWERS,
-    ASKED,
-    CODE,
-    PREDICTIONS,
-    SCORES,
-    SEARCHED,
-    claim,
-    claimed,
-    discard,
-    seal,
-    withdraw,
-)
+from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, SEARCHED, claim, discard, seal, withdraw
 from grue.evaluation.guided import Place, guiding, predict_guided
 from grue.evaluation.predict import Answer, Spent, predict, predict_file
 from grue.evaluation.predictions import write_predictions
@@ -250,12 +237,10 @@ class _Work:
             "chat": task.chat_hash if system.chat or system.shots else None,
             "endpoint": None if (at := system.endpoint) is None else f"{at.url}/{at.path} {at.model}",
         }
-        read, held = [split, *(["train"] if self.reads_training else [])], ""
-        with suppress(DataError):  # a claim that cannot be read is refused later, or replaced
-            held = claimed(self.folder, "data_sha256")
+        read = [split, *(["train"] if self.reads_training else [])]
         further = {
             ASKED: asked_hash(task) if system.chat and system.endpoint is not None else None,
-            "data_sha256": local_data_id(task, data_dir, *read, held=held),
+            "data_sha256": local_data_id(task, data_dir, *read),
             "guided": None if system.guided is None else files.plain(system.guided),
             CODE: own_code([spec.name for spec in task.metrics], task.folder),
             UNFINISHED: bool(system.record.get(UNFINISHED)),

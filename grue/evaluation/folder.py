@@ -118,9 +118,9 @@ def fault_of(folder: Path) -> tuple[str, str] | None:
     return None
 
 
-def claimed(folder: Path, key: str) -> str:
-    """Return a hash of the claim, such as that of the evaluated "weights"; empty if the folder does not say."""
-    return str(_read_claim(folder).get(key, "")) if (folder / CLAIM).exists() else ""
+def weights_of(folder: Path) -> str:
+    """Return the hash of the evaluated weights; empty if the folder does not say."""
+    return str(_read_claim(folder).get("weights", "")) if (folder / CLAIM).exists() else ""
 
 
 def discard(folder: Path) -> None:

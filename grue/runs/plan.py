@@ -128,7 +128,6 @@ class Plan:
         manifest = None if self.init is None else checkpoint.read_manifest(self.init)
         began = self.folder / "config.toml"
         held = files.read_toml(began) if began.exists() else {}
-        data = local_data_id(self.task, self.data_dir, self.split, "validation", held=held.get("data_sha256", ""))
         record = {
             "suite": self.task.suite,
             "task": self.task.name,
@@ -138,15 +137,15 @@ class Plan:
             "seed": self.seed,
             "backbone": self.start.model,
             "backbone_weights": weights_id(self.start.model, self.start.revision),
-            "data_sha256": data,
+            "data_sha256": local_data_id(self.task, self.data_dir, self.split, "validation"),
             "data_dir": "" if self.data_dir is None else str(self.data_dir.resolve()),
             "init_sha256": "" if manifest is None else manifest.weights,
             "config": effective_settings(files.plain(self.config)),
         }
         models = reward_models.recorded(self.reward, self.task)
-        if (scored := learned.data_of(self.config)) is not None:
+        if (data := learned.data_of(self.config)) is not None:
             record |= {"reward": self.learned_reward, "validation_reward": self.reward}
-            models = learned.models_of(read_header(scored))
+            models = learned.models_of(read_header(data))
         code = code_of(self.reward, self.task)
         # One that was passed as an object has a hash in its name.
         own = (name for name in self.algorithm.split("+") if ":" in name and name not in PASSED)

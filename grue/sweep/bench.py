@@ -89,8 +89,8 @@ class PlannedBench:
         own = {place.runs / job.id for job in plan_jobs(grid)}
         results = [entry for entry in entries if entry.path.parent in own]
         if lacking := incomplete(results, tasks):
-            more = f" So are {len(lacking) - 1} more." if len(lacking) > 1 else ""
-            raise DataError(f"{lacking[0].reason}{more} Then the same `grue bench` goes on.")
+            more = f" In all, {len(lacking)} results lack a score." if len(lacking) > 1 else ""
+            raise DataError(f"{lacking[0].reason} Then the same `grue bench` goes on.{more}")
         board = rank(results, tasks)
         rows = compared_rows(board, BASELINES.keys() - ({ZERO_SHOT} if starts_untrained(grid) else set()))
 

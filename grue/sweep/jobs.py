@@ -144,7 +144,7 @@ def refuse_other_runs(
         except DataError:
             continue
     if refused:
-        more = f" So do others of this sweep, {len(refused)} in all." if len(refused) > 1 else ""
+        more = f" In all, {len(refused)} folders of this sweep hold other runs." if len(refused) > 1 else ""
         raise ConfigError(f"{refused[0]}{more} Nothing was started.")
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from grue import claims, files
 from grue.errors import ConfigError, DataError
-from grue.evaluation.folder import RESULT, claimed, fault_of
+from grue.evaluation.folder import RESULT, fault_of, weights_of
 from grue.shapes import from_dict
 from grue.sweep.grid import SweepGrid, read_grid, write_grid
 from grue.sweep.jobs import Job, kind_of, plan_jobs
@@ -117,7 +117,7 @@ class Record:
             fault = fault_of(folder)
             if fault is not None:
                 return f"{folder / fault[0]}: {fault[1]}."
-            if manifest is not None and claimed(folder, "weights") not in ("", manifest.weights):
+            if manifest is not None and weights_of(folder) not in ("", manifest.weights):
                 return f"{folder / RESULT}: of other weights than those of the checkpoint now."
             ended = [event.identity for event in self.events.get(job.id, ()) if event.state == "finished"]
             if job.identity in ended and ended[-1] != job.identity:

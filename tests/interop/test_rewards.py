@@ -138,6 +138,7 @@ def test_trl_is_told_of_each_term_and_of_the_step(animals):
     told = rewards.for_trl(stepped, task=animals)
     assert told(**given, trainer_state=state) == [32, 31]
     assert (reward.__name__, told.__name__) == ("rouge1-0.5*more:seven", "stepped")
+    assert not isinstance(reward, partial), "TRL would log the name of the function in it"
 
 
 def test_trl_gets_none_where_the_reward_does_not_apply(animals):

@@ -182,7 +182,10 @@ def test_a_result_without_a_metric_that_could_not_be_computed_ends_the_compariso
     for job in plan_jobs(grid):
         result = a_result(task, job.system, job.seed, None, errors=("spice: Java is not installed",))
         files.write_json(place.runs / job.id / "result.json", result)
-    with pytest.raises(DataError, match=r"preference is missing.*spice: Java is not.*So are 2 more\. Then the same"):
+    with pytest.raises(
+        DataError,
+        match=r"preference is missing.*spice: Java is not.*Then the same `grue bench` goes on\. In all, 3 results lack",
+    ):
         PlannedBench(tmp_path, grid, place).findings()
 
 
