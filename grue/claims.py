@@ -146,9 +146,9 @@ def _in_words(key: str, held: Any, expected: Any) -> str:
 
 
 @contextmanager
-def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
-    """Hold the lock of a folder, which is created if needed; the lock is released on exit, also of the process."""
-    path = folder / LOCK
+def sole_owner(folder: Path, refusal: str, name: str = LOCK) -> Iterator[None]:
+    """Hold a lock of a folder, which is created if needed; the lock is released on exit, also of the process."""
+    path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -29,7 +29,19 @@ from grue.evaluation.by_endpoint import (
 from grue.evaluation.chat import chatting, unbounded
 from grue.evaluation.client import Client
 from grue.evaluation.decoding import make_guides
-from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, SEARCHED, claim, discard, seal, withdraw
+from grue.evaluation.folder import (
+    ANSWERS,
+    ASKED,
+    CODE,
+    PREDICTIONS,
+    SCORES,
+    SEARCHED,
+    claim,
+    discard,
+    seal,
+    sole_writer,
+    withdraw,
+)
 from grue.evaluation.guided import Place, guiding, predict_guided
 from grue.evaluation.predict import Answer, Spent, predict, predict_file
 from grue.evaluation.predictions import write_predictions
@@ -89,7 +101,8 @@ def evaluate(
         warn: Called if a finished evaluation is scored again because its files were changed.
 
     Raises:
-        ConfigError: The folder holds an evaluation of another system or with other settings.
+        ConfigError: The folder holds an evaluation of another system or with other settings, or another process
+            evaluates there.
         DataError: Data is not available, a file cannot be written, the predictions of a finished evaluation were
             changed, or a baseline looks answers up in a training split that has none.
         Unavailable: No metric of the task can be computed on this machine, or an endpoint fails repeatedly.
@@ -99,7 +112,13 @@ def evaluate(
     work = _Work(
         task, system, folder, split or task.data.evaluation, limit, batch_size, data_dir, offline, progress, warn
     )
-    identity = work.identity()
+    with sole_writer(folder, force):
+        return _evaluate(work, force, search)
+
+
+def _evaluate(work: "_Work", force: bool, search: bool) -> Result:
+    """Do or read an evaluation, alone in its folder."""
+    task, system, folder, warn, identity = work.task, work.system, work.folder, work.warn, work.identity()
     if force:
         work.load()
         work.try_endpoint()

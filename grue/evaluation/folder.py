@@ -6,6 +6,7 @@ result is written last: with it, the evaluation is finished.
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,26 @@ SEARCHED = "searched.jsonl"
 """Answers by the task's `[search]`, in addition to the predictions."""
 ANSWERS = "answers.jsonl"
 """An endpoint's replies, from which the predictions of its evaluation follow."""
+LOCK = ".evaluation.lock"
+"""The lock file; it stays. A run's is another, since a run may be evaluated while it trains."""
 CODE = "code"
 """Key of the claim: hashes of the files of the user's own metrics."""
 ASKED = "asked"
 """Key of the claim: hash of a chat prompt as an endpoint is asked, without how answers are cut out of replies."""
 SHA256 = "sha256"
 """Key of the claim: hashes of the files."""
+
+
+def sole_writer(folder: Path, force: bool) -> AbstractContextManager[None]:
+    """Hold the lock of an evaluation that is to be written; a finished one is only read, maybe from a read-only disk.
+
+    Raises:
+        ConfigError: Another process evaluates here.
+    """
+    if not force and fault_of(folder) is None:
+        return nullcontext()
+    refusal = f"{folder}: another process is evaluating here; wait for it, or write elsewhere with --output."
+    return claims.sole_owner(folder, refusal, LOCK)
 
 
 def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]) -> Result | None:
@@ -132,6 +147,7 @@ def discard(folder: Path) -> None:
 def withdraw(folder: Path) -> None:
     """Remove an evaluation that produced nothing, and its folders `<system>/seed-<n>` if they are empty."""
     discard(folder)
+    (folder / LOCK).unlink(missing_ok=True)
     for parent in (folder, folder.parent) if folder.name.startswith("seed-") else ():
         if not any(parent.iterdir()):
             parent.rmdir()

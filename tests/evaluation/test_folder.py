@@ -6,6 +6,7 @@ import shutil
 import pytest
 from support.late import late
 
+from grue import claims
 from grue.api import evaluate as api
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.evaluation import folder, scoring
@@ -13,7 +14,7 @@ from grue.evaluation.endpoint import Endpoint
 
 commands = late("support.commands")
 COMMAND = "evaluate --baseline copy --task narrativeqa --limit 2 --output".split()
-FILES = ["evaluation.json", "predictions.jsonl", "result.json", "scores.jsonl"]
+FILES = [".evaluation.lock", "evaluation.json", "predictions.jsonl", "result.json", "scores.jsonl"]
 
 
 def told_in_evaluating(output, *more, code=0):
@@ -53,6 +54,17 @@ def test_a_finished_evaluation_is_only_read(output):
     assert told_in_evaluating(output) == "" and folder.fault_of(output) is None
     assert commands.contents(output) == before
     assert sorted(path.name for path in output.iterdir()) == FILES
+
+
+def test_only_one_process_writes_an_evaluation(output, refused):
+    before = content(output)
+    (output / "result.json").unlink()
+    with claims.sole_owner(output, "taken", folder.LOCK):
+        refused.command(*COMMAND, output, code=2)
+        refused.command(*COMMAND, output, "--force", code=2)
+    assert not (output / "result.json").exists()
+    assert told_in_evaluating(output) == ""
+    assert content(output) == before
 
 
 def test_predictions_that_were_changed_are_neither_finished_nor_scored(output, evaluated, refused):
@@ -141,7 +153,7 @@ def test_a_kill_before_the_result_is_written_is_scored_again(tmp_path, evaluated
     with monkeypatch.context() as patch:
         patch.setattr(folder.files, "write_text", killed)
         told_in_evaluating(tmp_path, code=130)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["evaluation.json", "predictions.jsonl", "scores.jsonl"]
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES} - {"result.json"}
     assert told_in_evaluating(tmp_path) == ""
     assert content(tmp_path) == content(evaluated)
 
