@@ -375,12 +375,13 @@ def test_a_local_page_says_so_and_links_to_nothing_beside_it():
     assert "GRUE leaderboard" in publish.render(SMALL, "html", [])
 
 
-def test_an_overview_without_means_shows_the_tasks_with_results_alone():
+def test_an_overview_without_means_shows_both_axes_of_the_tasks_with_results():
     """No system has results on both tasks, so that rank and means would be dashes."""
-    board = rank(entries(STORIES, "partial", five(40.0, 0.5)), [STORIES, REVIEWS])
+    board = rank(entries(STORIES, "partial", five(40.0, 0.5), naturalness=12.34), [STORIES, REVIEWS])
     text = html.render(board)
     table = text[text.index('data-table="overview"') : text.index("</table>")]
     assert re.findall(r'data-key="([^"]+)"', table) == ["system", "t:stories"] and "–" not in table
+    assert "<td>40.0<small>12.3</small>" in table
     assert "No results yet on reviews." in text
 
 

@@ -25,13 +25,17 @@ COLOURS = 6  # of systems in plots
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A number of a table, its shade in the column's colour scale, whether it shares the first rank, and its marks."""
+    """A number of a table, its shade in the column's colour scale, whether it shares the first rank, and its marks.
+
+    `beside` is the naturalness where the number is the preference on a task.
+    """
 
     text: str
     shade: str = ""
     best: bool = False
     trained_on: bool = False
     unmoved: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +289,9 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
             shade = f"h{round((SHADES - 1) * (within_scale - low) / max(high - low, LEAST_SPAN))}"
         is_best = contested and row.task_ranks.get(task.name) == 1
         cell = row.cells.get(task.name)
-        shades.append(Shade(figure(value, "z.1f"), shade, is_best, unmoved=cell is not None and _is_unmoved(cell)))
+        unmoved = cell is not None and _is_unmoved(cell)
+        beside = "" if cell is None or cell.naturalness is None else figure(cell.naturalness.mean, "z.1f")
+        shades.append(Shade(figure(value, "z.1f"), shade, is_best, unmoved=unmoved, beside=beside))
     return shades
 
 
