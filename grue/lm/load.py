@@ -73,16 +73,25 @@ EXTRA_OUTPUTS = ("output_attentions", "output_hidden_states", "output_router_log
 
 
 def weights_id(name: str, revision: str = "") -> str:
-    """Return what identifies a model's weights: the sha256 of a file or a folder, or a hub id and its revision.
+    """Return what identifies a model's weights: the sha256 of a file or a folder, or a hub id and its commit.
 
-    A file or folder is reread once it has changed. `name` is as in `locate_model`.
+    A file or folder is reread once it has changed. `name` is as in `locate_model`. Of a hub model that can neither be
+    found here nor reached, which can be planned but not loaded, it has the branch in place of the commit.
     """
     if source := source_sha256(name):
         return source
     state = state_of(name)
     if not state:
-        return f"{name}@{revision or 'main'}"
+        return f"{name}@{_commit(name, revision) or revision or 'main'}"
     return files.sha256_json({path.name: sha256_of(path) for path, _, _ in state})
+
+
+def _commit(name: str, revision: str) -> str:
+    try:
+        folder = model_folder(name, revision, weights=False)
+    except Unavailable:
+        return ""
+    return folder.name if folder.parent.name == "snapshots" else ""
 
 
 def state_of(name: str) -> FolderState:

@@ -175,6 +175,17 @@ def test_of_a_hub_model_only_safetensors_are_downloaded(saved, hub, waited, tmp_
     loading.load_language_model("causal", "some/model")
 
 
+def test_a_hub_model_is_known_by_its_commit_so_that_new_weights_are_another_model(saved, hub, waited):
+    content = {path.name: path.read_bytes() for path in saved.iterdir()}
+    hub.add("models", "some/model", content)
+    assert loading.weights_id("some/model") == f"some/model@{hub_server.HEAD_COMMIT}"
+    hub.add("models", "some/model", content, commit="2" * 40)
+    assert loading.weights_id("some/model") == f"some/model@{'2' * 40}" == loading.weights_id("some/model", "2" * 40)
+    hub.revisions.clear()  # without a connection it is the commit of the cache, which is loaded
+    assert loading.weights_id("some/model") == f"some/model@{'2' * 40}"
+    assert loading.weights_id("some/other") == "some/other@main"
+
+
 def test_a_tasks_model_that_is_only_pickled_is_converted_and_no_code_in_it_runs(
     saved, hub, waited, tmp_path, monkeypatch
 ):
