@@ -258,7 +258,7 @@ class RolloutConfig(RewardedConfig):
     kl_coefficient: Annotated[float, NON_NEGATIVE] = 0.1
     kl_target: Annotated[float | None, POSITIVE] = None
     kl_controller: Annotated[Literal["rl4lms", "ziegler"], Paper("rl4lms")] = "rl4lms"
-    kl_gain: Annotated[float, Paper("0.2; its code 0.1")] = 0.1
+    kl_gain: Annotated[float, Bounds(least=0.0, below=5.0), Paper("0.2; its code 0.1")] = 0.1
     kl_horizon: Annotated[int, POSITIVE] = 10_000
     kl_over: Annotated[Literal["support", "vocabulary"], Paper("vocabulary")] = "support"
     ratio_over: Literal["support", "vocabulary"] = "support"
@@ -270,6 +270,12 @@ class RolloutConfig(RewardedConfig):
         yield from RewardedConfig.problems(self)
         if self.mass_coefficient and self.mask is None:
             yield "mass_coefficient applies only to a mask; set mask, or leave it out."
+        ziegler = self.kl_target is not None and self.kl_controller == "ziegler"
+        if ziegler and self.rollouts >= 5 * self.kl_horizon:  # an update changes β by up to a fifth of their ratio
+            yield (
+                f"kl_horizon {self.kl_horizon} is so short for {self.rollouts} rollouts that kl_coefficient could fall "
+                f"to 0 or below in one update; set kl_horizon above {self.rollouts // 5}."
+            )
 
     def idle(self) -> Iterator[tuple[str, str]]:
         """Yield settings that do nothing; see `Common.idle`."""
