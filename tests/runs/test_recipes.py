@@ -108,7 +108,11 @@ def test_values_that_cannot_be_are_refused(refused):
 def test_no_controller_that_is_accepted_can_make_the_penalty_a_reward():
     longest = {"kl_target": 0.5, "kl_controller": "ziegler", "kl_horizon": 13}
     rollouts = make_config(task(), "ppo", longest).rollouts
-    assert formulas.ziegler_kl_step(0.1, 0.0, 0.5, rollouts, 12) <= 0.0 < formulas.ziegler_kl_step(0.1, 0.0, 0.5, rollouts, 13)
+    assert (
+        formulas.ziegler_kl_step(0.1, 0.0, 0.5, rollouts, 12)
+        <= 0.0
+        < formulas.ziegler_kl_step(0.1, 0.0, 0.5, rollouts, 13)
+    )
     assert formulas.rl4lms_kl_step(0.1, 0.0, 0.5, 5.0) == 0.0
 
 
