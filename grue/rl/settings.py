@@ -73,7 +73,8 @@ class Common(ModelSettings):
 
         They are refused if a user sets them, but not if a recipe or a preset does.
         """
-        yield from ()
+        if not self.lora_rank:
+            yield "lora_alpha", "lora_alpha does nothing where lora_rank is 0; set lora_rank, or leave it out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

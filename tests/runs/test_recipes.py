@@ -125,6 +125,7 @@ def test_what_does_nothing_is_refused_where_the_user_sets_it(refused):
         ("dpo", {"mask": "top_k", "top_p": 0.5}),
         ("nlpo", {"mask": "top_k", "mask_updates": 2}, {"mask": "top_k", "mask_source": "frozen"}, {"top_k": 5}),
         ("nlpo", {"mask": "learned_top_k", "top_p": 0.5}, {"mask_source": "frozen", "mask_updates": 2}),
+        ("supervised", {"lora_alpha": 32.0}),
     ):
         for overrides in idle:
             with refused(ConfigError):
