@@ -137,7 +137,7 @@ class RewardedConfig(Common):
     mask: Annotated[MaskName | None, Paper("learned_top_p, of NLPO")] = None
     top_p: Annotated[float, UNIT] = 0.9
     top_k: Annotated[int, POSITIVE] = 50
-    min_tokens_to_keep: Annotated[int, Paper("1; its code 100")] = 1
+    min_tokens_to_keep: Annotated[int, POSITIVE, Paper("1; its code 100")] = 1
     always_open: Literal["end", "special"] = "end"
     mask_updates: Annotated[int, POSITIVE] = 5
     mask_source: Annotated[Literal["periodic", "frozen"], Paper("periodic; its code frozen")] = "periodic"
@@ -315,7 +315,7 @@ class ActorCriticConfig(RolloutConfig):
     value_model: Annotated[Literal["separate", "shared"], Paper("separate")] = "separate"
     value_start: Literal["zero", "regression"] = "zero"
     value_learning_rate: Annotated[float | None, POSITIVE] = None
-    value_coefficient: Annotated[float, Paper("0.5")] = 0.5
+    value_coefficient: Annotated[float, NON_NEGATIVE, Paper("0.5")] = 0.5
     value_clip: Annotated[float | None, POSITIVE] = None
     whiten_advantages: bool = True
     normalize_rewards: bool = False

@@ -99,6 +99,7 @@ def test_values_that_cannot_be_are_refused(refused):
         ("trpo", {"trust_region": 0.0}, {"supervised_coefficient": 0.1}, {"mass_coefficient": 0.1}),
         ("ppo", {"kl_target": 0.5, "kl_gain": 5.0}, {"kl_target": 0.5, "kl_gain": -0.1}),
         ("ppo", {"kl_target": 0.5, "kl_controller": "ziegler", "kl_horizon": 12}),
+        ("nlpo", {"value_coefficient": -0.5}, {"min_tokens_to_keep": 0}),
     ):
         for overrides in wrong:
             with refused(ConfigError):
