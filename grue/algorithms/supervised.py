@@ -39,7 +39,7 @@ def update(trainer: Trainer, state: TrainState, config: SupervisedConfig, n: int
         prompts, responses = encode_pairs(trainer, trainer.pairs[rows])
         tokens, episodes = tokens + int(responses.mask.sum()), episodes + len(rows)
         all_rows, weights = torch.arange(len(rows)), responses.mask.float()
-        losses_of = partial(pair_losses, trainer, prompts, responses)
+        losses_of = partial(pair_losses, trainer, prompts, responses, chunk=config.log_prob_chunk)
         with recomputing(state.policy):
             measured = minibatch_gradient(trainer, all_rows, weights, losses_of, config.micro_batch_size)
         losses.append(measured["loss/total"])

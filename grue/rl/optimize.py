@@ -22,6 +22,7 @@ from grue.lm import distributions
 from grue.lm.adapters import dropping_out, recomputing
 from grue.lm.distributed import DistributedContext
 from grue.lm.forward import forward
+from grue.lm.log_probs import token_log_probs
 from grue.lm.seeds import derived_seed, generator
 from grue.lm.sharding import whole
 from grue.lm.tokens import Tokens, encode_prompts, encode_responses, length_batches
@@ -237,12 +238,19 @@ def encode_pairs(trainer: Trainer, pairs: Tensor) -> tuple[Tokens, Tokens]:
 
 
 def pair_losses(
-    trainer: Trainer, prompts: Tokens, responses: Tokens, rows: Tensor, weight: float = 1.0
+    trainer: Trainer, prompts: Tokens, responses: Tokens, rows: Tensor, weight: float = 1.0, chunk: int = 0
 ) -> dict[str, Tensor]:
-    """Return the sum over the tokens of some pairs of the negative log-likelihood, times `weight`."""
-    targets = responses.rows(rows)
+    """Return the sum over the tokens of some pairs of the negative log-likelihood, times `weight`.
+
+    `chunk` is the setting `log_prob_chunk`.
+    """
+    read, targets = prompts.rows(rows), responses.rows(rows)
+    if chunk:
+        with trainer.autocast():
+            scores = token_log_probs(trainer.policy, read, targets, 1.0, chunk=chunk, want_plain=False)
+        return {"loss": -weight * scores.restricted.sum()}
     with trainer.autocast():
-        logits, _ = forward(trainer.policy, prompts.rows(rows), targets)
+        logits, _ = forward(trainer.policy, read, targets)
     log_probs = distributions.log_probs(logits, targets.ids).masked_fill(~targets.mask, 0.0)
     return {"loss": -weight * log_probs.sum()}
 
@@ -257,7 +265,8 @@ def supervised_gradient(
     chance = generator(trainer.seed, "references", n, step)
     pairs = trainer.pairs[torch.randint(len(trainer.pairs), (count,), generator=chance)]
     prompts, responses = encode_pairs(trainer, pairs)
-    losses_of = partial(pair_losses, trainer, prompts, responses, weight=config.supervised_coefficient)
+    weight, chunk = config.supervised_coefficient, config.log_prob_chunk
+    losses_of = partial(pair_losses, trainer, prompts, responses, weight=weight, chunk=chunk)
     rows, weights = torch.arange(count), responses.mask.float()
     with recomputing(state.policy):
         return minibatch_gradient(trainer, rows, weights, losses_of, config.micro_batch_size)["loss/total"]

@@ -73,7 +73,8 @@ class Common(ModelSettings):
 
         They are refused if a user sets them, but not if a recipe or a preset does.
         """
-        yield from ()
+        if not self.lora_rank:
+            yield "lora_alpha", "lora_alpha does nothing where lora_rank is 0; set lora_rank, or leave it out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,7 @@ class RewardedConfig(Common):
     mask: Annotated[MaskName | None, Paper("learned_top_p, of NLPO")] = None
     top_p: Annotated[float, UNIT] = 0.9
     top_k: Annotated[int, POSITIVE] = 50
-    min_tokens_to_keep: Annotated[int, Paper("1; its code 100")] = 1
+    min_tokens_to_keep: Annotated[int, POSITIVE, Paper("1; its code 100")] = 1
     always_open: Literal["end", "special"] = "end"
     mask_updates: Annotated[int, POSITIVE] = 5
     mask_source: Annotated[Literal["periodic", "frozen"], Paper("periodic; its code frozen")] = "periodic"
@@ -258,7 +259,7 @@ class RolloutConfig(RewardedConfig):
     kl_coefficient: Annotated[float, NON_NEGATIVE] = 0.1
     kl_target: Annotated[float | None, POSITIVE] = None
     kl_controller: Annotated[Literal["rl4lms", "ziegler"], Paper("rl4lms")] = "rl4lms"
-    kl_gain: Annotated[float, Paper("0.2; its code 0.1")] = 0.1
+    kl_gain: Annotated[float, Bounds(least=0.0, below=5.0), Paper("0.2; its code 0.1")] = 0.1
     kl_horizon: Annotated[int, POSITIVE] = 10_000
     kl_over: Annotated[Literal["support", "vocabulary"], Paper("vocabulary")] = "support"
     ratio_over: Literal["support", "vocabulary"] = "support"
@@ -270,6 +271,12 @@ class RolloutConfig(RewardedConfig):
         yield from RewardedConfig.problems(self)
         if self.mass_coefficient and self.mask is None:
             yield "mass_coefficient applies only to a mask; set mask, or leave it out."
+        ziegler = self.kl_target is not None and self.kl_controller == "ziegler"
+        if ziegler and self.rollouts >= 5 * self.kl_horizon:  # an update changes β by up to a fifth of their ratio
+            yield (
+                f"kl_horizon {self.kl_horizon} is so short for {self.rollouts} rollouts that kl_coefficient could fall "
+                f"to 0 or below in one update; set kl_horizon above {self.rollouts // 5}."
+            )
 
     def idle(self) -> Iterator[tuple[str, str]]:
         """Yield settings that do nothing; see `Common.idle`."""
@@ -308,7 +315,7 @@ class ActorCriticConfig(RolloutConfig):
     value_model: Annotated[Literal["separate", "shared"], Paper("separate")] = "separate"
     value_start: Literal["zero", "regression"] = "zero"
     value_learning_rate: Annotated[float | None, POSITIVE] = None
-    value_coefficient: Annotated[float, Paper("0.5")] = 0.5
+    value_coefficient: Annotated[float, NON_NEGATIVE, Paper("0.5")] = 0.5
     value_clip: Annotated[float | None, POSITIVE] = None
     whiten_advantages: bool = True
     normalize_rewards: bool = False

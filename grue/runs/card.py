@@ -117,7 +117,8 @@ def _usage(task: Task) -> str:
     return f"""\
 ```python
 from transformers import AutoTokenizer, {auto}
-tokenizer, model = AutoTokenizer.from_pretrained("."), {auto}.from_pretrained(".")
+tokenizer = AutoTokenizer.from_pretrained(".", truncation_side="{task.prompt.truncation}")
+model = {auto}.from_pretrained(".")
 inputs = tokenizer(["the prompt"], truncation=True, max_length={task.prompt.max_tokens}, return_tensors="pt")
 output = model.generate(**inputs{stop})
 print(tokenizer.decode({answer}, skip_special_tokens=True))

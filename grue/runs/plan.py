@@ -205,7 +205,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
         last = stage == stages[-1]
         name = algorithm if last else stage  # a warm start keeps its algorithm's name, and with it its recipe
         overrides = {key: value for key, value in request.settings.items() if last or key in OF_ALL_STAGES}
-        config = make_config(task, name, overrides, request.preset if last else None)
+        config = make_config(task, name, overrides, request.preset if last else None, encoder=family == "seq2seq")
         if config.precision == "auto":
             model = Backbone(family, str(start or backbone)) if start or backbone else task.backbone
             config = replace(config, precision="bfloat16" if bfloat16_pays(task, config, model) else "float32")

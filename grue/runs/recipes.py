@@ -32,8 +32,12 @@ OTHER_NAMES: Mapping[str, str] = {
 """What other libraries call a setting → its name here, where spelling does not suggest it."""
 
 
-def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset: str | None = None) -> Common:
+def make_config(
+    task: Task, algorithm: str, overrides: Mapping[str, Any], preset: str | None = None, encoder: bool = False
+) -> Common:
     """Return the settings of an algorithm on a task: default < recipe < preset < overrides.
+
+    `encoder` is as for `checked_settings`.
 
     All reinforcement learners share the recipe `[recipes.rl]`, each using the keys it knows; its own recipe
     overrides it, and the recipes of a warm start, `[recipes."supervised+rl"]` and `[recipes."supervised+ppo"]`, both.
@@ -62,7 +66,7 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
         sampled = from_dict(card.settings, values, where)
         unread = sampled.unread if isinstance(sampled, ScoredConfig) else frozenset()
         values = {key: value for key, value in values.items() if key in overrides or key not in unread}
-    settings = checked_settings(card.settings, values, task, where)
+    settings = checked_settings(card.settings, values, task, where, encoder)
     defaults = {field.name: field.default for field in fields(settings)}
     for name, problem in settings.idle():
         if name in overrides and getattr(settings, name) != defaults[name]:
@@ -84,22 +88,26 @@ def settings_called(name: str) -> list[str]:
     return same or get_close_matches(name, sorted(names), n=1, cutoff=0.85)
 
 
-def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Task, where: str) -> Common:
+def checked_settings(
+    settings: type[Common], values: Mapping[str, Any], task: Task, where: str, encoder: bool = False
+) -> Common:
     """Return values as an algorithm's settings on a task; missing ones have their defaults.
+
+    `encoder` says that the run starts from a model with an encoder, whatever the task's backbone is.
 
     Raises:
         ConfigError: A key is unknown to the algorithm, or a value is invalid; the message begins with `where`.
     """
     config = from_dict(settings, values, where)
     named = malformed(config) if isinstance(config, RewardedConfig) else ()
-    for problem in (*named, *config.problems(), *_problems_on(task, config)):
+    for problem in (*named, *config.problems(), *_problems_on(task, config, encoder)):
         raise ConfigError(f"{where}: {problem}")
     return config
 
 
-def _problems_on(task: Task, config: Common) -> Iterator[str]:
+def _problems_on(task: Task, config: Common, encoder: bool) -> Iterator[str]:
     """Yield what is wrong with settings for a task's model and the lengths of its rollouts."""
-    if config.freeze_encoder and task.backbone.family == "causal":
+    if config.freeze_encoder and task.backbone.family == "causal" and not encoder:
         yield "freeze_encoder needs an encoder; the task's backbone is a causal model."
     buffer = config.overlong_buffer if isinstance(config, RewardedConfig) else 0
     least, most = task.rollout.min_new_tokens, task.rollout.max_new_tokens

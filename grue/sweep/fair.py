@@ -145,7 +145,8 @@ class TunedRate:
     """A method's trials on a task.
 
     Attributes:
-        reached: Learning rate → the best preference on validation, 0–100, or reward on a task without preference.
+        reached: Learning rate → the preference on validation, 0–100, of the policy that the trial kept (`keep`); the
+            reward on a task without preference.
     """
 
     source: str
@@ -165,9 +166,11 @@ def chosen_rates(trials: SweepGrid, runs: Path) -> list[TunedRate]:
         assert isinstance(job.entry, GridEntry)
         if "learning_rate" in job.entry.set:
             log, _ = read_log(runs / job.id / LOG)
-            values = [line.get("validation/preference", line.get("validation/reward")) for _, line in log]
-            best = max(value for value in values if value is not None)
-            reached.setdefault((job.source, job.algorithm), {})[job.entry.set["learning_rate"]] = best
+            measured = [line.get("validation/preference", line.get("validation/reward")) for _, line in log]
+            values = [value for value in measured if value is not None]
+            keep = stages_of(job, load_task(job.source, trials.suite), runs)[-1].config.keep
+            rate = job.entry.set["learning_rate"]
+            reached.setdefault((job.source, job.algorithm), {})[rate] = max(values) if keep == "best" else values[-1]
     return [TunedRate(source, algorithm, values) for (source, algorithm), values in reached.items()]
 
 

@@ -55,7 +55,8 @@ def at_a_time(executor: str, jobs: int | None, threads: int, gpus: float, device
     Raises:
         ConfigError: A local run cannot have so many.
     """
-    cpus = max(1, len(os.sched_getaffinity(0)) // threads)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # macOS lacks it
+    cpus = max(1, cores // threads)
     if executor == "ray":
         return jobs or (min(cpus, max(1, int(devices / gpus))) if gpus else cpus)
     if gpus > min(1, devices):

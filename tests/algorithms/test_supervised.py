@@ -66,3 +66,14 @@ def test_training_without_references_is_refused(tmp_path, refused):
     run.trainer.examples = [type(e)(e.id, e.prompt, ()) for e in run.trainer.examples]
     with refused(TrainingError):
         tiny.updated(run)
+
+
+@pytest.mark.parametrize("chunk", [0, 2])
+def test_logits_in_chunks_are_never_all_held(tmp_path, monkeypatch, chunk):
+    run, sizes = tiny.run("causal", "supervised", tmp_path, epochs=1, log_prob_chunk=chunk), []
+    monkeypatch.setattr(runs.Run, "_validate", lambda *ignored: None)  # which decodes
+    monkeypatch.setattr(runs.Run, "_keep", lambda *ignored: None)
+    head = run.trainer.policy.get_output_embeddings()
+    head.register_forward_hook(lambda module, inputs, logits: sizes.append(logits.numel()))
+    tiny.train(run)
+    assert sizes and (set(sizes) == {0}) == bool(chunk), "with chunks, the head gives none beside them"

@@ -188,9 +188,9 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
     exact = gradient([1 / total] * 9)
     biased = gradient([1 / (9 * len(said)) for _, said in rows])
     assert float((exact - biased).norm()) > 0.02 * float(exact.norm())
-    for size in (64, 4, 1):
+    for size, chunk in ((64, 0), (4, 0), (1, 0), (4, 3)):
         run.trainer.policy.zero_grad()
-        parts = partial(optimisation.pair_losses, run.trainer, prompts, responses)
+        parts = partial(optimisation.pair_losses, run.trainer, prompts, responses, chunk=chunk)
         optimisation.minibatch_gradient(run.trainer, torch.arange(9), responses.mask.float(), parts, size)
         found = torch.cat([p.grad.flatten() for p in run.trainer.policy.parameters()])
         assert float((found - exact).norm()) < 1e-5 * float(exact.norm())

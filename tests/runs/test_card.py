@@ -12,7 +12,7 @@ from grue.lm.checkpoint import CheckpointManifest, save_checkpoint
 from grue.runs.card import card
 from grue.tasks import Source
 
-tiny, hub = late("support.tiny"), late("huggingface_hub")
+tiny, hub, tokens = late("support.tiny"), late("huggingface_hub"), late("grue.lm.tokens")
 
 MANIFEST = CheckpointManifest(
     suite="tests",
@@ -116,7 +116,10 @@ def test_the_code_on_the_card_runs(tmp_path, monkeypatch, capsys):
         folder = tmp_path / family
         save_checkpoint(folder, tiny.model(family), tiny.tokenizer(family), MANIFEST, task.decoding, readme)
         code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
-        assert len(code.splitlines()) == 5
+        assert len(code.splitlines()) == 6
         monkeypatch.chdir(folder)
-        exec(code.replace("the prompt", "the dog sees"), {})
+        asked, pasted = "the dog sees " * 5, {}
+        exec(code.replace("the prompt", asked), pasted)
+        shown = tokens.encode_prompts(tiny.model(family), tiny.tokenizer(family), [asked], task.prompt).lists()
+        assert pasted["inputs"]["input_ids"].tolist() == shown, "long prompts are cut as the task cuts them"
         assert set(capsys.readouterr().out.split()) <= set(tiny.WORDS) | {"<unk>"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from support.late import lates
+from support.late import late, lates
 
 from grue import files
 from grue.algorithms import BUILT_IN
@@ -20,6 +20,7 @@ from grue.runs.request import RunRequest
 from grue.task_files import load_task
 
 tiny, rl, training, distributed = lates("support.tiny grue.rl.trainer grue.runs.train grue.lm.distributed")
+formulas = late("grue.rl.functional")
 
 
 @pytest.fixture(autouse=True)
@@ -96,10 +97,24 @@ def test_values_that_cannot_be_are_refused(refused):
         ("grpo", {"rollouts": 30, "minibatch_size": 30}),
         ("ppo", {"freeze_encoder": True}, {"lora_rank": -1}),
         ("trpo", {"trust_region": 0.0}, {"supervised_coefficient": 0.1}, {"mass_coefficient": 0.1}),
+        ("ppo", {"kl_target": 0.5, "kl_gain": 5.0}, {"kl_target": 0.5, "kl_gain": -0.1}),
+        ("ppo", {"kl_target": 0.5, "kl_controller": "ziegler", "kl_horizon": 12}),
+        ("nlpo", {"value_coefficient": -0.5}, {"min_tokens_to_keep": 0}),
     ):
         for overrides in wrong:
             with refused(ConfigError):
                 make_config(task(), algorithm, overrides)
+
+
+def test_no_controller_that_is_accepted_can_make_the_penalty_a_reward():
+    longest = {"kl_target": 0.5, "kl_controller": "ziegler", "kl_horizon": 13}
+    rollouts = make_config(task(), "ppo", longest).rollouts
+    assert (
+        formulas.ziegler_kl_step(0.1, 0.0, 0.5, rollouts, 12)
+        <= 0.0
+        < formulas.ziegler_kl_step(0.1, 0.0, 0.5, rollouts, 13)
+    )
+    assert formulas.rl4lms_kl_step(0.1, 0.0, 0.5, 5.0) == 0.0
 
 
 def test_what_does_nothing_is_refused_where_the_user_sets_it(refused):
@@ -111,6 +126,7 @@ def test_what_does_nothing_is_refused_where_the_user_sets_it(refused):
         ("dpo", {"mask": "top_k", "top_p": 0.5}),
         ("nlpo", {"mask": "top_k", "mask_updates": 2}, {"mask": "top_k", "mask_source": "frozen"}, {"top_k": 5}),
         ("nlpo", {"mask": "learned_top_k", "top_p": 0.5}, {"mask_source": "frozen", "mask_updates": 2}),
+        ("supervised", {"lora_alpha": 32.0}),
     ):
         for overrides in idle:
             with refused(ConfigError):

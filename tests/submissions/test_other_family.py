@@ -57,12 +57,17 @@ def test_its_row_passes_the_checks_and_is_made_again(made, tmp_path):
 
 def test_the_other_way_round_a_model_made_elsewhere_answers_and_is_trained(tmp_path):
     few = {key: tiny_row.SETTINGS[key] for key in ("learning_rate", "updates", "rollouts", "validation_examples")}
-    few |= {"minibatch_size": 8, "samples_per_prompt": 4}
+    few |= {"minibatch_size": 8, "samples_per_prompt": 4, "freeze_encoder": True}
     with tiny_row.few_examples():
         assert grue.evaluate("mini:seq2seq", "imdb", runs=tmp_path).system["family"] == "seq2seq"
         assert "family" not in grue.evaluate("null", "imdb", runs=tmp_path).system
-        made = grue.train("imdb", "grpo", backbone="mini:seq2seq", runs=tmp_path, **few)
+        made = grue.train("imdb", "grpo", backbone="mini:seq2seq", runs=tmp_path, system="ours", **few)
         assert grue.evaluate(made).counts["scored"] == tiny_row.FEW
+        said = replace(tiny_row.SAID, algorithm="grpo", backbone="mini:seq2seq", seeds=(1,))
+        packing.pack([collect.read_run(made.folder)], said, tmp_path / "rows")
+        row = tmp_path / "rows/mini/ours"
+        done = commands.grue("submit", "retrain", row, "--seed", 1, "--runs", tmp_path / "again")
+    assert re.match("imdb seed 1: (100.0% equal texts\n|equal texts \\(equal weights)", done.stdout)
 
 
 def test_a_fixed_encoder_cannot_be_asked_of_a_model_without_one(refused):

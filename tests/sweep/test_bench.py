@@ -175,6 +175,19 @@ def test_the_rate_that_validated_best_is_taken_on_its_task(tmp_path):
     assert chosen["imdb", "supervised"].entry.set == {}
 
 
+@pytest.mark.parametrize(("keep", "reached"), [("last", [30.0, 35.0]), ("best", [40.0, 40.0])])
+def test_a_rate_is_judged_by_the_policy_that_its_run_keeps(tmp_path, keep, reached):
+    grid = fair_grid(SweepGrid(tasks=("imdb",), seeds=(1,)), ["ppo"], settings={"keep": keep})
+    trials, ends = trial_grid(grid, 2), iter([30.0, 35.0])
+    for job in plan_jobs(trials):
+        if "learning_rate" in job.entry.set:
+            log = [{"update": 0, "validation/preference": 40.0}, {"update": 1, "seconds": 1.0}]
+            end = {"update": 1, "validation/preference": next(ends)}
+            files.write_jsonl(tmp_path / job.id / "train.jsonl", [*log, end, {"finished": True}])
+    (choice,) = chosen_rates(trials, tmp_path)
+    assert list(choice.reached.values()) == reached, "the start, at 40, is no policy that a run with keep = last has"
+
+
 def test_a_result_without_a_metric_that_could_not_be_computed_ends_the_comparison_with_a_reason(tmp_path):
     task = load_task(str(small_task(tmp_path)))
     grid = fair_grid(SweepGrid(tasks=(str(tmp_path / "commongen.toml"),)), ["copy", "oracle"], models=[CAUSAL])

@@ -126,6 +126,9 @@ def test_as_many_runs_go_at_a_time_as_there_are_cores_for_their_threads_and_gpus
     for gpus, devices in ((2.0, 2), (0.5, 0)):
         with pytest.raises(ConfigError, match=f"has {devices} GPUs, and a run on it takes one at most"):
             run.at_a_time("local", None, 1, gpus, devices)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assert run.at_a_time("local", None, 2, 0.0, 0) == 4
 
 
 def test_a_finished_run_on_other_data_is_refused_and_a_dry_run_says_so(fake, tmp_path, monkeypatch):

@@ -89,7 +89,9 @@ def plan_retraining(target: Target, runs: Path, download: bool = False, most: in
 def _plan(target: Target, stage: Stage, runs: Path, init: Path | None, download: bool) -> Plan:
     task, where = target.task, f"{target.configuration}: {stage.algorithm}"
     settings = find_card(stage.algorithm.split("+")[-1]).settings
-    config = checked_settings(settings, stage.config, task, where)
+    backbone = _backbone(stage, task, where, download)
+    encoder = (backbone or task.backbone).family == "seq2seq"
+    config = checked_settings(settings, stage.config, task, where, encoder)
     for name, largest in LARGEST.items():
         if getattr(config, name) > largest:
             raise SubmissionError(f"{where}: {name} is {getattr(config, name):,}; at most {largest:,} is trained here.")
@@ -103,7 +105,7 @@ def _plan(target: Target, stage: Stage, runs: Path, init: Path | None, download:
         system="",
         folder=runs,
         init=init,
-        backbone=_backbone(stage, task, where, download),
+        backbone=backbone,
     )
     for noun, recorded, now in (
         ("the task", stage.task_hash, task.hash),
