@@ -50,7 +50,7 @@ def test_with_one_seed_p_and_interval_are_those_of_all_exchanges_of_outputs():
     assert (found.interval.low, found.interval.high) == pytest.approx((centre - half, centre + half), abs=0.05)
 
 
-@pytest.mark.parametrize("count", (8, 12, 200))
+@pytest.mark.parametrize("count", [8, 12, 200])
 def test_the_interval_of_few_examples_is_as_wide_as_students(count):
     gaps = np.random.default_rng(3).normal(1.0, 2.0, count)
     found = difference(one_seed(gaps), one_seed(np.zeros(count)), [float(gaps.mean())], [0.0], fresh())
