@@ -36,8 +36,8 @@ def score(
 
     Args:
         predictions: A file of {"id": …, "text": …} lines (with `references`: plain text, one per line; with
-            `own_examples` also without ids, in their order), id → text, or one for each example: texts in their order,
-            or `Prediction`s or {"id": …, "text": …} in any.
+            `own_examples` also without ids, if these have none either), id → text, or one for each example: texts in
+            their order, or `Prediction`s or {"id": …, "text": …} in any.
         task: The task; or give `own_examples` or `references`.
         split: The split of the task, or the path of a file of rows. [default: its evaluation split]
         limit: Score only the first so many examples, as `generate` and `evaluate` take them.
@@ -90,6 +90,12 @@ def score(
         counted = f"{predictions}: {len(answers)} lines" if read_first is not None else f"{len(answers)} predictions"
         raise SubmissionError(
             f"{counted}, but {references[0]} has {len(loaded)}; write one prediction for each reference."
+        )
+    if own_examples is not None and read_first and not {one.id for one in read_first} & {one.id for one in loaded}:
+        raise SubmissionError(
+            f"{predictions}: no id of its {len(read_first):,} predictions is that of an example, such as "
+            f"{loaded[0].id!r}; lines without ids, as of plain text, have their numbers as ids. Write one "
+            '{"id": …, "text": …} per line, or leave the ids out of the examples, too.'
         )
     if of_task is None or split is None:
         return score_examples(specs, loaded, answers, progress=progress)
