@@ -46,7 +46,7 @@ def evaluate(
     task: AnyTask | None = None,
     *,
     seeds: str | Sequence[int] | None = None,
-    split: str | None = None,
+    split: str | Path | None = None,
     limit: int | None = None,
     batch_size: int = 64,
     frontier: str | Path | None = None,
@@ -118,7 +118,7 @@ def evaluate(
             each.task,
             evaluated,
             folder,
-            split=split,
+            split=None if split is None else str(split),
             limit=limit,
             batch_size=batch_size,
             data_dir=optional_path(data_dir),
@@ -269,7 +269,7 @@ def generate(
     temperature: float | None = None,
     seed: int | None = None,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     limit: int | None = None,
     batch_size: int = 64,
     data_dir: str | Path | None = None,
@@ -311,7 +311,7 @@ def generate(
     require_plain(system)
     if system.model is None or system.tokenizer is None:
         raise ConfigError(f"{system.name} has no model; `grue evaluate --baseline {system.name}` writes its answers.")
-    split = split or (of_task.data.evaluation if samples is None else of_task.data.reward_split)
+    split = str(split or (of_task.data.evaluation if samples is None else of_task.data.reward_split))
     answered = load_examples(of_task, split, optional_path(data_dir), offline).examples[:limit]
     shown, file = Path(split).name if is_file(of_task, split) else split, file_id(of_task, split)
     written = (of_task, system, answered, Path(output))

@@ -22,7 +22,7 @@ def score(
     task: AnyTask | None = None,
     *,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     limit: int | None = None,
     own_examples: str | Path | Sequence[Example] | None = None,
     references: Sequence[str | Path] = (),
@@ -66,6 +66,13 @@ def score(
             'metrics=["meteor", "rougeL"] in Python.'
         )
     refuse_text(metrics=metrics, references=references)
+    metrics = None if metrics is None else list(metrics)
+    for name in metrics or ():
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"metrics: {name!r} is no name; a function of (examples, texts) in a file of yours is named "
+                "'module:function'."
+            )
     if metrics is not None and not metrics:
         raise ConfigError("metrics is empty: name at least one, or give None for the task's.")
     limit = None if limit is None else check_number("limit", limit)
@@ -76,7 +83,7 @@ def score(
     read_first = read(Path(predictions)) if isinstance(predictions, str | Path) else None
     loaded: Sequence[Example]
     if of_task is not None:
-        split = split or of_task.data.evaluation
+        split = str(split or of_task.data.evaluation)
         loaded = examples(of_task, split, data_dir=data_dir, offline=offline)
     elif isinstance(own_examples, str | Path):
         loaded = reading.read_examples(Path(own_examples))
@@ -101,7 +108,7 @@ def score(
         return score_examples(specs, loaded, answers, progress=progress)
     # By default, metrics that this machine cannot compute are left out and reported.
     skip = metrics is None
-    return score_predictions(of_task, split, loaded, answers, specs, skip_unavailable=skip, progress=progress)
+    return score_predictions(of_task, str(split), loaded, answers, specs, skip_unavailable=skip, progress=progress)
 
 
 def _answers(predictions: Any, loaded: Sequence[Example]) -> list[Prediction]:

@@ -307,3 +307,5 @@ def test_predictions_of_python_are_given_as_what_is_at_hand(refused):
     assert "Score(metric='rouge1', axis='none', value=1.0" in shown and len(shown) < 400
     with refused(ConfigError):
         score(["x", "y"], own_examples=PAIR, metrics="rouge1")
+    with refused(ConfigError):
+        score(["x", "y"], own_examples=PAIR, metrics=[len])
