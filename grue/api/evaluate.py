@@ -15,7 +15,7 @@ from grue.evaluation.endpoint import Endpoint
 from grue.evaluation.rewards import RewardFunction, give_name
 from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, results_folder, seeds_in
 from grue.records import BASELINES, Result, check_number, check_seed, check_system_name
-from grue.tasks import Task
+from grue.tasks import Task, split_of
 
 if TYPE_CHECKING:
     from grue.evaluation.systems import System
@@ -107,6 +107,8 @@ def evaluate(
                 f"A Subject is a whole system on a task: {', '.join(names)} would say another; give that to "
                 "`grue.api.evaluate.subject`, which makes one."
             )
+        if split is not None and file_id(each.task, str(split)) is None:
+            split_of(each.task, str(split))  # before it is compared with that of a finished evaluation
         from grue.evaluation import evaluate as evaluation  # imports torch, so only after the names are checked
 
         folder, evaluated = optional_path(output) or each.folder, each.system

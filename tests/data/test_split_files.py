@@ -50,12 +50,15 @@ def test_rows_become_examples_as_those_of_a_split_do(write):
     assert len(loaded(write(*ROWS[:2], name=name)).examples) == 2, "another content is another split"
 
 
-def test_python_takes_the_path_of_a_file_of_rows(write, tmp_path):
+def test_python_takes_the_path_of_a_file_of_rows(write, tmp_path, refused):
     rows = write(*ROWS)
     found = api.examples(TASK, rows)
     assert found[0].references == ("A zebra fries one eggs.",)
     evaluated = api.evaluate("oracle", TASK, split=rows, output=tmp_path / "oracle")
     assert (evaluated.split, evaluated.limited) == (rows.name, True)
+    for wrong in ("tset", tmp_path / "none.jsonl"):
+        with refused(DataError):  # and not because the folder has an evaluation
+            api.evaluate("oracle", TASK, split=wrong, output=tmp_path / "oracle")
     answers = [example.references[0] for example in found]
     scored = api.score(answers, TASK, split=rows, metrics=["rouge1"])
     assert (scored.split, scored.scores[0].value) == (str(rows), 1.0)
