@@ -66,6 +66,11 @@ def is_named(suite: str) -> bool:
     return suite in SUITES or suite in installed_suites()
 
 
+def command_name(task: Task) -> str:
+    """Return how a command names a task: by name and suite, or by its file."""
+    return f"{task.name} --suite {task.suite}" if is_named(task.suite) else "FILE.toml"
+
+
 def task_names(suite: str) -> list[str]:
     """Return the names of a suite's tasks, sorted."""
     return sorted(path.stem for path in suite_folder(suite).glob("*.toml"))

@@ -15,7 +15,7 @@ from grue.evaluation.endpoint import Endpoint
 from grue.evaluation.rewards import RewardFunction, give_name
 from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, results_folder, seeds_in
 from grue.records import BASELINES, Result, check_number, check_seed, check_system_name
-from grue.tasks import Task
+from grue.tasks import Task, split_of
 
 if TYPE_CHECKING:
     from grue.evaluation.systems import System
@@ -46,7 +46,7 @@ def evaluate(
     task: AnyTask | None = None,
     *,
     seeds: str | Sequence[int] | None = None,
-    split: str | None = None,
+    split: str | Path | None = None,
     limit: int | None = None,
     batch_size: int = 64,
     frontier: str | Path | None = None,
@@ -107,6 +107,8 @@ def evaluate(
                 f"A Subject is a whole system on a task: {', '.join(names)} would say another; give that to "
                 "`grue.api.evaluate.subject`, which makes one."
             )
+        if split is not None and file_id(each.task, str(split)) is None:
+            split_of(each.task, str(split))  # before it is compared with that of a finished evaluation
         from grue.evaluation import evaluate as evaluation  # imports torch, so only after the names are checked
 
         folder, evaluated = optional_path(output) or each.folder, each.system
@@ -118,7 +120,7 @@ def evaluate(
             each.task,
             evaluated,
             folder,
-            split=split,
+            split=None if split is None else str(split),
             limit=limit,
             batch_size=batch_size,
             data_dir=optional_path(data_dir),
@@ -269,7 +271,7 @@ def generate(
     temperature: float | None = None,
     seed: int | None = None,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     limit: int | None = None,
     batch_size: int = 64,
     data_dir: str | Path | None = None,
@@ -311,7 +313,7 @@ def generate(
     require_plain(system)
     if system.model is None or system.tokenizer is None:
         raise ConfigError(f"{system.name} has no model; `grue evaluate --baseline {system.name}` writes its answers.")
-    split = split or (of_task.data.evaluation if samples is None else of_task.data.reward_split)
+    split = str(split or (of_task.data.evaluation if samples is None else of_task.data.reward_split))
     answered = load_examples(of_task, split, optional_path(data_dir), offline).examples[:limit]
     shown, file = Path(split).name if is_file(of_task, split) else split, file_id(of_task, split)
     written = (of_task, system, answered, Path(output))

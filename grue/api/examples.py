@@ -15,7 +15,7 @@ AnyTask = Task | str | Path
 
 def examples(
     task: AnyTask,
-    split: str | None = None,
+    split: str | Path | None = None,
     *,
     suite: str = "mini",
     data_dir: str | Path | None = None,
@@ -30,7 +30,7 @@ def examples(
         DataError: There is no such split, or its data is not available.
     """
     of_task = as_task(task, suite)
-    return load_examples(of_task, split or of_task.data.evaluation, optional_path(data_dir), offline).examples
+    return load_examples(of_task, str(split or of_task.data.evaluation), optional_path(data_dir), offline).examples
 
 
 def as_task(task: AnyTask, suite: str = "mini") -> Task:

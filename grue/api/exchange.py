@@ -127,7 +127,7 @@ def import_predictions(
     source: Source,
     *,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     filter: str | None = None,
     epoch: int | None = None,
     data_dir: str | Path | None = None,

@@ -27,7 +27,7 @@ def pairs_from_samples(
     task: AnyTask | None = None,
     *,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
     pairs: int | None = None,
@@ -65,7 +65,7 @@ def pairs_from_predictions(
     task: AnyTask,
     *,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     reward: str | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
@@ -86,7 +86,7 @@ def pairs_from_predictions(
     choice = _choice(pairs, noise, ties, seed, shares)
     of_task = as_task(task, suite)
     learned = of_task.data.reward_split
-    split = split or learned
+    split = str(split or learned)
     answered, train = (examples(of_task, name, data_dir=data_dir, offline=offline) for name in (split, learned))
     return from_predictions(
         Path(a), Path(b), of_task, answered, train, choice, Path(output), split=split, reward=reward
@@ -99,7 +99,7 @@ def pairs_from_study(
     task: AnyTask,
     *,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
     pairs: int | None = None,
@@ -117,7 +117,7 @@ def pairs_from_study(
     """
     choice = _choice(pairs, "none", ties, seed, shares)
     of_task = as_task(task, suite)
-    split = split or of_task.data.evaluation
+    split = str(split or of_task.data.evaluation)
     shown = examples(of_task, split, data_dir=data_dir, offline=offline)
     return from_study(Path(answers), of_task, shown, choice, Path(output), split=split)
 
@@ -142,7 +142,7 @@ def train_reward(
     *,
     backbone: str | Path | None = None,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
     progress: Callable[[int, int, str], None] = lambda done, total, figures: None,
@@ -192,7 +192,7 @@ def evaluate_reward(
     *,
     part: "Chosen | None" = None,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
 ) -> "Evaluation":
@@ -215,7 +215,7 @@ def task_and_split(
     path: Path,
     task: AnyTask | None,
     suite: str,
-    split: str | None = None,
+    split: str | Path | None = None,
     fallback: tuple[str, str] | None = None,
 ) -> tuple[Task, str]:
     """Return the task of a file of scored responses or pairs, and the split whose prompts it answers.
@@ -250,6 +250,6 @@ def task_and_split(
     if answered and split and Path(answered).name != Path(split).name:
         raise ConfigError(
             f"{path}: its header says that it answers prompts of the split {escaped(repr(answered))}, not of "
-            f"{split!r}; leave --split out, or choose another file."
+            f"{str(split)!r}; leave --split out, or choose another file."
         )
-    return of_task, split or answered or of_task.data.reward_split
+    return of_task, str(split or answered or of_task.data.reward_split)

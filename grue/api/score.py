@@ -22,7 +22,7 @@ def score(
     task: AnyTask | None = None,
     *,
     suite: str = "mini",
-    split: str | None = None,
+    split: str | Path | None = None,
     limit: int | None = None,
     own_examples: str | Path | Sequence[Example] | None = None,
     references: Sequence[str | Path] = (),
@@ -36,8 +36,8 @@ def score(
 
     Args:
         predictions: A file of {"id": …, "text": …} lines (with `references`: plain text, one per line; with
-            `own_examples` also without ids, in their order), id → text, or one for each example: texts in their order,
-            or `Prediction`s or {"id": …, "text": …} in any.
+            `own_examples` also without ids, if these have none either), id → text, or one for each example: texts in
+            their order, or `Prediction`s or {"id": …, "text": …} in any.
         task: The task; or give `own_examples` or `references`.
         split: The split of the task, or the path of a file of rows. [default: its evaluation split]
         limit: Score only the first so many examples, as `generate` and `evaluate` take them.
@@ -66,6 +66,13 @@ def score(
             'metrics=["meteor", "rougeL"] in Python.'
         )
     refuse_text(metrics=metrics, references=references)
+    metrics = None if metrics is None else list(metrics)
+    for name in metrics or ():
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"metrics: {name!r} is no name; a function of (examples, texts) in a file of yours is named "
+                "'module:function'."
+            )
     if metrics is not None and not metrics:
         raise ConfigError("metrics is empty: name at least one, or give None for the task's.")
     limit = None if limit is None else check_number("limit", limit)
@@ -76,7 +83,7 @@ def score(
     read_first = read(Path(predictions)) if isinstance(predictions, str | Path) else None
     loaded: Sequence[Example]
     if of_task is not None:
-        split = split or of_task.data.evaluation
+        split = str(split or of_task.data.evaluation)
         loaded = examples(of_task, split, data_dir=data_dir, offline=offline)
     elif isinstance(own_examples, str | Path):
         loaded = reading.read_examples(Path(own_examples))
@@ -91,11 +98,17 @@ def score(
         raise SubmissionError(
             f"{counted}, but {references[0]} has {len(loaded)}; write one prediction for each reference."
         )
+    if own_examples is not None and read_first and not {one.id for one in read_first} & {one.id for one in loaded}:
+        raise SubmissionError(
+            f"{predictions}: no id of its {len(read_first):,} predictions is that of an example, such as "
+            f"{loaded[0].id!r}; lines without ids, as of plain text, have their numbers as ids. Write one "
+            '{"id": …, "text": …} per line, or leave the ids out of the examples, too.'
+        )
     if of_task is None or split is None:
         return score_examples(specs, loaded, answers, progress=progress)
     # By default, metrics that this machine cannot compute are left out and reported.
     skip = metrics is None
-    return score_predictions(of_task, split, loaded, answers, specs, skip_unavailable=skip, progress=progress)
+    return score_predictions(of_task, str(split), loaded, answers, specs, skip_unavailable=skip, progress=progress)
 
 
 def _answers(predictions: Any, loaded: Sequence[Example]) -> list[Prediction]:

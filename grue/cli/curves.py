@@ -10,7 +10,7 @@ from grue import files
 from grue.cli import options
 from grue.cli.console import data_console, print_json, table
 from grue.exchange.curves import CurvesCompared, compare_curves, read_curves
-from grue.render.figures import ends, p_value
+from grue.render.figures import UNKNOWN, ends, p_value
 
 SHOWN = 12  # steps
 
@@ -55,7 +55,7 @@ def show(compared: CurvesCompared, old: str = "old", new: str = "new") -> None:
     tests = [
         (
             *(test.name, f"{test.old:.4g}", f"{test.new:.4g}", f"{test.value:+.3g}", ends(test.interval, ".3g")),
-            *(p_value(test.p), p_value(test.p_holm), f"± {test.found:.3g}"),
+            *(p_value(test.p), p_value(test.p_holm), f"± {test.found:.3g}" if test.found else UNKNOWN),
         )
         for test in compared.tests
     ]
@@ -75,5 +75,8 @@ def seen(compared: CurvesCompared) -> str:
         decided = [test.name for test in compared.tests if test.is_decided]
         return f"{' and '.join(decided)}, beyond what seeds explain (Holm p < .05)."
     seeds = f"; to decide {whole.value:+.3g} takes {whole.seeds} seeds a side" if whole.seeds else ""
-    size = f"a difference of {whole.found:.3g} in the whole curve or {end.found:.3g} at its end"
-    return f"{size} would be found about four times in five{seeds}."
+    places = ((whole, "in the whole curve"), (end, "at its end"))
+    sizes = [f"{test.found:.3g} {place}" for test, place in places if test.found]
+    if not sizes:
+        return f"there is no noise to go by where seeds do not differ{seeds}."
+    return f"a difference of {' or '.join(sizes)} would be found about four times in five{seeds}."

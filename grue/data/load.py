@@ -27,6 +27,7 @@ from grue.data.rows import Progress, Rows, no_progress
 from grue.errors import DataError
 from grue.mini import assets
 from grue.records import Example
+from grue.task_files import command_name
 from grue.tasks import FILE_ENDINGS, Source, Split, Task, split_of
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ def load_examples(
     for figure, value, expected in differences(task.data.splits[split], loaded) if loaded.checked else ():
         raise DataError(
             f"{task.suite}/{task.name}, split {split!r} of {loaded.source}@{loaded.revision}: {figure} {value}, but "
-            f"the task file says {expected}. The data set has changed, or is not whole; `grue data verify {task.name}` "
-            "compares everything."
+            f"the task file says {expected}. The data set has changed, or is not whole; `grue data verify "
+            f"{command_name(task)}` compares everything."
         )
     return loaded
 

@@ -27,6 +27,7 @@ from grue.data.scored_lines import (
 from grue.errors import ConfigError, DataError, escaped
 from grue.records import Example
 from grue.shapes import from_dict, shown
+from grue.task_files import command_name
 from grue.tasks import Task
 
 MAKE = "`grue generate --samples 8 --score` writes such a file"
@@ -259,8 +260,8 @@ def _finder(
             stated = split if made is None else made.split
             note = "" if stated == split else f" The header says that the split {escaped(repr(stated))} was answered."
             raise DataError(
-                f"{where}: {subject} is of {missing} of {task.suite}/{task.name}. `grue data export {task.name} "
-                f"--suite {task.suite} --split {escaped(split)}` shows them all.{note}"
+                f"{where}: {subject} is of {missing} of {task.suite}/{task.name}. `grue data export "
+                f"{command_name(task)} --split {escaped(split)} -o prompts.jsonl` writes them all.{note}"
             )
         if line.prompt is not None and line.prompt != example.prompt:
             raise DataError(

@@ -39,8 +39,8 @@ def notes_on_metric(
     """Yield a note if a metric cannot read references.
 
     It gave its lowest value and also gives it to exact copies of all references together, or of some that are mostly in
-    another script than a–z, but not if single texts are too short for its n-grams; or it is of words, and no blanks
-    divide those of some references.
+    another script than a–z, but not if single texts are too short for its n-grams; or it is a ROUGE, and some are in
+    another script; or it is of words, and no blanks divide those of some references.
     """
     card = CARDS.get(score.metric)
     if card is None or "references" not in card.terms or values is None:
@@ -56,7 +56,14 @@ def notes_on_metric(
             f"{score.metric} sees nothing of the references of {blind:,} of {len(examples):,} examples: exact copies "
             f"of them get {low:g}, too.{cure}"
         )
-    elif score.metric.startswith(OF_WORDS):
+    if score.metric.startswith("rouge"):
+        written_otherwise = sum(map(_is_in_other_letters, (example.references[0] for example, _ in written)))
+        if written_otherwise > blind:
+            yield (
+                f"{score.metric} reads only a–z and 0–9 and leaves out most letters of {written_otherwise:,} of "
+                f"{len(examples):,} references: what it compares is the rest, such as numbers. Take chrf."
+            )
+    elif not blind and score.metric.startswith(OF_WORDS):
         undivided = sum(bool(UNDIVIDED.search(example.references[0])) for example, _ in written)
         if undivided:
             yield (
@@ -83,6 +90,11 @@ def _unseen(score: Score, metric: Metric, written: Sequence[tuple[Example, float
 def _of_copies(metric: Metric, examples: Sequence[Example]) -> FloatArray:
     """Return the statistics of exact copies of the examples' references, [N, K]."""
     return metric.statistics(examples, [example.references[0] for example in examples])
+
+
+def _is_in_other_letters(text: str) -> bool:
+    """Whether a text has letters, at most half of them a–z."""
+    return _is_of_another_script(text) and any(map(str.isalpha, text))
 
 
 def _is_of_another_script(text: str) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from glob import glob
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +43,8 @@ class CurveTest:
         name: "whole curve" or "end".
         value: The new mean minus the old one.
         p: Of Student's t, two-sided; `p_holm` is corrected for the two numbers, or for more.
-        found: The true difference that so many seeds would find four times in five, at as much noise.
+        found: The true difference that so many seeds would find four times in five, at as much noise; 0 where seeds do
+            not differ.
         seeds: The seeds a side that would find `value`; None if there are too many to say.
     """
 
@@ -123,18 +125,24 @@ def compare_curves(
         values = [tuple(mean([curve[step] for step in counted]) for curve in side.values()) for side in (new, old)]
         contrast = Contrast(values[0], values[1], paired=paired)
         each = judge_seeds([contrast])
-        if each.value and not contrast.seed_variance > 0:  # p is that of all permutations, of which two are so far
-            permutations = math.comb(len(old) + len(new), len(new))
-            each = replace(each, p=2.0 ** (1 - len(new)) if paired else min(1.0, 2 / permutations))
+        if each.value and not contrast.seed_variance > 0:
+            each = replace(each, p=_permuted(len(old), len(new), paired))
         judged.append((name, contrast, each))
     corrected = holm([each.p for *_, each in judged])
     tests = []
     for (name, contrast, each), p in zip(judged, corrected, strict=True):
         found, seeds = smallest_difference([contrast], len(contrast.scores_a)), seeds_to_decide([contrast], each.value)
+        if each.value and not contrast.seed_variance > 0:
+            seeds = next(n for n in count(2) if len(judged) * _permuted(n, n, paired) < 1 - LEVEL)
         tests.append(CurveTest(name, each.b, each.a, each.value, each.interval, each.p, p, found, seeds))
     means = [tuple(mean([curve[step] for curve in side.values()]) for step in ordered) for side in (old, new)]
     both = (means[0], means[1])
     return CurvesCompared(figure, tuple(old), tuple(new), tuple(ordered), both, paired, tuple(tests), lower)
+
+
+def _permuted(old: int, new: int, paired: bool) -> float:
+    """Return p of seeds that differ only by their side: of all permutations, two are so far."""
+    return 2.0 ** (1 - new) if paired else min(1.0, 2 / math.comb(old + new, new))
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,9 @@ The test is approximate randomisation over examples (Noreen, "Computer-intensive
 each draw flips the sign of some examples' differences, all seeds of an example together, and adds a normal draw for the
 seeds. The sum is stretched as in Student's t, with Satterthwaite's degrees of freedom, since W is estimated from few
 seeds. If no seeds differ this is the plain randomisation test; if no examples differ it is Welch's test. The mean over
-tasks is the mean of such draws, stretched with the degrees of freedom of the whole, as the board's intervals are.
+tasks is the mean of such draws, stretched with the degrees of freedom of the whole, as the board's intervals are. The
+interval is of the same draws, around their mean; there the part of N examples is wider by √(N/(N - 1)) and by Student's
+quantile over the normal one, since it must not take the examples' spread as known.
 
 Where seed k of both systems began from the same weights, seeds are pairs: W is then s²/n of the pairs' differences, and
 if no examples differ the test is the paired t test.
@@ -23,6 +25,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -30,6 +33,7 @@ from grue.stats.intervals import FloatArray, Interval, mean, sd, student_t_p, st
 
 DRAWS = 10_000
 LEVEL = 0.95
+NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
 _SIGNS = 1 << 22  # signs drawn at once; bounds the memory
 _FIXED: FloatArray = np.empty(0)
 
@@ -126,7 +130,7 @@ class Noise:
 
     Attributes:
         null: [draws] differences if neither system were better.
-        around: [draws] deviations from the true difference.
+        around: [draws] deviations from the true difference, wider where the examples are few.
     """
 
     null: FloatArray
@@ -185,13 +189,15 @@ def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS)
     centred = compared.examples - compared.value
     at_once = max(1, _SIGNS // count)
     around, turned = np.empty(draws), np.empty(draws)
+    # Flipped signs vary as if the examples' spread were known; Student's t allows for few of them.
+    wider = math.sqrt(count / (count - 1)) * student_t_quantile((1 + LEVEL) / 2, count - 1) / NORMAL
     for start in range(0, draws, at_once):
         part = slice(start, min(draws, start + at_once))
         flips = generator.integers(0, 2, size=(part.stop - start, count), dtype=np.int8)
         around[part] = (2 * (flips @ centred) - centred.sum()) / count
         turned[part] = 2 * flips.mean(axis=1) - 1
     seeds = math.sqrt(compared.seed_variance) * generator.standard_normal(draws)
-    return Noise(around + compared.value * turned + seeds, around + seeds)
+    return Noise(around + compared.value * turned + seeds, wider * around + seeds)
 
 
 def judge(compared: Contrast, noise: Noise, generator: np.random.Generator) -> Difference:

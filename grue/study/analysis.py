@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grue.errors import DataError
+from grue.stats.calibration import share_interval
 from grue.stats.correlation import kendall, spearman
 from grue.stats.intervals import FloatArray, Interval, satterthwaite_interval
 from grue.stats.paired import difference, holm
@@ -86,7 +87,7 @@ class Duel:
         same: Number of items for which both wrote the same text; nobody was asked about these.
         items: Number of items with an answer.
         rate: a's share over all these items, where ties and equal texts count half; None without any.
-        interval: The bootstrap's, over items; None for fewer than two.
+        interval: The bootstrap's, over items, or Wilson's if these all say the same; None for fewer than two.
         p: Of the randomisation test within items, corrected for all pairs by Holm; None for fewer than two.
     """
 
@@ -318,8 +319,10 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
     duels = []
     for (i, j), share in shares.items():
         answers, defined = preferences[:, i, j], ~np.isnan(share)
+        agreed = len(np.unique(share[defined])) == 1  # every resample is then the same
         with np.errstate(invalid="ignore"):
             drawn = (weights[:, defined] @ share[defined]) / weights[:, defined].sum(axis=1)
+        interval = share_interval(share[defined], range(defined.sum())) if agreed else percentile_interval(drawn)
         duels.append(
             Duel(
                 a=key.systems[i].name,
@@ -330,7 +333,7 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
                 same=int(same[i, j].sum()),
                 items=int((defined & ~same[i, j]).sum()),
                 rate=float(share[defined].mean()) if defined.any() else None,
-                interval=percentile_interval(drawn) if defined.sum() > 1 else None,
+                interval=interval if defined.sum() > 1 else None,
                 p=corrected.get((i, j)),
             )
         )

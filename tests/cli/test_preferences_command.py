@@ -73,7 +73,10 @@ def test_the_split_is_the_headers_and_no_other(samples, tmp_path, refused):
     assert "accuracy          unknown: the file has no pairs in the part test" in said
     assert "fine, rewards for mini/imdb" in grue("data", "check", samples, "--task", "imdb").stdout
     said = grue("data", "check", samples, "--task", "imdb", "--split", "test", code=3).stderr
-    assert "is of no example of the split 'test' of mini/imdb" in said and "--split test` shows them all" in said
+    assert (
+        "is of no example of the split 'test' of mini/imdb" in said
+        and "--split test -o prompts.jsonl` writes them all" in said
+    )
 
 
 def test_pairs_of_predictions_are_of_the_prompts_that_policies_learn_from(tmp_path):

@@ -200,6 +200,12 @@ HINDI, CHINESE = "पुस्तकालय बंद है", "图书馆今�
     ("metric", "texts", "note"),
     [
         ("rouge1", ["the dog ran", HINDI], "rouge1 sees nothing of the references of 1 of 2 examples"),
+        (
+            "rouge1",
+            ["the dog ran", f"2024 {HINDI}"],
+            "rouge1 reads only a–z and 0–9 and leaves out most letters of 1 of 2",
+        ),
+        ("rougeL", ["the dog ran", "the 2nd cafés, 5.2 %", "42"], ""),
         ("sacrebleu", [CHINESE, "天关"], "tokenize=zh"),
         ("cider", ["the dog ran in the street"], "cider sees nothing of the references of 1 of 1 examples"),
         ("chrf", ["the dog", ""], "1 of 2 examples have only blank references, which no text can match."),
@@ -301,3 +307,5 @@ def test_predictions_of_python_are_given_as_what_is_at_hand(refused):
     assert "Score(metric='rouge1', axis='none', value=1.0" in shown and len(shown) < 400
     with refused(ConfigError):
         score(["x", "y"], own_examples=PAIR, metrics="rouge1")
+    with refused(ConfigError):
+        score(["x", "y"], own_examples=PAIR, metrics=[len])

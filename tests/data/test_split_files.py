@@ -8,6 +8,7 @@ from hashlib import sha256
 import pytest
 from support.commands import grue
 
+import grue as api
 from grue.data import load
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
@@ -47,6 +48,20 @@ def test_rows_become_examples_as_those_of_a_split_do(write):
         assert [example.prompt for example in found.examples] == prompts
         assert (found.source, found.rows, found.checked, len(found.revision)) == (name, 3, False, 64)
     assert len(loaded(write(*ROWS[:2], name=name)).examples) == 2, "another content is another split"
+
+
+def test_python_takes_the_path_of_a_file_of_rows(write, tmp_path, refused):
+    rows = write(*ROWS)
+    found = api.examples(TASK, rows)
+    assert found[0].references == ("A zebra fries one eggs.",)
+    evaluated = api.evaluate("oracle", TASK, split=rows, output=tmp_path / "oracle")
+    assert (evaluated.split, evaluated.limited) == (rows.name, True)
+    for wrong in ("tset", tmp_path / "none.jsonl"):
+        with refused(DataError):  # and not because the folder has an evaluation
+            api.evaluate("oracle", TASK, split=wrong, output=tmp_path / "oracle")
+    answers = [example.references[0] for example in found]
+    scored = api.score(answers, TASK, split=rows, metrics=["rouge1"])
+    assert (scored.split, scored.scores[0].value) == (str(rows), 1.0)
 
 
 def test_a_known_split_wins_over_a_file(write, tmp_path, monkeypatch):

@@ -131,6 +131,11 @@ def test_without_noise_the_seeds_are_permuted():
     assert [test.p for test in compare_curves(flat, lower, "reward").tests] == [pytest.approx(2 / 6)] * 2
     assert [test.p for test in compare_curves(flat, lower, "reward", paired=True).tests] == [0.5, 0.5]
     assert [test.p for test in compare_curves(flat, flat, "reward").tests] == [1, 1]
+    for paired in (False, True):  # so many seeds as are said to decide do, and one less does not
+        seeds = compare_curves(flat, lower, "reward", paired=paired).tests[0].seeds
+        for n, verdict in ((seeds - 1, "no difference found"), (seeds, "worse")):
+            sides = ({f"{name}{k}": curve for k in range(n)} for name, curve in (("a", flat["a"]), ("c", lower["c"])))
+            assert compare_curves(*sides, "reward", paired=paired).verdict == verdict
 
 
 def test_the_command(tmp_path):
@@ -144,6 +149,11 @@ def test_the_command(tmp_path):
         return grue("tools", "curves", tmp_path / "old", tmp_path / side, "--figure", "reward", *more, code=code).output
 
     assert "no difference found: a difference of " in beside_old("same", code=0)
+    for side, value in (("flat", 1), ("lower", 0)):
+        for n in range(2):
+            write(tmp_path / f"{side}/{n}/figures.jsonl", [{"step": step, "reward": value} for step in range(3)])
+    told = grue("tools", "curves", tmp_path / "flat", tmp_path / "lower", "--figure", "reward", code=0).stdout
+    assert "no noise to go by where seeds do not differ; to decide -1 takes 5 seeds a side." in told
     assert "worse: whole curve and end, beyond what seeds explain" in beside_old("slow", code=1)
     data = json.loads(beside_old("slow", "--json", code=1))
     assert data["verdict"] == "worse" and len(data["old"]) == 4 and data["tests"][0]["seeds"] in (2, 3)

@@ -219,6 +219,17 @@ def test_huge_texts_take_neither_minutes_nor_memory(name, size):
     assert peak < LARGEST
 
 
+def test_two_huge_lines_take_no_table_of_their_words():
+    words = [random.Random(seed).choices([f"w{i}" for i in range(900)], k=2400) for seed in (1, 2)]
+    reference, text = ("\n".join((" ".join(each[:1200]), " ".join(each[1200:]))) for each in words)
+    value("rougeLsum", ["a\nb"], "a\nb")  # imports take memory, too
+    tracemalloc.start()
+    assert 0 < value("rougeLsum", [reference], text) < 1
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 << 20
+
+
 def test_diversity_of_nothing_is_0_and_of_large_texts_beside_short_ones_finite():
     texts = [*huge_texts(10_000).values(), *["a dog"] * 500]
     for nothing in ([], BLANK, ["", ""], texts):

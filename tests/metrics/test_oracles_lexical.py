@@ -17,6 +17,7 @@ from support.late import late
 from support.metric_texts import drawn, moved, scored
 
 from grue.metrics.card import CARDS
+from grue.metrics.rouge import lcs_places
 from grue.metrics.ter import BAND
 from grue.metrics.tokens import sentences, stem, tokens_13a, words
 from grue.metrics.treebank import split_sentence, treebank
@@ -259,3 +260,11 @@ def test_stems_are_nltks():
     porter = late("nltk.stem.porter").PorterStemmer()
     for word in {*words(" ".join(drawn(200)[1])), "Flies", "skies", "dying", "relational", "caresses", "东京"}:
         assert stem(word) == porter.stem(word)
+
+
+def test_the_common_subsequence_is_that_of_rouge_score():
+    chance = random.Random(1)
+    for _ in range(3000):
+        letters = "abcdefgh"[: chance.randint(1, 8)]
+        line, other = ("".join(chance.choices(letters, k=chance.randint(0, 14))) for _ in range(2))
+        assert lcs_places(line, other)[::-1] == rouge_library.lcs_ind(line, other), (line, other)

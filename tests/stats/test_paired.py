@@ -46,7 +46,16 @@ def test_with_one_seed_p_and_interval_are_those_of_all_exchanges_of_outputs():
     assert exact == 24 / 256
     assert found.p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 100_000))
     half = sorted(abs(outcome) for outcome in enumerated([gap - centre for gap in GAPS]))[int(0.95 * 256)]
+    half *= math.sqrt(8 / 7) * stats.t.ppf(0.975, 7) / stats.norm.ppf(0.975)  # the spread of eight is not known
     assert (found.interval.low, found.interval.high) == pytest.approx((centre - half, centre + half), abs=0.05)
+
+
+@pytest.mark.parametrize("count", [8, 12, 200])
+def test_the_interval_of_few_examples_is_as_wide_as_students(count):
+    gaps = np.random.default_rng(3).normal(1.0, 2.0, count)
+    found = difference(one_seed(gaps), one_seed(np.zeros(count)), [float(gaps.mean())], [0.0], fresh())
+    students = stats.t.ppf(0.975, count - 1) * gaps.std(ddof=1) / math.sqrt(count)
+    assert found.interval.half_width == pytest.approx(students, rel=0.06)
 
 
 def test_one_seed_says_nothing_of_seeds_and_its_copies_change_nothing():
