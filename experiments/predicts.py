@@ -1,7 +1,8 @@
 """Whether one board predicts another: `python experiments/predicts.py [--axis naturalness]`, mini beside small.
 
 For every task and every pair of trained systems that both boards have: the difference in points on each, with its 95 %
-interval over seeds, and whether the signs agree. Intervals are of single pairs, not corrected for their number.
+interval over seeds, and whether the signs agree. Intervals are of single pairs, not corrected for their number. A
+system that begins from another backbone than the task's counts as the one of its name without that backbone's.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from grue.leaderboard.board import Board, Row
 from grue.leaderboard.lineage import are_pairs, starts_on
 from grue.leaderboard.places import contrast
 from grue.leaderboard.published import read_board
-from grue.records import Axis
+from grue.records import Axis, with_backbone
 from grue.stats.paired import MeanDifference, judge_seeds
 
 BOARDS = Path(__file__).parent.parent / "leaderboard"
@@ -48,10 +49,14 @@ def compared(first: Board, second: Board, axis: Axis) -> Iterator[str]:
 
 
 def systems(board: Board, task: str, axis: Axis) -> dict[str, Row]:
-    """Return name → row of the trained systems that have results on a task, the lowest first."""
+    """Return method → row of the trained systems that have results on a task, the lowest first."""
     rows = [row for row in board.rows if row.standing in ("ranked", "partial") and task in row.cells]
     scored = [(estimate.mean, row) for row in rows if (estimate := getattr(row.cells[task], axis)) is not None]
-    return {row.system: row for _, row in sorted(scored, key=lambda pair: pair[0])}
+    return {_method(row): row for _, row in sorted(scored, key=lambda pair: pair[0])}
+
+
+def _method(row: Row) -> str:
+    return row.system.removesuffix(with_backbone("", row.about.backbone))
 
 
 def difference(board: Board, a: Row, b: Row, task: str, axis: Axis) -> MeanDifference:
