@@ -7,7 +7,7 @@ system that begins from another backbone than the task's counts as the one of it
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -28,17 +28,17 @@ def main() -> None:
     parser.add_argument("--axis", choices=["preference", "naturalness"], default="preference")
     asked = parser.parse_args()
     first, second = map(read_board, asked.boards)
-    print(*compared(first, second, asked.axis), sep="\n")
+    print(*compared(first, second, asked.axis, [path.stem for path in asked.boards]), sep="\n")
 
 
-def compared(first: Board, second: Board, axis: Axis) -> Iterator[str]:
+def compared(first: Board, second: Board, axis: Axis, names: Sequence[str]) -> Iterator[str]:
     """Yield a table of the pairs of each task, and how many of them have one sign."""
     for task in [task.name for task in first.tasks]:
         one, other = systems(first, task, axis), systems(second, task, axis)
         pairs = list(combinations([name for name in one if name in other], 2))
         if not pairs:
             continue
-        yield f"| {task}: {axis} | {first.suite} | {second.suite} | |"
+        yield f"| {task}: {axis} | {' | '.join(names)} | |"
         yield "|---|---|---|---|"
         verdicts = []
         for b, a in pairs:
