@@ -134,7 +134,7 @@ class SweepGrid:
         )
 
     def located(self) -> "SweepGrid":
-        """Return the grid with absolute paths, so that it means the same in any folder."""
+        """Return the grid with absolute paths of suite, tasks and models; those of backbones and settings stay."""
         return replace(
             self,
             suite=self.suite if is_named(self.suite) else str(Path(self.suite).absolute()),
