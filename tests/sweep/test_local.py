@@ -59,9 +59,10 @@ def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_sa
     wait_for_updates(process, runs, 2, SECOND)
     worker = sweeps.workers(process)[SECOND]
     os.kill(worker, signal.SIGSTOP)  # so that it is at work for as long as the next lines take
+    died = "the worker was killed by SIGKILL, as the kernel does when memory runs out; it is started again"
     assert sweeps.events(runs)[:4] == [
         (PPO, "running", None),
-        (PPO, "failed", "the worker was killed by SIGKILL, as the kernel does when memory runs out"),
+        (PPO, "failed", died),
         (PPO, "running", None),
         (PPO, "finished", None),
     ]
