@@ -178,8 +178,7 @@ def fitted(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[s
     last = len(memory.rows)
     prompt_rows = memory.company[[memory.rows.get(concept, last) for concept in concepts]]
     frame_rows = memory.company[[memory.rows[concept] for concept in own]]
-    # Rounded, so that no processor's last digits decide between equals.
-    gain[: len(concepts), : len(places)] = np.round(prompt_rows @ frame_rows.T, 5)
+    gain[: len(concepts), : len(places)] = prompt_rows @ frame_rows.T
     for row, column in product(range(len(concepts)), range(len(own))):
         if concepts[row] == own[column]:
             gain[row, column] = 1 + SAME
