@@ -32,6 +32,8 @@ SAME = 0.5
 """Bonus for a concept that the frame itself has, on top of the similarity of 1."""
 MISSING = 1.0
 """Penalty for a concept of the frame that the prompt lacks, or for one that the frame has no place for."""
+UNIT = 1_000_000
+"""Similarities are counted in millionths, so that those of equal fits are equal on every processor."""
 TOKEN = re.compile(r"[\w'-]+|[^\w\s]")
 
 
@@ -44,8 +46,8 @@ class SentenceFrame:
     concepts: tuple[str, ...]
 
 
-Fit = tuple[float, SentenceFrame, Mapping[int, str]]
-"""How well a frame fits the concepts, the frame, and the concept in each place."""
+Fit = tuple[int, SentenceFrame, Mapping[int, str]]
+"""How well a frame fits the concepts, in `UNIT`s, the frame, and the concept in each place."""
 
 
 class SentenceMemory:
@@ -98,7 +100,7 @@ class SentenceMemory:
         self.rows = {concept: row for row, concept in enumerate(beside)}
         features = _most_frequent((feature for seen in beside.values() for feature in seen), FEATURES)
         columns = {feature: column for column, feature in enumerate(features)}
-        self.company = np.zeros((len(beside) + 1, len(columns)), np.float32)
+        self.company = np.zeros((len(beside) + 1, len(columns)))
         for row, seen in enumerate(beside.values()):
             for feature in seen.keys() & columns.keys():
                 self.company[row, columns[feature]] = seen[feature] ** 0.5
@@ -174,7 +176,7 @@ def fitted(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[s
     """Return how well a frame fits the concepts, and which of them takes each place."""
     places, own = sentence.places, sentence.concepts
     size = max(len(concepts), len(places))
-    gain = np.full((size, size), -MISSING, np.float32)  # [concept of the prompt, place]
+    gain = np.full((size, size), -MISSING)  # [concept of the prompt, place]
     last = len(memory.rows)
     prompt_rows = memory.company[[memory.rows.get(concept, last) for concept in concepts]]
     frame_rows = memory.company[[memory.rows[concept] for concept in own]]
@@ -183,11 +185,11 @@ def fitted(memory: SentenceMemory, sentence: SentenceFrame, concepts: Sequence[s
         if concepts[row] == own[column]:
             gain[row, column] = 1 + SAME
     orders = _orders(size)
-    totals = gain[np.arange(size), orders].sum(1)
+    totals = np.rint(UNIT * gain).astype(np.int64)[np.arange(size), orders].sum(1)
     best = orders[int(totals.argmax())]
     assignment = zip(best.tolist(), concepts, strict=False)
     concept_at = {places[column]: concept for column, concept in assignment if column < len(places)}
-    return float(totals.max()), sentence, concept_at
+    return int(totals.max()), sentence, concept_at
 
 
 @cache

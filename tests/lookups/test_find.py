@@ -66,9 +66,6 @@ def test_every_row_of_a_task_is_made_again(name):
             system = systems.baseline_system(task, baseline, 1)
             found = evaluate.answer_without_model(task, system, asked, train)
             rows = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-            assert [row["id"] for row in rows] == [each.id for each in found]
-            differ = sum(row["text"] != each.text for row, each in zip(rows, found, strict=True))
-            # Equal fits of CommonGen's sentences are told apart by a matrix product's last digits, the processor's own.
-            assert differ <= (5 if name == "commongen" else 0), baseline
+            assert [(row["id"], row["text"]) for row in rows] == [(each.id, each.text) for each in found], baseline
             made.append(baseline)
     assert {"null", "copy", "lead", "nearest"} <= {*made}
