@@ -319,10 +319,7 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
     duels = []
     for (i, j), share in shares.items():
         answers, defined = preferences[:, i, j], ~np.isnan(share)
-        agreed = len(np.unique(share[defined])) == 1  # every resample is then the same
-        with np.errstate(invalid="ignore"):
-            drawn = (weights[:, defined] @ share[defined]) / weights[:, defined].sum(axis=1)
-        interval = share_interval(share[defined], range(defined.sum())) if agreed else percentile_interval(drawn)
+        interval = _interval(share[defined], weights[:, defined]) if defined.sum() > 1 else None
         duels.append(
             Duel(
                 a=key.systems[i].name,
@@ -333,12 +330,20 @@ def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np
                 same=int(same[i, j].sum()),
                 items=int((defined & ~same[i, j]).sum()),
                 rate=float(share[defined].mean()) if defined.any() else None,
-                interval=interval if defined.sum() > 1 else None,
+                interval=interval,
                 p=corrected.get((i, j)),
             )
         )
     units = np.stack([preferences[:, i, j] for i, j in compared], axis=1)
     return PairsAnalysis(key.template.questions[0].name, tuple(duels), _reliability(units, PREFERENCES, weights))
+
+
+def _interval(share: FloatArray, weights: FloatArray) -> Interval | None:
+    """Return the interval of a share over items: the bootstrap's, or Wilson's where every resample is the same."""
+    if len(np.unique(share)) == 1:
+        return share_interval(share, range(len(share)))
+    with np.errstate(invalid="ignore"):
+        return percentile_interval((weights @ share) / weights.sum(axis=1))
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
